@@ -1,0 +1,57 @@
+# Each target makes .venv if it is missing. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Small matrices: one thread a process is fastest, and tests run in several.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help setup demo test lint format bench docs reproduce clean
+
+help:  ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "apolar needs Python 3.11 or later; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# One stamp an extra: installed again when the requirements change.
+$(VENV)/.base: $(VENV)/.made pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	@touch $@
+$(VENV)/.%: $(VENV)/.base
+	$(INSTALL) --editable '.[$*]'
+	@touch $@
+
+setup: $(VENV)/.base $(VENV)/.test $(VENV)/.lint  ## Make .venv with all that tests and lint need
+
+demo: $(VENV)/.base  ## Decompose a cubic form and check the result
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test  ## Run the tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto
+
+lint: $(VENV)/.lint  ## Check style, types and the rule of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.lint  ## Put the code into the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench  ## Measure the figures beside other libraries, into benchmarks/results
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+reproduce: $(VENV)/.base  ## Run algorithm 2 of the paper at its rank limits
+	$(BIN)/python benchmarks/algorithm2.py
+
+clean:  ## Remove .venv and everything that was built
+	rm -rf $(VENV) dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""Gaussian mixtures from the moments of data, by decomposing symmetric tensors.
+
+X -> moments -> (M1, M2, M3) -> decomposition -> Waring -> recovery -> mixture
+-> EM -> mixture -> posterior -> labels -> report
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Status",
+    "SymmetricTensor",
+    "Waring",
+    "__version__",
+    "apolar_product",
+    "decompose",
+    "decomposition",
+    "hankel",
+    "refine",
+    "tensor",
+]
+
+if TYPE_CHECKING:
+    from apolar import decomposition, tensor
+    from apolar.decomposition import Status, Waring, decompose, refine
+    from apolar.tensor import SymmetricTensor, apolar_product, hankel
+
+# Where each public name lives. They are imported on first use, so that the command line starts at once.
+_HOMES = {
+    "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
+    "apolar.decomposition": ("Status", "Waring", "decompose", "refine"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(home), name)
+            break
+        if home == f"apolar.{name}":
+            value = import_module(home)
+            break
+    else:
+        raise AttributeError(f"module 'apolar' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

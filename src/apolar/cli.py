@@ -1,0 +1,238 @@
+"""The command line: `apolar decompose`, one command a capability."""
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from apolar.decomposition import Waring
+    from apolar.tensor import SymmetricTensor
+
+# Columns of a table that a terminal still shows well.
+MAX_COLUMNS = 8
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="apolar")
+def main() -> None:
+    """Gaussian mixtures from moments, and symmetric tensor decomposition."""
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("polynomial")
+@click.option("--rank", type=click.IntRange(min=1), help="Number of terms; detected by default.")
+@click.option(
+    "--noise",
+    type=click.FloatRange(min=0, min_open=True, max=1, max_open=True),
+    help="Relative noise: singular values below it do not count for the rank.",
+)
+@click.option("--gap", is_flag=True, help="Cut the rank at the largest drop of the singular values.")
+@click.option("--method", type=click.Choice(["auto", "pencil", "spm"]), default="auto", show_default=True)
+@click.option(
+    "--field",
+    type=click.Choice(["auto", "real", "complex"]),
+    default="auto",
+    show_default=True,
+    help="Insist on real points, or allow complex ones.",
+)
+@click.option("--no-refine", is_flag=True, help="Leave the terms as the method gives them.")
+@click.option("--variables", help="Variables and their order, such as x,y,z.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def decompose(
+    polynomial: str,
+    rank: int | None,
+    noise: float | None,
+    gap: bool,
+    method: str,
+    field: str,
+    no_refine: bool,
+    variables: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Write a homogeneous POLYNOMIAL as a sum of powers of linear forms.
+
+    POLYNOMIAL is the form itself, or a file: a text with the form, a .json
+    object such as {"3,0": 1, "1,2": -3}, a .npy array, or - for a text on
+    standard input.
+
+    \b
+    Examples:
+      apolar decompose "x^3 - 3*x*y^2"
+      apolar decompose "x^3 - 3*x*y^2" --field real
+      apolar decompose form.txt --rank 4 --json
+
+    \b
+    Exit code: 0, 1 if no usable decomposition was found, 2 for bad input.
+    """
+    if sum(option is not None and option is not False for option in (rank, noise, gap)) > 1:
+        raise click.UsageError("--rank, --noise and --gap exclude each other.")
+    from apolar.decomposition import Status, decompose, ranks
+
+    rule: Any = rank
+    if noise is not None:
+        rule = ranks.tolerance(noise)
+    elif gap:
+        rule = ranks.gap()
+    try:
+        tensor, names = _read(polynomial, variables)
+        waring = decompose(tensor, rule, method, not no_refine, seed, field=field)
+    except (ValueError, TypeError, MemoryError) as error:
+        raise _BadInput(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(_as_json(waring, tensor, names), allow_nan=False))
+    else:
+        _print(waring, tensor, names)
+    if waring.status in (Status.DIVERGING, Status.NOT_CONVERGED):
+        sys.exit(1)
+
+
+class _BadInput(click.ClickException):
+    """Bad input: one line, exit code 2."""
+
+    exit_code = 2
+
+
+def _read(polynomial: str, variables: str | None) -> "tuple[SymmetricTensor, list[str]]":
+    """Return the form and the names of its variables, from a text or a file."""
+    from apolar.tensor import SymmetricTensor, parse_polynomial
+    from apolar.tensor.polynomial import variable_names
+
+    wanted = [name.strip() for name in variables.split(",")] if variables else None
+    path = Path(polynomial)
+    text = polynomial
+    if polynomial == "-":
+        text = _without_comments(sys.stdin.read())
+    elif _is_file(path):
+        if path.suffix == ".npy":
+            tensor = SymmetricTensor.from_dense(_load_array(path))
+            return tensor, variable_names(tensor.dim, wanted)
+        content = _load_text(path)
+        if path.suffix == ".json":
+            tensor = SymmetricTensor.from_polynomial(_json_terms(content, path))
+            return tensor, variable_names(tensor.dim, wanted)
+        text = _without_comments(content)
+    elif re.fullmatch(r"\S+\.(txt|json|npy|poly)", polynomial):
+        raise ValueError(f"There is no file {polynomial}.")
+    names = parse_polynomial(text, wanted)[1]
+    return SymmetricTensor.from_polynomial(text, variables=names), names
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a polynomial too long for a file name
+        return False
+
+
+def _load_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"Cannot read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a UTF-8 text.") from error
+
+
+def _load_array(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise ValueError(f"Cannot read {path}: {error}.") from error
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a NumPy array of numbers: {error}") from error
+
+
+def _without_comments(text: str) -> str:
+    return " ".join(line.split("#", 1)[0] for line in text.splitlines())
+
+
+def _json_terms(content: str, path: Path) -> dict[tuple[int, ...], float]:
+    try:
+        loaded = json.loads(content)
+        return {tuple(int(e) for e in key.split(",")): float(value) for key, value in loaded.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f'{path} must be a JSON object from exponents to numbers, such as {{"3,0": 1, "1,2": -3}}.'
+        ) from error
+
+
+def _number(value: Any) -> Any:
+    """Return a JSON number, a pair [real, imaginary], or null for what is not finite."""
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    return float(value) if math.isfinite(value) else None
+
+
+def _as_json(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> dict[str, Any]:
+    return {
+        "order": waring.order,
+        "variables": names,
+        "rank": waring.rank,
+        "rank_source": waring.rank_source,
+        "field": "complex" if waring.is_complex else "real",
+        "weights": [_number(w) for w in waring.weights.tolist()],
+        "points": [[_number(x) for x in point] for point in waring.points.tolist()],
+        "residual": _number(waring.residual),
+        "status": waring.status.name,
+        "message": waring.message,
+        "method": waring.method,
+        "n_iter": waring.n_iter,
+        "condition": _number(waring.condition),
+        "norm": _number(tensor.norm()),
+        "singular_values": [_number(s) for s in waring.singular_values.tolist()],
+        "formula": waring.to_string(names, precision=12),
+    }
+
+
+def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from apolar.tensor.polynomial import format_number
+
+    console = Console(highlight=False, soft_wrap=True)
+    shown = names[:MAX_COLUMNS]
+    table = Table(title="T = sum of weight * (point . x)^order", title_justify="left")
+    for name in ["weight", *shown, *(["..."] if len(names) > len(shown) else [])]:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for weight, point in zip(waring.weights.tolist(), waring.points.tolist(), strict=True):
+        cells = [format_number(weight), *(format_number(_rounded(x)) for x in point[: len(shown)])]
+        table.add_row(*(Text(cell) for cell in cells), *(["..."] if len(names) > len(shown) else []))
+    form = tensor.to_string(names)
+    console.print(Text(f"T = {form if len(form) < 2000 else repr(tensor)}"))
+    if waring.rank:
+        console.print(table)
+        formula = waring.to_string(names)
+        if len(formula) < 2000:
+            console.print(Text(f"  = {formula}"))
+    condition = waring.condition
+    amplified = (
+        "a continuous family" if math.isinf(condition) else f"noise is amplified {condition:.3g} times"
+    )
+    lines = [
+        ("rank", f"{waring.rank} ({waring.rank_source})"),
+        ("residual", f"{waring.residual:.2e} of the norm {tensor.norm():.6g}"),
+        ("condition", f"{condition:.3g} ({amplified})"),
+        ("method", f"{waring.method}, {waring.n_iter} refinement steps"),
+        ("status", f"{waring.status.name}: {waring.message}"),
+    ]
+    for name, value in lines:
+        console.print(Text(f"{name:>10}  {value}"))
+
+
+def _rounded(value: Any) -> Any:
+    """Return a coordinate of a unit vector without the digits that are rounding."""
+    if isinstance(value, complex):
+        rounded = complex(round(value.real, 12), round(value.imag, 12))
+        return rounded if rounded.imag else rounded.real
+    return round(value, 12) + 0.0

@@ -1,0 +1,8 @@
+"""From a symmetric tensor to its Waring decomposition: algorithm 2, its rivals, and refinement."""
+
+from apolar.decomposition import checks, ranks
+from apolar.decomposition.decompose import decompose
+from apolar.decomposition.refine import refine
+from apolar.decomposition.waring import Status, Waring
+
+__all__ = ["Status", "Waring", "checks", "decompose", "ranks", "refine"]

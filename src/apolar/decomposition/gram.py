@@ -1,0 +1,124 @@
+"""The Gram operator J^* J of the map from vectors to their sum of powers, never as a matrix."""
+
+import numpy as np
+
+from apolar._arrays import Array
+
+
+class TangentGram:
+    """J^* J for F(a) = sum_i s_i (a_i . x)^d, at one set of vectors.
+
+    With g_ij = a_i^* a_j and x_i the direction at a_i,
+    (J^* J x)_i = d s_i sum_j s_j [ g_ij^(d-1) x_j + (d-1) g_ij^(d-2) (a_i^* x_j) a_j ]:
+    O(rank^2 dim) a product.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (rank, dim)
+    signs : ndarray, shape (rank,)
+    order : int
+        At least 2.
+    """
+
+    def __init__(self, vectors: Array, signs: Array, order: int) -> None:
+        self.vectors = vectors
+        self.order = order
+        self.conjugate = vectors.conj()
+        self.inner = self.conjugate @ vectors.T
+        outer = signs[:, None] * signs
+        lower = outer * self.inner ** (order - 2)
+        self.first = order * (lower * self.inner)
+        self.second = order * (order - 1) * lower
+        self.scales = np.maximum(np.diag(self.first).real, np.finfo(float).tiny)
+
+    def product(self, x: Array) -> Array:
+        """Return J^* J x, shape (rank, dim)."""
+        cross = self.conjugate @ x.T
+        return self.first @ x + (self.second * cross) @ self.vectors
+
+    def solve(self, b: Array, damping: float, rtol: float, max_iter: int) -> tuple[Array, int]:
+        """Solve (J^* J + damping * diag(scales)) x = b by conjugate gradients.
+
+        The first part of the operator acts on the rank index alone and bounds
+        the whole from above within a factor of the order: its inverse, a matrix
+        of rank rows, is the preconditioner.
+
+        Parameters
+        ----------
+        b : ndarray, shape (rank, dim)
+        damping : float
+        rtol : float
+            Relative accuracy, in the norm of the preconditioner.
+        max_iter : int
+
+        Returns
+        -------
+        x : ndarray, shape (rank, dim)
+        n_iter : int
+        """
+        shift = damping * self.scales
+        inverse = self._preconditioner(shift)
+        x = np.zeros_like(b)
+        residual = b.copy()
+        z = inverse @ residual
+        direction = z
+        rz = np.vdot(residual, z).real
+        target = rtol * rtol * rz
+        n_iter = 0
+        while n_iter < max_iter and rz > target:
+            image = self.product(direction) + shift[:, None] * direction
+            curvature = np.vdot(direction, image).real
+            if curvature <= 0:  # rounding: the operator is positive semidefinite
+                break
+            step = rz / curvature
+            x += step * direction
+            residual -= step * image
+            z = inverse @ residual
+            rz_new = np.vdot(residual, z).real
+            direction = z + (rz_new / rz) * direction
+            rz = rz_new
+            n_iter += 1
+        return x, n_iter
+
+    def _preconditioner(self, shift: Array) -> Array:
+        """Return the inverse of the first part, shape (rank, rank): small, and applied often."""
+        for ridge in (0.0, 1e-14, 1e-10, 1e-6):
+            try:
+                np.linalg.cholesky(self.first + np.diag(shift + ridge * self.scales))
+            except np.linalg.LinAlgError:
+                continue
+            return np.linalg.inv(self.first + np.diag(shift + ridge * self.scales))
+        return np.diag(1 / (self.scales + shift))
+
+    # --- with the columns of each term made orthonormal (unit vectors only) ----
+
+    def _normalised(self, x: Array) -> Array:
+        """Return x with its part along a_i divided by d and the rest by sqrt(d)."""
+        along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
+        return along / self.order + (x - along) / np.sqrt(self.order)
+
+    def _unnormalised(self, x: Array) -> Array:
+        along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
+        return along * self.order + (x - along) * np.sqrt(self.order)
+
+    def normalised_product(self, flat: Array) -> Array:
+        """Return the product with the Gram matrix of Terracini's matrix."""
+        x = flat.reshape(self.vectors.shape)
+        return self._normalised(self.product(self._normalised(x))).ravel()
+
+    def normalised_solve(self, flat: Array, rtol: float = 1e-6) -> Array:
+        """Return the solution with the Gram matrix of Terracini's matrix."""
+        b = self._unnormalised(flat.reshape(self.vectors.shape))
+        solution, _ = self.solve(b, damping=1e-14, rtol=rtol, max_iter=1000)
+        return self._unnormalised(solution).ravel()
+
+    def normalised_matrix(self) -> Array:
+        """Return the Gram matrix of Terracini's matrix, shape (rank * dim, rank * dim)."""
+        rank, dim = self.vectors.shape
+        n = rank * dim
+        matrix = np.einsum("ij,iq,jp->ipjq", self.second, self.conjugate, self.vectors)
+        matrix[:, np.arange(dim), :, np.arange(dim)] += self.first
+        blocks = np.einsum("ip,iq->ipq", self.vectors, self.conjugate)
+        scaling = blocks / self.order + (np.eye(dim) - blocks) / np.sqrt(self.order)
+        left = np.einsum("ips,isjq->ipjq", scaling, matrix, optimize=True)
+        return np.einsum("ipjs,jsq->ipjq", left, scaling, optimize=True).reshape(n, n)

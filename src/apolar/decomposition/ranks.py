@@ -1,0 +1,128 @@
+"""Rank rules: functions from singular values to a rank, to be passed as `rank`."""
+
+from collections.abc import Callable
+from math import comb
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar._checks import positive_number, whole_number
+from apolar.tensor import n_monomials
+
+RankRule = Callable[[Array], int]
+"""Takes the singular values, largest first, and returns the rank."""
+
+
+def numerical_rank(singular_values: Array) -> int:
+    """Return the number of singular values that are not rounding of the largest."""
+    values = np.asarray(singular_values)
+    rounding = 20 * np.finfo(float).eps * np.sqrt(len(values))
+    return int(np.count_nonzero(values > rounding * values[0]))
+
+
+def noise_floor_rank(singular_values: Array) -> int | None:
+    """Return the rank above a flat floor of singular values, or None if there is no floor.
+
+    Noise leaves singular values of one size: at least three of them, within a
+    factor of ten, a factor of ten below the rest.
+    """
+    values = np.asarray(singular_values)[: numerical_rank(singular_values)]
+    best_drop, rank = 10.0, None
+    for i in range(1, len(values) - 2):
+        if values[i] <= 10 * values[-1] and values[i - 1] / values[i] >= best_drop:
+            best_drop, rank = float(values[i - 1] / values[i]), i
+    return rank
+
+
+def tolerance(rtol: float) -> RankRule:
+    """Return the rule that counts singular values above `rtol` times the largest.
+
+    Parameters
+    ----------
+    rtol : float
+        For noisy tensors, a little above the relative noise.
+
+    Returns
+    -------
+    rule : callable
+
+    Examples
+    --------
+    >>> from apolar.decomposition.ranks import tolerance
+    >>> tolerance(1e-2)([3.0, 1.0, 0.01, 0.009])
+    2
+    """
+    rtol = positive_number(rtol, "rtol")
+
+    def rule(singular_values: Array) -> int:
+        values = np.asarray(singular_values)
+        return int(np.count_nonzero(values > rtol * values[0]))
+
+    return rule
+
+
+def gap(max_rank: int | None = None) -> RankRule:
+    """Return the rule that cuts where the singular values drop by the largest factor.
+
+    For noisy tensors of a rank below the number of singular values: the drop
+    from signal to noise needs both to be there.
+
+    Parameters
+    ----------
+    max_rank : int, optional
+        The largest rank to consider.
+
+    Returns
+    -------
+    rule : callable
+
+    Examples
+    --------
+    >>> from apolar.decomposition.ranks import gap
+    >>> gap()([3.0, 1.0, 0.01, 0.009])
+    2
+    """
+    if max_rank is not None:
+        max_rank = whole_number(max_rank, "max_rank", least=1)
+
+    def rule(singular_values: Array) -> int:
+        values = np.asarray(singular_values, dtype=float)
+        if len(values) == 1:
+            return 1
+        # Below rounding every drop is noise.
+        floored = np.maximum(values, np.finfo(float).eps * len(values) * values[0])
+        drops = floored[:-1] / floored[1:]
+        return int(np.argmax(drops[:max_rank])) + 1
+
+    return rule
+
+
+def generic_rank(dim: int, order: int) -> int:
+    """Return the rank over C of almost every tensor [alexander1995].
+
+    Examples
+    --------
+    >>> from apolar.decomposition.ranks import generic_rank
+    >>> generic_rank(3, 4), generic_rank(3, 5)
+    (6, 7)
+    """
+    if order == 1:
+        return 1
+    if order == 2:
+        return dim
+    rank = -(-n_monomials(dim, order) // dim)
+    defective = {(3, 4), (4, 4), (5, 4), (5, 3)}
+    return rank + 1 if (dim, order) in defective else rank
+
+
+def pencil_limit(dim: int, order: int, row_degree: int) -> int:
+    """Return the largest rank of algorithm 2 for generic points."""
+    return min(n_monomials(dim, row_degree - 1), n_monomials(dim, order - row_degree))
+
+
+def power_method_limit(dim: int, order: int) -> int:
+    """Return the largest rank of the subspace power method for generic points [kileel2019]."""
+    half = order // 2
+    if order % 2:
+        return n_monomials(dim, half)
+    return max(comb(dim + half - 1, half) - dim, 1)

@@ -1,0 +1,160 @@
+"""Refinement of a decomposition, and the verdict on where it ended."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar._checks import one_of, positive_number, whole_number
+from apolar.decomposition.gauss_newton import Contractible, Refined, gauss_newton
+from apolar.decomposition.newton import newton
+from apolar.decomposition.waring import (
+    Status,
+    Waring,
+    absorbed_weights,
+    canonical_terms,
+    relative_residual,
+)
+from apolar.tensor import SymmetricTensor
+
+REFINEMENTS = ("auto", "newton", "gauss-newton")
+
+# Up to this many unknowns the exact Newton's quadratic convergence pays for its dense Hessian.
+NEWTON_LIMIT = 150
+
+# A residual that counts as rounding.
+EXACT = 1e-10
+
+
+def refine(
+    tensor: Contractible,
+    waring: Waring,
+    *,
+    method: str = "auto",
+    max_iter: int = 200,
+    tol: float = 1e-13,
+) -> Waring:
+    """Return the decomposition refined to a local best approximation of the tensor.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        Or any object with its `order`, `dim`, `norm` and `contract_all`.
+    waring : Waring
+        Where to start; complex points give a complex refinement.
+    method : {"auto", "newton", "gauss-newton"}, default="auto"
+        "newton": the Riemannian Newton method with exact Hessian and trust
+        region, for up to a few hundred unknowns. "gauss-newton": damped
+        Gauss-Newton steps, matrix-free for larger problems. "auto":
+        Gauss-Newton, finished by Newton where the problem is small.
+    max_iter : int, default=200
+    tol : float, default=1e-13
+        Stop when the gradient, relative to |T| and to the terms, is below.
+
+    Returns
+    -------
+    waring : Waring
+        With residual, status, number of iterations and history.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> T = apolar.SymmetricTensor.from_waring([1, 1], [[1, 2], [3, -1]], 3)
+    >>> start = apolar.Waring([1.0, 1.0], [[1, 1.9], [3.1, -1]], 3)
+    >>> apolar.refine(T, start).status.name
+    'EXACT'
+    """
+    one_of(method, "method", REFINEMENTS)
+    max_iter = whole_number(max_iter, "max_iter", least=1)
+    tol = positive_number(tol, "tol")
+    if (waring.order, waring.dim) != (tensor.order, tensor.dim):
+        raise ValueError(
+            f"The decomposition is of order {waring.order} in {waring.dim} variables, "
+            f"the tensor of order {tensor.order} in {tensor.dim}."
+        )
+    if tensor.order < 2:
+        raise ValueError("A tensor of order 1 is its own decomposition: nothing to refine.")
+    if waring.rank == 0 or not np.all(np.linalg.norm(waring.points, axis=1) > 0):
+        raise ValueError("The decomposition to refine has no terms, or a point that is zero.")
+    if tensor.norm() == 0:
+        raise ValueError("The tensor is zero: its decomposition has no terms.")
+    vectors, signs = absorbed_weights(waring.weights, waring.points, waring.order)
+    refined = refined_terms(tensor, vectors, signs, method=method, max_iter=max_iter, tol=tol)
+    return replace(to_waring(tensor, refined, waring.method), singular_values=waring.singular_values)
+
+
+def refined_terms(
+    tensor: Contractible, vectors: Array, signs: Array, *, method: str, max_iter: int, tol: float
+) -> Refined:
+    """Return the terms sum_i s_i (a_i . x)^d refined by the method of that name."""
+    if method == "newton":
+        return _newton(tensor, vectors, signs, max_iter, tol)
+    unknowns = vectors.size * (2 if np.iscomplexobj(vectors) else 1)
+    newton_pays = method == "auto" and unknowns <= NEWTON_LIMIT
+    # Gauss-Newton is fast far away and where the residual is small; elsewhere Newton takes over.
+    first = gauss_newton(
+        tensor, vectors, signs, max_iter=max_iter, tol=tol, give_up_above=EXACT if newton_pays else None
+    )
+    left = max_iter - first.n_iter
+    if not newton_pays or first.gradient_norm <= tol or first.cost <= 0.5 * EXACT**2 or not left:
+        return first
+    second = _newton(tensor, first.vectors, first.signs, left, tol)
+    if second.gradient_norm > first.gradient_norm and second.cost >= first.cost:
+        return first
+    return first.then(second)
+
+
+def _newton(tensor: Contractible, vectors: Array, signs: Array, max_iter: int, tol: float) -> Refined:
+    norms = np.linalg.norm(vectors, axis=1)
+    weights = signs * norms**tensor.order
+    return newton(tensor, weights, vectors / norms[:, None], max_iter=max_iter, tol=tol)
+
+
+def to_waring(tensor: Contractible, refined: Refined, method: str) -> Waring:
+    """Return refined terms as a decomposition in canonical form, with residual and status."""
+    weights, points = canonical_terms(refined.vectors, refined.signs, tensor.order)
+    if isinstance(tensor, SymmetricTensor):
+        residual = relative_residual(tensor, weights, points)
+    else:
+        residual = float(np.sqrt(max(2 * refined.cost, 0.0)))
+    return Waring(
+        weights,
+        points,
+        tensor.order,
+        residual=residual,
+        status=verdict(tensor, refined, residual),
+        method=method,
+        n_iter=refined.n_iter,
+        history=refined.history,
+    )
+
+
+def verdict(tensor: Contractible, refined: Refined, residual: float) -> Status:
+    """Return the status of refined terms."""
+    if is_diverging(tensor, refined, residual):
+        return Status.DIVERGING
+    if residual <= EXACT:
+        return Status.EXACT
+    return Status.APPROXIMATE if refined.converged else Status.NOT_CONVERGED
+
+
+def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> bool:
+    """Return whether terms have run away along a border of the set of decompositions.
+
+    There, terms of size s that cancel leave a residual that falls only like
+    1/s. Large terms of an exact, ill-conditioned decomposition leave rounding.
+    """
+    sizes = np.linalg.norm(refined.vectors, axis=1) ** tensor.order / tensor.norm()
+    largest = float(sizes.max())
+    if not np.isfinite(largest) or (largest > 50 and residual * largest > 1e-4):
+        return True
+    # On the way there: two large terms, nearly one and the same, of opposite sign.
+    return not refined.converged and residual > EXACT and largest > 5 and _cancelling(refined, tensor.order)
+
+
+def _cancelling(refined: Refined, order: int) -> bool:
+    sizes = np.linalg.norm(refined.vectors, axis=1)
+    units = refined.vectors / sizes[:, None]
+    inner = np.outer(refined.signs, refined.signs) * (units.conj() @ units.T) ** order
+    first = int(np.argmax(sizes))
+    return bool(np.any((inner[first].real < -0.9) & (sizes > 0.5 * sizes[first])))

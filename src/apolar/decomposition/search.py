@@ -1,0 +1,265 @@
+"""The search for the best terms at a given rank: structured starts, then random ones."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.decomposition.condition import condition_estimate
+from apolar.decomposition.gauss_newton import Refined, gauss_newton
+from apolar.decomposition.ranks import numerical_rank
+from apolar.decomposition.refine import EXACT, is_diverging, refined_terms
+from apolar.decomposition.starts import (
+    Flattening,
+    middle_degree,
+    pencil_or_none,
+    random_points,
+    starting_points,
+    structured_limit,
+    unrefined,
+)
+from apolar.decomposition.waring import relative_residual
+from apolar.tensor import SymmetricTensor
+
+# Refinement steps before starts are compared.
+SHORT_RUN = {"pencil": 12, "spm": 40, "random": 60, "hop": 60}
+# Residuals below are signal and noise; above, the tensor is not near any of that rank.
+CLOSE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are."""
+
+    method: str
+    refined: Refined
+    residual: float
+    diverging: bool
+
+    @property
+    def exact(self) -> bool:
+        """Whether the terms give the tensor back to rounding."""
+        return self.residual <= EXACT and not self.diverging
+
+
+@dataclass(frozen=True, eq=False)
+class Budget:
+    """How long to search.
+
+    Attributes
+    ----------
+    max_iter : int
+        Refinement steps of a start.
+    n_starts : int
+        Random starts, at most, of those that no certificate makes needless.
+    tol : float
+    """
+
+    max_iter: int
+    n_starts: int
+    tol: float
+
+
+def best_terms(
+    tensor: SymmetricTensor, rank: int, field: str, rng: np.random.Generator, budget: Budget
+) -> Candidate:
+    """Return the best terms of a rank that the search finds, refined.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        Of order at least 3, not zero.
+    rank : int
+    field : {"auto", "real", "complex"}
+    rng : numpy.random.Generator
+    budget : Budget
+
+    Returns
+    -------
+    candidate : Candidate
+    """
+    basis = _span(tensor, rank)
+    if basis is None:
+        return _best_of_field(tensor, rank, field, None, rng, budget)
+    # Terms span no more than `rank` dimensions: search in those that matter most, then in all.
+    core = tensor.change_variables(basis.conj())
+    few = Budget(budget.max_iter, min(budget.n_starts, 10), budget.tol)
+    found = _best_of_field(core, rank, field, None, rng, few)
+    lifted = gauss_newton(
+        tensor, found.refined.vectors @ basis.T, found.refined.signs, max_iter=budget.max_iter, tol=budget.tol
+    )
+    candidate = candidate_of(tensor, found.method, found.refined.then(lifted))
+    if candidate.exact or _certified(tensor, candidate):
+        return candidate
+    return _best_of_field(tensor, rank, field, candidate, rng, budget)
+
+
+def _span(tensor: SymmetricTensor, rank: int) -> Array | None:
+    """Return a basis of the space that terms of that rank span, or None if it is the whole one."""
+    flattening = Flattening.of(tensor, 1)
+    width = min(rank, numerical_rank(flattening.singular_values))
+    return flattening.left[:, :width] if width < tensor.dim else None
+
+
+def _best_of_field(
+    tensor: SymmetricTensor,
+    rank: int,
+    field: str,
+    known: Candidate | None,
+    rng: np.random.Generator,
+    budget: Budget,
+) -> Candidate:
+    """Return the best real terms, or complex ones where the field allows and they are far better."""
+    flattening = Flattening.of(tensor, middle_degree(tensor.order))
+    complex_wanted = tensor.is_complex or field == "complex"
+    points = pencil_or_none(tensor, flattening, rank, rng)
+    if points is not None and np.iscomplexobj(points) and not complex_wanted:
+        twisted = candidate_of(tensor, "pencil", unrefined(tensor, points))
+        if twisted.exact and field == "auto":
+            # Unique [khouja2022moments, theorem 3.8]: there is no real decomposition of this rank.
+            return converged(tensor, twisted, budget)
+    best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
+    if best.exact or complex_wanted or field == "real":
+        return best
+    rival = _complex_rival(tensor, flattening, rank, points, best, rng, budget)
+    # Complex terms only where they are better by an order of magnitude.
+    return rival if rival is not None and rival.residual < 0.1 * best.residual else best
+
+
+def _complex_rival(
+    tensor: SymmetricTensor,
+    flattening: Flattening,
+    rank: int,
+    points: Array | None,
+    best: Candidate,
+    rng: np.random.Generator,
+    budget: Budget,
+) -> Candidate | None:
+    """Return complex terms of a real tensor, where it is likely that they beat real ones."""
+    if points is not None and np.iscomplexobj(points):
+        start = unrefined(tensor, points)
+        if candidate_of(tensor, "pencil", start).residual < best.residual:
+            return converged(tensor, candidate_of(tensor, "pencil", start), budget)
+    if points is None and rank > structured_limit(tensor):
+        return _race(tensor, flattening, rank, None, None, True, rng, budget)
+    return None
+
+
+def _race(
+    tensor: SymmetricTensor,
+    flattening: Flattening,
+    rank: int,
+    points: Array | None,
+    known: Candidate | None,
+    is_complex: bool,
+    rng: np.random.Generator,
+    budget: Budget,
+) -> Candidate:
+    """Return the best of the starts, stopping when the best is sure to be.
+
+    It is when it is exact, when its condition rules out any other as good
+    (`_certified`), or when it is close and a second start has found it too.
+    Starts that are slow are left where they are, and the best few go on to
+    the end.
+    """
+    pool: list[Candidate] = [] if known is None else [known]
+    best = known
+    hits = 1
+    identifiable = rank <= structured_limit(tensor)
+    starts: Iterator[tuple[str, Array | None]] = starting_points(
+        tensor, flattening, rank, points, is_complex, rng, budget.n_starts
+    )
+    hops = itertools.repeat(("hop", None), budget.n_starts // 3)
+    for method, start in itertools.chain(starts, hops):
+        if start is None:
+            assert best is not None  # there were random starts before
+            start = _neighbour(best, rng)
+        candidate = _short_run(tensor, method, start, budget)
+        pool.append(candidate)
+        if best is not None and abs(candidate.residual - best.residual) <= 1e-4 * best.residual:
+            hits += 1
+        if best is None or _better(candidate, best):
+            if best is None or candidate.residual < (1 - 1e-4) * best.residual:
+                hits = 1
+            best = candidate
+            if candidate.exact or _certified(tensor, candidate):
+                break
+        if hits >= 2 and identifiable and best.residual < CLOSE and not best.diverging:
+            break
+    return _winner(tensor, pool, budget)
+
+
+def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budget) -> Candidate:
+    terms = unrefined(tensor, points)
+    steps = min(SHORT_RUN[method], budget.max_iter)
+    refined = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=steps, tol=budget.tol)
+    return candidate_of(tensor, method, refined)
+
+
+def _neighbour(candidate: Candidate, rng: np.random.Generator) -> Array:
+    """Return the candidate's points with one of them drawn anew."""
+    vectors = candidate.refined.vectors
+    points = vectors / np.linalg.norm(vectors, axis=1)[:, None]
+    rank, dim = points.shape
+    points[rng.integers(rank)] = random_points(1, dim, np.iscomplexobj(points), rng)[0]
+    return points
+
+
+def _winner(tensor: SymmetricTensor, pool: list[Candidate], budget: Budget) -> Candidate:
+    """Return the best of the pool after its best few are refined to the end."""
+    leaders: list[Candidate] = []
+    for candidate in sorted(pool, key=lambda c: c.residual):
+        if all(abs(candidate.residual - other.residual) > 1e-4 * other.residual for other in leaders):
+            leaders.append(candidate)
+    stable = [candidate for candidate in leaders if not candidate.diverging]
+    # The stable ones may lie behind the runaways.
+    finalists = leaders[:6] + [candidate for candidate in stable[:3] if candidate not in leaders[:6]]
+    best = converged(tensor, finalists[0], budget)
+    for candidate in finalists[1:]:
+        if best.exact or candidate.residual > 1.5 * best.residual:
+            continue
+        finished = converged(tensor, candidate, budget)
+        if _better(finished, best):
+            best = finished
+    return best
+
+
+def _better(candidate: Candidate, best: Candidate) -> bool:
+    if candidate.diverging != best.diverging:
+        # A stable one wins unless the runaway is clearly nearer to the tensor.
+        margin = 0.999 if candidate.diverging else 1 / 0.999
+        return candidate.residual < margin * best.residual
+    return candidate.residual < best.residual
+
+
+def _certified(tensor: SymmetricTensor, candidate: Candidate) -> bool:
+    """Return whether any terms as near to the tensor must be next to these.
+
+    Such terms give a tensor within twice the residual of this one, and to
+    first order terms move by at most the condition number times that.
+    """
+    if candidate.diverging or not candidate.refined.converged or candidate.residual > 0.1:
+        return False
+    sizes = np.linalg.norm(candidate.refined.vectors, axis=1) ** tensor.order
+    allowed = sizes.min() / (candidate.residual * tensor.norm())
+    return bool(allowed > 1) and condition_estimate(candidate.refined.vectors, tensor.order) < allowed
+
+
+def converged(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) -> Candidate:
+    """Return the candidate refined to the end."""
+    first = candidate.refined
+    left = budget.max_iter - first.n_iter
+    if first.gradient_norm <= budget.tol or left <= 0:
+        return candidate
+    more = refined_terms(tensor, first.vectors, first.signs, method="auto", max_iter=left, tol=budget.tol)
+    finished = candidate_of(tensor, candidate.method, first.then(more))
+    return finished if finished.residual <= candidate.residual * (1 + 1e-9) + 1e-15 else candidate
+
+
+def candidate_of(tensor: SymmetricTensor, method: str, refined: Refined) -> Candidate:
+    """Return terms as a candidate, judged on the coefficients themselves."""
+    weights, points = refined.signs, refined.vectors
+    residual = relative_residual(tensor, weights, points)
+    return Candidate(method, refined, residual, is_diverging(tensor, refined, residual))

@@ -1,0 +1,48 @@
+"""Forms that need no search: linear, quadratic, and in one variable."""
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.decomposition.ranks import numerical_rank
+from apolar.tensor import SymmetricTensor
+
+
+def linear_terms(tensor: SymmetricTensor) -> tuple[Array, Array]:
+    """Return the one vector of a linear form, and its sign."""
+    return tensor.coefficients[None, :], np.ones(1)
+
+
+def univariate_terms(tensor: SymmetricTensor) -> tuple[Array, Array]:
+    """Return the one vector of c x^d, and its sign."""
+    value = tensor.coefficients[0]
+    if tensor.is_complex:
+        return np.array([[value ** (1 / tensor.order)]]), np.ones(1)
+    root = abs(value) ** (1 / tensor.order)
+    if tensor.order % 2:
+        return np.array([[np.sign(value) * root]]), np.ones(1)
+    return np.array([[root]]), np.array([np.sign(value)])
+
+
+def quadratic_terms(tensor: SymmetricTensor) -> tuple[Array, Array, Array]:
+    """Return orthogonal vectors of a quadratic form, largest first, their signs, and its spectrum.
+
+    Eigenvectors of the symmetric matrix; Takagi's factorisation A = U S U^t if
+    it is complex.
+    """
+    matrix = tensor.to_dense()
+    if tensor.is_complex:
+        # Pairs (s, -s) of eigenvalues of a real symmetric matrix of twice the size.
+        doubled = np.block([[matrix.real, matrix.imag], [matrix.imag, -matrix.real]])
+        values, vectors = np.linalg.eigh(doubled)
+        n = tensor.dim
+        values, vectors = values[: n - 1 : -1], vectors[:, : n - 1 : -1]
+        columns = vectors[:n] - 1j * vectors[n:]
+        columns = columns.conj()
+    else:
+        values, columns = np.linalg.eigh(matrix)
+        by_size = np.argsort(-np.abs(values), kind="stable")
+        values, columns = values[by_size], columns[:, by_size]
+    spectrum = np.abs(values)
+    kept = numerical_rank(spectrum)
+    vectors = (columns * np.sqrt(spectrum)).T[:kept]
+    return vectors, np.where(values[:kept] < 0, -1.0, 1.0), spectrum

@@ -1,0 +1,224 @@
+"""The result of a decomposition: weighted powers of linear forms, and what happened."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from apolar._arrays import Array, frozen
+from apolar._checks import numeric_array, whole_number
+from apolar.decomposition.condition import condition_number
+from apolar.tensor import SymmetricTensor
+from apolar.tensor.polynomial import format_sum, variable_names
+
+
+class Status(enum.Enum):
+    """How a decomposition ended; the text says what to do."""
+
+    EXACT = "The terms give the tensor back to rounding."
+    APPROXIMATE = (
+        "The terms are the best approximation found at this rank, not the tensor itself. "
+        "If the tensor is noisy that is as it should be; if it is exact, raise the rank."
+    )
+    DIVERGING = (
+        "The terms grow without bound and cancel each other: no best approximation of this rank "
+        "seems to exist. Try one rank more, or one less; do not use these terms."
+    )
+    NOT_CONVERGED = (
+        "The refinement stopped before it had converged. Raise max_iter, or try another random_state."
+    )
+    UNREFINED = "The terms come straight from the method. Pass refine=True to improve them."
+    ZERO = "The tensor is zero: it has rank 0 and no terms."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Waring:
+    """A Waring decomposition, T = sum_i w_i (xi_i . x)^d, and how it was found.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (rank,)
+        Positive, but for real forms of even order, where they carry the sign.
+    points : ndarray, shape (rank, dim)
+        Of unit norm, real or complex, largest weight first. A point of a real
+        form of even order has its largest entry positive.
+    order : int
+    residual : float
+        |T - W| / |T| in the apolar norm.
+    status : Status
+    method : str
+        Which start won: "pencil", "spm", "random", ...
+    singular_values : ndarray
+        Of the weighted Hankel matrix from which the rank was read.
+    n_iter : int
+        Iterations of the refinement.
+    history : tuple of float
+        The residual after each of them.
+    rank_source : str
+        Where the rank comes from: given, or how it was detected.
+    """
+
+    weights: Array
+    points: Array
+    order: int
+    residual: float = float("nan")
+    status: Status = Status.UNREFINED
+    method: str = "given"
+    singular_values: Array = field(default_factory=lambda: np.zeros(0))
+    n_iter: int = 0
+    history: tuple[float, ...] = ()
+    rank_source: str = "given"
+
+    def __post_init__(self) -> None:
+        whole_number(self.order, "order", least=1)
+        weights = numeric_array(self.weights, "weights")
+        points = numeric_array(self.points, "points")
+        if points.ndim != 2 or weights.shape != points.shape[:1]:
+            raise ValueError(
+                "weights must have shape (rank,) and points (rank, dim); "
+                f"got {weights.shape} and {points.shape}."
+            )
+        object.__setattr__(self, "weights", frozen(weights))
+        object.__setattr__(self, "points", frozen(points))
+
+    @property
+    def rank(self) -> int:
+        """The number of terms."""
+        return len(self.weights)
+
+    @property
+    def dim(self) -> int:
+        """The number of variables."""
+        return int(self.points.shape[1])
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the points or weights are complex."""
+        return bool(np.iscomplexobj(self.points) or np.iscomplexobj(self.weights))
+
+    @property
+    def message(self) -> str:
+        """What happened and what to do, in words."""
+        return self.status.value
+
+    @cached_property
+    def condition(self) -> float:
+        """How much a small change of the tensor is amplified in its terms.
+
+        To first order, terms move by at most `condition` times the norm of the
+        change: the inverse of the least singular value of Terracini's matrix
+        [breiding2018condition]. Infinite where the decomposition is one of a
+        continuous family.
+        """
+        if self.rank == 0:
+            return 1.0
+        return condition_number(self.points, self.order)
+
+    def to_tensor(self, order: int | None = None) -> SymmetricTensor:
+        """Return the sum of the terms, of the given order or the decomposition's own."""
+        order = self.order if order is None else order
+        if self.rank == 0:
+            return SymmetricTensor.zeros(order, self.dim)
+        return SymmetricTensor.from_waring(self.weights, self.points, order)
+
+    def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
+        """Return the decomposition as a formula, such as ``2*(x + y)^3 - 0.5*(x - 3*y)^3``.
+
+        Each linear form is scaled so that its largest coefficient is one.
+        """
+        names = variable_names(self.dim, variables)
+        terms: list[tuple[complex, str]] = []
+        for weight, point in zip(self.weights, self.points, strict=True):
+            largest = point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]
+            form = _rounded(point / largest, precision)
+            linear = [(c, name) for c, name in zip(form, names, strict=True) if c != 0]
+            text = format_sum(linear, precision)
+            scaled = _rounded(np.array([weight * largest**self.order]), precision)[0]
+            power = f"^{self.order}" if self.order > 1 else ""
+            bare = len(linear) == 1 and linear[0][0] == 1
+            terms.append((scaled, f"{text}{power}" if bare else f"({text}){power}"))
+        return format_sum(terms, precision)
+
+    def __repr__(self) -> str:
+        field_name = "complex" if self.is_complex else "real"
+        return (
+            f"Waring(rank={self.rank}, order={self.order}, dim={self.dim}, {field_name}, "
+            f"residual={self.residual:.3g}, status={self.status.name}, method={self.method!r})"
+        )
+
+
+def _rounded(values: Array, precision: int) -> list[complex]:
+    """Return numbers with the parts that are rounding, beside the largest, set to zero."""
+    cut = np.abs(values).max() * 10.0 ** (-precision)
+    rounded = []
+    for value in values:
+        real = float(value.real) if abs(value.real) > cut else 0.0
+        imaginary = float(value.imag) if abs(value.imag) > cut else 0.0
+        rounded.append(complex(real, imaginary) if imaginary else real)
+    return rounded
+
+
+def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Array]:
+    """Return weights and unit points of sum_i s_i (a_i . x)^d, in the canonical form and order.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (rank, dim)
+    signs : ndarray, shape (rank,)
+        +1 or -1.
+    order : int
+
+    Returns
+    -------
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
+    """
+    norms = np.linalg.norm(vectors, axis=1)
+    points = vectors / np.where(norms > 0, norms, 1)[:, None]
+    weights = norms**order
+    if np.iscomplexobj(vectors):
+        # A d-th root of unity is free (of -1, to absorb a sign): turn the largest entry to angle zero.
+        points = points * np.where(signs < 0, np.exp(1j * np.pi / order), 1)[:, None]
+        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
+        turns = np.round(np.angle(largest) * order / (2 * np.pi))
+        points = points * np.exp(-2j * np.pi * turns / order)[:, None]
+    elif order % 2:
+        points = points * signs[:, None]
+    else:
+        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
+        points = points * np.where(largest < 0, -1.0, 1.0)[:, None]
+        weights = weights * signs
+    scale = np.abs(weights).max() if len(weights) else 1.0
+    keys = [-points[:, j].imag.round(9) for j in range(points.shape[1] - 1, -1, -1)]
+    keys += [-points[:, j].real.round(9) for j in range(points.shape[1] - 1, -1, -1)]
+    keys.append(-np.abs(weights / (scale or 1.0)).round(9))
+    by_weight = np.lexsort(keys)
+    return weights[by_weight], points[by_weight]
+
+
+def absorbed_weights(weights: Array, points: Array, order: int) -> tuple[Array, Array]:
+    """Return vectors a_i and signs s_i with s_i (a_i . x)^d = w_i (xi_i . x)^d.
+
+    Signs are -1 only for real terms of even order with negative weight.
+    """
+    if np.iscomplexobj(weights) or np.iscomplexobj(points):
+        roots: Any = np.asarray(weights, dtype=np.complex128) ** (1 / order)
+        return points * roots[:, None], np.ones(len(weights))
+    roots = np.abs(weights) ** (1 / order)
+    signs = np.where(weights < 0, -1.0, 1.0)
+    if order % 2:
+        return points * (signs * roots)[:, None], np.ones(len(weights))
+    return points * roots[:, None], signs
+
+
+def relative_residual(tensor: SymmetricTensor, weights: Array, points: Array) -> float:
+    """Return |T - W| / |T|, from the coefficients, so that it can be as small as rounding."""
+    if not np.all(np.isfinite(points)) or not np.all(np.isfinite(weights)):
+        return float("inf")
+    difference = tensor - SymmetricTensor.from_waring(weights, points, tensor.order)
+    return difference.norm() / tensor.norm()

@@ -1,0 +1,15 @@
+"""Symmetric tensors in compact storage, their apolar product and Hankel matrices."""
+
+from apolar.tensor.apolarity import apolar_product, hankel, weighted_hankel
+from apolar.tensor.monomials import n_monomials
+from apolar.tensor.polynomial import parse_polynomial
+from apolar.tensor.symmetric import SymmetricTensor
+
+__all__ = [
+    "SymmetricTensor",
+    "apolar_product",
+    "hankel",
+    "n_monomials",
+    "parse_polynomial",
+    "weighted_hankel",
+]

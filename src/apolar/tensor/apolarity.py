@@ -1,0 +1,82 @@
+"""The apolar product, and the Hankel matrices that it gives."""
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar._checks import whole_number
+from apolar.tensor import monomials
+from apolar.tensor.symmetric import SymmetricTensor
+
+
+def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | float:
+    """Return the apolar product, sum over a of binom(d, a) conj(S_a) T_a.
+
+    It is the Frobenius product of the full arrays, and invariant under
+    unitary changes of variables. For a power of a linear form it evaluates:
+    <(v.x)^d, P> = P(conj(v)) [khouja2022moments, section 3.1].
+
+    Parameters
+    ----------
+    left, right : SymmetricTensor
+        Of one order and dimension. The left one is conjugated.
+
+    Returns
+    -------
+    product : float or complex
+
+    Examples
+    --------
+    >>> import apolar
+    >>> P = apolar.SymmetricTensor.from_polynomial("x^2*y")
+    >>> apolar.apolar_product(P, P)
+    0.333...
+    """
+    for tensor in (left, right):
+        if not isinstance(tensor, SymmetricTensor):
+            raise TypeError(f"apolar_product takes two SymmetricTensor; got {type(tensor).__name__}.")
+    left._same_space(right)
+    product = np.sum(left.multinomials * left.coefficients.conj() * right.coefficients)
+    return complex(product) if np.iscomplexobj(product) else float(product)
+
+
+def hankel(tensor: SymmetricTensor, row_degree: int) -> Array:
+    """Return the Hankel matrix (catalecticant) of a tensor, entries T_(alpha + beta).
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+    row_degree : int
+        The degree k of the rows' monomials, from 0 to the order d.
+
+    Returns
+    -------
+    matrix : ndarray, shape (n_monomials(dim, k), n_monomials(dim, d - k))
+        The paper's H^{k, d-k} [khouja2022moments, section 3.1]. Its rank is a
+        lower bound of the rank of the tensor.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> apolar.hankel(apolar.SymmetricTensor.from_polynomial("x^3 - 3*x*y^2"), row_degree=2)
+    array([[ 1.,  0.],
+           [ 0., -1.],
+           [-1.,  0.]])
+    """
+    if not isinstance(tensor, SymmetricTensor):
+        raise TypeError(f"hankel takes a SymmetricTensor; got {type(tensor).__name__}.")
+    row_degree = whole_number(row_degree, "row_degree", least=0)
+    if row_degree > tensor.order:
+        raise ValueError(f"row_degree must be at most the order {tensor.order}; got {row_degree}.")
+    return tensor.coefficients[monomials.product_positions(tensor.dim, row_degree, tensor.order - row_degree)]
+
+
+def weighted_hankel(tensor: SymmetricTensor, row_degree: int) -> Array:
+    """Return the Hankel matrix with entries sqrt(binom(k, a) binom(d-k, b)) T_(a + b).
+
+    It is the flattening of the full array on its distinct rows and columns:
+    same singular values, same Frobenius norm, so that cutting it to a rank
+    does not depend on the coordinates.
+    """
+    rows = np.sqrt(monomials.multinomials(tensor.dim, row_degree))
+    columns = np.sqrt(monomials.multinomials(tensor.dim, tensor.order - row_degree))
+    return rows[:, None] * hankel(tensor, row_degree) * columns

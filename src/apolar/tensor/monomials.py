@@ -1,0 +1,188 @@
+"""Monomials of one degree in one fixed order, and their positions in it.
+
+A monomial of degree d in m variables is held as the non-decreasing tuple of
+its d variables: x0 x0 x2 is (0, 0, 2). Sorted lexicographically, these tuples
+are the one order of monomials that the whole library uses; it is the
+lexicographic order of the exponents too, x0^d first.
+"""
+
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+
+from apolar._arrays import Array, IndexArray, frozen
+from apolar._checks import fits_in_memory
+
+
+def n_monomials(dim: int, degree: int) -> int:
+    """Return the number of monomials of a degree, the paper's s_k."""
+    return comb(dim + degree - 1, degree)
+
+
+@lru_cache(maxsize=64)
+def monomial_variables(dim: int, degree: int) -> IndexArray:
+    """Return the variables of each monomial, in non-decreasing order.
+
+    Parameters
+    ----------
+    dim, degree : int
+
+    Returns
+    -------
+    variables : ndarray of int, shape (n_monomials, degree)
+    """
+    fits_in_memory(n_monomials(dim, degree) * max(degree, 1), f"A form of degree {degree} in {dim}")
+    table = np.zeros((1, 0), dtype=np.intp)
+    for _ in range(degree):
+        last = table[:, -1] if table.shape[1] else np.zeros(1, dtype=np.intp)
+        counts = dim - last
+        starts = np.repeat(np.cumsum(counts) - counts, counts)
+        appended = np.arange(counts.sum()) - starts + np.repeat(last, counts)
+        table = np.column_stack([np.repeat(table, counts, axis=0), appended])
+    return frozen(table)
+
+
+@lru_cache(maxsize=64)
+def exponents(dim: int, degree: int) -> IndexArray:
+    """Return the exponents of each monomial, shape (n_monomials, dim)."""
+    variables = monomial_variables(dim, degree)
+    table = np.zeros((len(variables), dim), dtype=np.intp)
+    rows = np.arange(len(variables))
+    for column in variables.T:
+        table[rows, column] += 1
+    return frozen(table)
+
+
+@lru_cache(maxsize=64)
+def multinomials(dim: int, degree: int) -> Array:
+    """Return binom(degree, alpha) of each monomial, shape (n_monomials,).
+
+    It counts the entries of the full array that share one coefficient.
+    """
+    variables = monomial_variables(dim, degree)
+    # d!/alpha!, factor by factor; alpha! is the product of each variable's position in its run.
+    run = np.ones(len(variables))
+    counts = np.ones(len(variables))
+    for slot in range(1, degree):
+        run = np.where(variables[:, slot] == variables[:, slot - 1], run + 1, 1)
+        counts *= (slot + 1) / run
+    return frozen(np.rint(counts) if degree < 20 else counts)
+
+
+@lru_cache(maxsize=64)
+def _counts_below(dim: int, degree: int) -> IndexArray:
+    """Return binom(j + l - 1, l) for j < dim and l <= degree: a number system for monomials."""
+    table = [[comb(j + length - 1, length) if j else 0 for length in range(degree + 1)] for j in range(dim)]
+    return frozen(np.array(table, dtype=np.intp).reshape(dim, degree + 1))
+
+
+def positions(variables: IndexArray, dim: int) -> IndexArray:
+    """Return the positions of monomials given by their variables in any order.
+
+    Parameters
+    ----------
+    variables : ndarray of int, shape (..., degree)
+    dim : int
+
+    Returns
+    -------
+    positions : ndarray of int, shape (...)
+    """
+    degree = variables.shape[-1]
+    below = _counts_below(dim, degree)
+    descending = dim - 1 - np.sort(variables, axis=-1)
+    after = np.zeros(variables.shape[:-1], dtype=np.intp)
+    for slot in range(degree):
+        after += below[descending[..., slot], degree - slot]
+    return n_monomials(dim, degree) - 1 - after
+
+
+@lru_cache(maxsize=64)
+def product_positions(dim: int, row_degree: int, column_degree: int) -> IndexArray:
+    """Return the position of each product of two monomials.
+
+    Parameters
+    ----------
+    dim, row_degree, column_degree : int
+
+    Returns
+    -------
+    positions : ndarray of int, shape (n_monomials(dim, row_degree), n_monomials(dim, column_degree))
+        Positions among the monomials of degree row_degree + column_degree.
+    """
+    n_rows, n_columns = n_monomials(dim, row_degree), n_monomials(dim, column_degree)
+    degree = row_degree + column_degree
+    what = f"The Hankel matrix of row degree {row_degree} of a form of degree {degree} in {dim}"
+    fits_in_memory(n_rows * n_columns * (degree + 1), f"{what} variables")
+    rows = monomial_variables(dim, row_degree)[:, None, :]
+    columns = monomial_variables(dim, column_degree)[None, :, :]
+    both = np.concatenate(
+        [
+            np.broadcast_to(rows, (n_rows, n_columns, row_degree)),
+            np.broadcast_to(columns, (n_rows, n_columns, column_degree)),
+        ],
+        axis=-1,
+    )
+    return frozen(positions(both, dim))
+
+
+def monomial_values(points: Array, degree: int) -> Array:
+    """Return the values of all monomials of a degree at some points.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n_points, dim)
+    degree : int
+
+    Returns
+    -------
+    values : ndarray, shape (n_points, n_monomials)
+    """
+    n_points, dim = points.shape
+    variables = monomial_variables(dim, degree)
+    if degree == 0:
+        return np.ones((n_points, 1), dtype=points.dtype)
+    # One row a monomial: whole rows are gathered, which memory likes.
+    coordinates = np.ascontiguousarray(points.T)
+    values = coordinates[variables[:, 0]]
+    for slot in range(1, degree):
+        values *= coordinates[variables[:, slot]]
+    return values.T
+
+
+def sum_of_powers(weights: Array, points: Array, degree: int) -> Array:
+    """Return the compact coefficients of sum_i w_i (xi_i . x)^degree.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
+    degree : int
+        At least 1.
+
+    Returns
+    -------
+    coefficients : ndarray, shape (n_monomials,)
+    """
+    dim = points.shape[1]
+    # Entries of the Hankel matrix of row degree 1: one matrix product. The monomials of the
+    # whole degree are x_i times those of one degree less that begin with x_i or later, and
+    # these are the last ones in the order.
+    matrix = (weights[:, None] * points).T @ monomial_values(points, degree - 1)
+    return np.concatenate([matrix[i, -n_monomials(dim - i, degree - 1) :] for i in range(dim)])
+
+
+def positions_of_exponents(keys: IndexArray, order: int) -> IndexArray:
+    """Return the positions of monomials given by exponents, shape (n, dim)."""
+    n_keys, dim = keys.shape
+    variables = np.repeat(np.tile(np.arange(dim), n_keys), keys.ravel()).reshape(n_keys, order)
+    return positions(variables, dim)
+
+
+def dense_positions(dim: int, order: int) -> IndexArray:
+    """Return the compact position of each entry of the full array, shape (dim,) * order."""
+    where = np.arange(dim)
+    for degree in range(1, order):
+        where = product_positions(dim, degree, 1)[where]
+    return where

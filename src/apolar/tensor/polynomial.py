@@ -1,0 +1,320 @@
+"""Homogeneous polynomials as people write them: dicts, texts and SymPy."""
+
+from __future__ import annotations
+
+import numbers
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Terms = dict[tuple[int, ...], complex]
+"""Exponents to coefficients as written (binom(d, a) T_a); real ones are floats."""
+
+# A factor of a monomial: each variable of the text and its power.
+_Monomial = tuple[tuple[str, int], ...]
+_Sum = dict[_Monomial, complex]
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<imaginary>[ij](?![0-9_A-Za-z]))?"
+    r"|(?P<variable>[^\W\d_](?:_?\d+)?)|(?P<operator>\*\*|[-+*/^()]))"
+)
+
+MAX_DEGREE = 1000
+
+
+def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
+    """Return a polynomial as a dict, after checking that it is homogeneous.
+
+    Parameters
+    ----------
+    polynomial : dict, str or SymPy expression
+    variables : sequence of str or None
+
+    Returns
+    -------
+    terms : dict from exponents to coefficients
+        Not empty; all exponents of one length and one sum.
+    """
+    if isinstance(polynomial, str):
+        terms = parse_polynomial(polynomial, variables)[0]
+    elif isinstance(polynomial, Mapping):
+        if variables is not None:
+            raise ValueError("variables is for texts; a dict of exponents has its own order.")
+        terms = _checked_terms(polynomial)
+    else:
+        terms = _sympy_terms(polynomial, variables)
+    degrees = sorted({sum(key) for key in terms})
+    if len(degrees) > 1:
+        listed = ", ".join(map(str, degrees))
+        raise ValueError(
+            f"The polynomial is not homogeneous: it has terms of degree {listed}. "
+            "Multiply the lower terms by powers of a new variable."
+        )
+    return terms
+
+
+def _checked_terms(polynomial: Mapping[Any, Any]) -> Terms:
+    if not polynomial:
+        raise ValueError("An empty dict has no degree: use SymmetricTensor.zeros(order, dim).")
+    terms: Terms = {}
+    for key, value in polynomial.items():
+        exponents = tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else None
+        if exponents is None or not all(isinstance(e, numbers.Integral) and int(e) >= 0 for e in exponents):
+            raise TypeError(f"Keys must be tuples of exponents such as (1, 2); got {key!r}.")
+        if not isinstance(value, numbers.Complex):
+            raise TypeError(f"The coefficient of {key!r} must be a number; got {value!r}.")
+        terms[tuple(map(int, exponents))] = _simplest(complex(value))
+    lengths = sorted({len(key) for key in terms})
+    if len(lengths) > 1 or lengths[0] == 0:
+        raise ValueError(f"Every key needs one exponent a variable; got keys of lengths {lengths}.")
+    return terms
+
+
+def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
+    sympy = sys.modules.get("sympy")
+    if sympy is None or not isinstance(polynomial, sympy.Poly | sympy.Expr):
+        raise TypeError(
+            "A polynomial is a dict of exponents, a text such as 'x^3 - 3*x*y^2', "
+            f"or a SymPy expression; got {type(polynomial).__name__}."
+        )
+    symbols = [sympy.Symbol(name) for name in variables] if variables is not None else []
+    try:
+        poly = sympy.Poly(polynomial, *symbols)
+        if not all(generator.is_Symbol for generator in poly.gens):
+            raise TypeError("a function of the variables")
+        terms = {tuple(map(int, key)): _simplest(complex(value)) for key, value in poly.as_dict().items()}
+    except (sympy.PolynomialError, TypeError) as error:
+        raise ValueError(f"{polynomial} is not a polynomial with numbers as coefficients.") from error
+    return terms or {(0,) * len(poly.gens): 0.0}
+
+
+def _simplest(value: complex) -> complex:
+    return value.real if value.imag == 0 else value
+
+
+# --- texts ------------------------------------------------------------------
+
+
+def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple[Terms, list[str]]:
+    """Read a polynomial such as ``x^3 - 3*x*y^2`` or ``(x + 2y)^3 / 4 + 1.5 x1*x2^2``.
+
+    A variable is one letter with an optional number (``x``, ``x1``, ``x_1``);
+    the sign of multiplication may be left out; ``^`` and ``**`` are powers;
+    ``2i`` or ``2j`` is imaginary.
+
+    Parameters
+    ----------
+    text : str
+    variables : sequence of str, optional
+        The variables and their order; by default those that occur, sorted.
+
+    Returns
+    -------
+    terms : dict from exponents to coefficients
+    variables : list of str
+    """
+    parser = _Parser(text)
+    total = parser.whole()
+    found = sorted(parser.names, key=_natural)
+    names = list(found if variables is None else variables)
+    if len(set(names)) != len(names):
+        raise ValueError(f"variables repeats a name: {', '.join(names)}.")
+    unknown = [name for name in found if name not in names]
+    if unknown:
+        raise ValueError(f"The polynomial has variables that were not listed: {', '.join(unknown)}.")
+    if not names:
+        raise ValueError(f"{text!r} has no variable.")
+    terms: Terms = {}
+    for monomial, value in total.items():
+        powers = dict(monomial)
+        terms[tuple(powers.get(name, 0) for name in names)] = _simplest(value)
+    kept = {key: value for key, value in terms.items() if value != 0}
+    # All terms cancelled: the zero form, of the degree that was written.
+    return kept or dict.fromkeys(terms, 0.0), names
+
+
+def _natural(name: str) -> tuple[str, int]:
+    return name[0], int(name[1:].lstrip("_") or -1)
+
+
+class _Parser:
+    """Recursive descent over sums, products and powers; nothing is evaluated as code."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.names: set[str] = set()
+        self.tokens = list(self._split())
+        self.next = 0
+
+    def _split(self) -> Iterator[tuple[str, str, int]]:
+        place = 0
+        while place < len(self.text.rstrip()):
+            match = _TOKEN.match(self.text, place)
+            if match is None:
+                raise self._error("cannot read", place)
+            start = match.start(match.lastgroup or 0)
+            if match["number"]:
+                kind = "imaginary" if match["imaginary"] else "number"
+                yield kind, match["number"], match.start("number")
+            elif match["variable"]:
+                yield "variable", match["variable"], start
+            else:
+                yield "operator", "^" if match["operator"] == "**" else match["operator"], start
+            place = match.end()
+
+    def _error(self, what: str, place: int) -> ValueError:
+        while place < len(self.text) and self.text[place].isspace():
+            place += 1
+        rest = self.text[place : place + 12] or "the end"
+        return ValueError(
+            f"Cannot read the polynomial {self.text!r}: {what} {rest!r} at character {place + 1}. "
+            "Write it as x^3 - 3*x*y^2."
+        )
+
+    def _here(self) -> tuple[str, str, int]:
+        if self.next < len(self.tokens):
+            return self.tokens[self.next]
+        return "end", "", len(self.text)
+
+    def _take(self, operators: str) -> str:
+        kind, value, _ = self._here()
+        if kind == "operator" and value in operators:
+            self.next += 1
+            return value
+        return ""
+
+    def whole(self) -> _Sum:
+        if not self.tokens:
+            raise ValueError("The polynomial is empty. Write it as x^3 - 3*x*y^2.")
+        total = self._sum()
+        if self.next < len(self.tokens):
+            raise self._error("unexpected", self._here()[2])
+        return total
+
+    def _sum(self) -> _Sum:
+        sign = -1 if self._take("+-") == "-" else 1
+        total = {key: sign * value for key, value in self._product().items()}
+        while operator := self._take("+-"):
+            for key, value in self._product().items():
+                total[key] = total.get(key, 0) + (value if operator == "+" else -value)
+        return total
+
+    def _product(self) -> _Sum:
+        total = self._power()
+        while True:
+            if operator := self._take("*/"):
+                place = self._here()[2]
+                sign = -1 if self._take("-") else 1
+                factor = self._power()
+                if operator == "/":
+                    divisor = factor.get((), 0) if set(factor) <= {()} else 0
+                    if divisor == 0:
+                        raise self._error("division only by a number other than zero, not by", place)
+                    factor = {(): 1 / divisor}
+                factor = {key: sign * value for key, value in factor.items()}
+            elif self._here()[0] in ("number", "imaginary", "variable") or self._here()[1] == "(":
+                factor = self._power()
+            else:
+                return total
+            total = _multiplied(total, factor)
+
+    def _power(self) -> _Sum:
+        base = self._atom()
+        if not self._take("^"):
+            return base
+        kind, value, place = self._here()
+        if kind != "number" or not value.isdigit() or int(value) > MAX_DEGREE:
+            raise self._error(f"a power must be a whole number up to {MAX_DEGREE}, not", place)
+        self.next += 1
+        exponent = int(value)
+        if len(base) == 1:
+            ((monomial, coefficient),) = base.items()
+            return {
+                tuple((name, power * exponent) for name, power in monomial if exponent): coefficient**exponent
+            }
+        total: _Sum = {(): 1}
+        for _ in range(exponent):
+            total = _multiplied(total, base)
+        return total
+
+    def _atom(self) -> _Sum:
+        kind, value, place = self._here()
+        self.next += 1
+        if kind == "number":
+            return {(): float(value)}
+        if kind == "imaginary":
+            return {(): 1j * float(value)}
+        if kind == "variable":
+            self.names.add(value)
+            return {((value, 1),): 1}
+        if value == "(":
+            inner = self._sum()
+            if not self._take(")"):
+                raise self._error("a bracket is not closed before", self._here()[2])
+            return inner
+        raise self._error("unexpected", place)
+
+
+def _multiplied(left: _Sum, right: _Sum) -> _Sum:
+    total: _Sum = {}
+    for first, a in left.items():
+        for second, b in right.items():
+            powers = dict(first)
+            for name, power in second:
+                powers[name] = powers.get(name, 0) + power
+            key = tuple(sorted(powers.items()))
+            total[key] = total.get(key, 0) + a * b
+    return total
+
+
+def variable_names(dim: int, variables: Sequence[str] | None = None) -> list[str]:
+    """Return the names given, or x, y, z up to three variables and x1, x2, ... beyond."""
+    if variables is None:
+        return list("xyz"[:dim]) if dim <= 3 else [f"x{i + 1}" for i in range(dim)]
+    if len(variables) != dim:
+        raise ValueError(f"The form has {dim} variables; got {len(variables)} names.")
+    return list(variables)
+
+
+def format_number(value: complex, precision: int = 6) -> str:
+    """Return a number as text that `parse_polynomial` reads back."""
+    if isinstance(value, complex) and value.imag != 0:
+        imaginary = f"{abs(value.imag):.{precision}g}i"
+        if value.real == 0:
+            return f"-{imaginary}" if value.imag < 0 else imaginary
+        return f"({value.real:.{precision}g} {'-' if value.imag < 0 else '+'} {imaginary})"
+    return f"{value.real:.{precision}g}"
+
+
+def format_sum(terms: Sequence[tuple[complex, str]], precision: int = 6) -> str:
+    """Return coefficients and what they multiply as text, signs between the terms.
+
+    An empty text stands for the number one.
+    """
+    text = ""
+    for coefficient, factor in terms:
+        number = format_number(coefficient, precision)
+        sign, number = ("-", number[1:]) if number.startswith("-") else ("+", number)
+        body = factor if factor and number == "1" else "*".join(filter(None, (number, factor)))
+        if text:
+            text += f" {sign} {body}"
+        else:
+            text = f"-{body}" if sign == "-" else body
+    return text or "0"
+
+
+def format_polynomial(
+    terms: Mapping[tuple[int, ...], complex],
+    dim: int,
+    variables: Sequence[str] | None,
+    *,
+    precision: int,
+) -> str:
+    """Return a polynomial as text, such as ``x^3 - 3*x*y^2``."""
+    names = variable_names(dim, variables)
+    written = []
+    for key, coefficient in terms.items():
+        powers = [name if e == 1 else f"{name}^{e}" for name, e in zip(names, key, strict=True) if e]
+        written.append((coefficient, "*".join(powers)))
+    return format_sum(written, precision)

@@ -1,0 +1,439 @@
+"""The symmetric tensor: one coefficient a monomial."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from apolar._arrays import Array, IndexArray, frozen
+from apolar._checks import fits_in_memory, numeric_array, whole_number
+from apolar.tensor import monomials
+from apolar.tensor.polynomial import Terms, format_polynomial, homogeneous_terms
+
+# Entries of a full array that should be equal may differ by this much of the
+# largest one: what sums in another order, or float32 data, leave behind.
+SYMMETRY_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SymmetricTensor:
+    """A symmetric tensor, or what is the same, a homogeneous polynomial.
+
+    The tensor T of order d in m variables is the form
+    P(x) = T(x, ..., x) = sum over |a| = d of binom(d, a) T_a x^a. Only the
+    T_a are stored, binom(m + d - 1, d) of them, never the m^d array.
+
+    Parameters
+    ----------
+    order : int
+        The order d >= 1 of the tensor, the degree of the form.
+    dim : int
+        The number m >= 1 of variables.
+    coefficients : array_like, shape (n_monomials,)
+        The T_a, in the order of `exponents`. Real or complex.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> T = apolar.SymmetricTensor.from_polynomial("x^3 - 3*x*y^2")
+    >>> T
+    SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
+    >>> T.coefficients
+    array([ 1.,  0., -1.,  0.])
+    >>> float(T([2.0, 1.0]))
+    2.0
+    """
+
+    order: int
+    dim: int
+    coefficients: Array
+    _flattenings: dict[int, Array] = field(default_factory=dict, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        order = whole_number(self.order, "order", least=1)
+        dim = whole_number(self.dim, "dim", least=1)
+        coefficients = numeric_array(self.coefficients, "coefficients")
+        expected = monomials.n_monomials(dim, order)
+        if coefficients.shape != (expected,):
+            raise ValueError(
+                f"A symmetric tensor of order {order} and dimension {dim} has {expected} "
+                f"coefficients, one a monomial; got an array of shape {coefficients.shape}. "
+                "For a full array use SymmetricTensor.from_dense."
+            )
+        object.__setattr__(self, "coefficients", frozen(coefficients))
+
+    # --- makers -----------------------------------------------------------
+
+    @classmethod
+    def from_dense(cls, array: Any, *, symmetrize: bool = False) -> SymmetricTensor:
+        """Return the tensor of a full array, which must be symmetric.
+
+        Parameters
+        ----------
+        array : array_like, shape (dim,) * order
+        symmetrize : bool, default=False
+            Take the mean over all permutations of the axes instead of
+            refusing an array that is not symmetric.
+
+        Returns
+        -------
+        tensor : SymmetricTensor
+
+        Examples
+        --------
+        >>> import numpy as np, apolar
+        >>> apolar.SymmetricTensor.from_dense(np.eye(2))
+        SymmetricTensor(order=2, dim=2): x^2 + y^2
+        """
+        dense = numeric_array(array, "array")
+        if dense.ndim == 0 or len(set(dense.shape)) != 1 or dense.shape[0] == 0:
+            raise ValueError(
+                f"A symmetric tensor needs an array with all sides equal; got shape {dense.shape}."
+            )
+        order, dim = dense.ndim, dense.shape[0]
+        where = monomials.dense_positions(dim, order).ravel()
+        n_coefficients = monomials.n_monomials(dim, order)
+        sums = np.bincount(where, weights=dense.real.ravel(), minlength=n_coefficients)
+        if np.iscomplexobj(dense):
+            sums = sums + 1j * np.bincount(where, weights=dense.imag.ravel(), minlength=n_coefficients)
+        means = sums / monomials.multinomials(dim, order)
+        if not symmetrize:
+            spread = np.abs(dense.ravel() - means[where]).max()
+            scale = np.abs(dense).max()
+            if spread > SYMMETRY_TOLERANCE * scale:
+                raise ValueError(
+                    f"The array is not symmetric: entries that should be equal differ by up to "
+                    f"{2 * spread:.3g} (largest entry {scale:.3g}). "
+                    "Pass symmetrize=True to take the mean over permutations of the axes."
+                )
+        return cls(order, dim, means)
+
+    @classmethod
+    def from_polynomial(cls, polynomial: Any, *, variables: Sequence[str] | None = None) -> SymmetricTensor:
+        """Return the tensor of a homogeneous polynomial.
+
+        Parameters
+        ----------
+        polynomial : dict, str or SymPy expression
+            A dict from exponents to coefficients as written,
+            ``{(3, 0): 1, (1, 2): -3}``; a text such as ``"x^3 - 3*x*y^2"``; or
+            a SymPy ``Poly`` or expression.
+        variables : sequence of str, optional
+            The variables and their order, for texts and SymPy expressions;
+            by default those that occur, in alphabetical order.
+
+        Returns
+        -------
+        tensor : SymmetricTensor
+        """
+        terms = homogeneous_terms(polynomial, variables)
+        order, dim = sum(next(iter(terms))), len(next(iter(terms)))
+        whole_number(order, "The degree", least=1)
+        keys = np.array(list(terms), dtype=np.intp)
+        values = numeric_array(list(terms.values()), "polynomial")
+        where = monomials.positions_of_exponents(keys, order)
+        coefficients = np.zeros(monomials.n_monomials(dim, order), dtype=values.dtype)
+        np.add.at(coefficients, where, values)
+        return cls(order, dim, coefficients / monomials.multinomials(dim, order))
+
+    @classmethod
+    def from_waring(cls, weights: Any, points: Any, order: int) -> SymmetricTensor:
+        """Return the sum of powers of linear forms, sum_i w_i (xi_i . x)^d.
+
+        Parameters
+        ----------
+        weights : array_like, shape (rank,)
+        points : array_like, shape (rank, dim)
+        order : int
+
+        Returns
+        -------
+        tensor : SymmetricTensor
+
+        Examples
+        --------
+        >>> import apolar
+        >>> apolar.SymmetricTensor.from_waring([0.5, 0.5], [[1, 1j], [1, -1j]], 3)
+        SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
+        """
+        order = whole_number(order, "order", least=1)
+        weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
+        if points.ndim != 2 or points.shape[1] == 0 or weights.shape != points.shape[:1]:
+            raise ValueError(
+                "weights must have shape (rank,) and points (rank, dim); "
+                f"got {weights.shape} and {points.shape}."
+            )
+        dim = points.shape[1]
+        n_entries = dim * monomials.n_monomials(dim, order - 1)
+        fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
+        coefficients = monomials.sum_of_powers(weights, points, order)
+        if np.iscomplexobj(coefficients) and not np.any(coefficients.imag):
+            coefficients = coefficients.real
+        return cls(order, dim, coefficients)
+
+    @classmethod
+    def zeros(cls, order: int, dim: int) -> SymmetricTensor:
+        """Return the zero tensor."""
+        return cls(order, dim, np.zeros(monomials.n_monomials(dim, order)))
+
+    # --- views ------------------------------------------------------------
+
+    @property
+    def exponents(self) -> IndexArray:
+        """The exponents of each coefficient, shape (n_monomials, dim)."""
+        return monomials.exponents(self.dim, self.order)
+
+    @property
+    def multinomials(self) -> Array:
+        """How many entries of the full array each coefficient stands for."""
+        return monomials.multinomials(self.dim, self.order)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the coefficients are complex."""
+        return bool(np.iscomplexobj(self.coefficients))
+
+    def to_dense(self) -> Array:
+        """Return the full array, shape (dim,) * order."""
+        fits_in_memory(2 * self.dim**self.order, "The full array")
+        return self.coefficients[monomials.dense_positions(self.dim, self.order)]
+
+    def to_polynomial(self) -> Terms:
+        """Return the form as a dict from exponents to coefficients as written.
+
+        Zero coefficients are left out.
+        """
+        written = self.coefficients * self.multinomials
+        return {
+            tuple(map(int, self.exponents[i])): complex(written[i]) if self.is_complex else float(written[i])
+            for i in np.flatnonzero(written)
+        }
+
+    def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
+        """Return the form as text, such as ``x^3 - 3*x*y^2``."""
+        return format_polynomial(self.to_polynomial(), self.dim, variables, precision=precision)
+
+    def __repr__(self) -> str:
+        kind = ", complex" if self.is_complex else ""
+        largest = np.argsort(-np.abs(self.coefficients * self.multinomials), kind="stable")[:8]
+        shown = np.zeros_like(self.coefficients)
+        shown[largest] = self.coefficients[largest]
+        hidden = np.count_nonzero(self.coefficients) - np.count_nonzero(shown)
+        terms = {} if not np.any(shown) else SymmetricTensor(self.order, self.dim, shown).to_polynomial()
+        text = format_polynomial(terms, self.dim, None, precision=6)
+        more = f" + ... ({hidden} smaller terms)" if hidden else ""
+        return f"SymmetricTensor(order={self.order}, dim={self.dim}{kind}): {text}{more}"
+
+    # --- values and derivatives ---------------------------------------------
+
+    def __call__(self, x: Any) -> Array:
+        """Return the form at points, P(x) = T(x, ..., x).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        values : ndarray, shape (...)
+        """
+        points = self._points(x)
+        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
+        values = np.einsum("ni,ni->n", contracted, points.reshape(-1, self.dim))
+        return values.reshape(points.shape[:-1])[()]
+
+    def gradient(self, x: Any) -> Array:
+        """Return the gradient of the form at points, d T(x, ..., x, .).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        gradient : ndarray, shape (..., dim)
+        """
+        points = self._points(x)
+        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
+        return self.order * contracted.reshape(points.shape)
+
+    def hessian(self, x: Any) -> Array:
+        """Return the Hessian of the form at points, d (d - 1) T(x, ..., x, ., .).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        hessian : ndarray, shape (..., dim, dim)
+        """
+        points = self._points(x)
+        if self.order == 1:
+            return np.zeros((*points.shape, self.dim))
+        packed = self.contract_all(points.reshape(-1, self.dim), 2)
+        full = packed[:, monomials.dense_positions(self.dim, 2)]
+        return self.order * (self.order - 1) * full.reshape(*points.shape, self.dim)
+
+    def contract(self, x: Any, times: int = 1) -> SymmetricTensor:
+        """Return the tensor T(x, ..., x, ., ...) of lower order.
+
+        Parameters
+        ----------
+        x : array_like, shape (dim,)
+        times : int, default=1
+            How many slots to fill with x, less than the order.
+
+        Returns
+        -------
+        tensor : SymmetricTensor
+            Of order ``order - times``.
+        """
+        times = whole_number(times, "times", least=1)
+        point = self._points(x)
+        if point.ndim != 1 or times >= self.order:
+            raise ValueError(
+                f"contract takes one point of shape ({self.dim},) and times < {self.order}; got shape "
+                f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
+            )
+        left = self.order - times
+        return SymmetricTensor(left, self.dim, self.contract_all(point[None], left)[0])
+
+    def contract_all(self, points: Array, left: int) -> Array:
+        """Return T(v, ..., v, .) with `left` slots open, for many points at once.
+
+        One matrix product with the Hankel matrix of row degree `left`.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n_points, dim)
+        left : int
+
+        Returns
+        -------
+        contracted : ndarray, shape (n_points, n_monomials(dim, left))
+            Compact coefficients of the tensors that are left.
+        """
+        filled = self.order - left
+        if left not in self._flattenings:
+            where = monomials.product_positions(self.dim, filled, left)
+            counts = monomials.multinomials(self.dim, filled)
+            self._flattenings[left] = frozen(self.coefficients[where] * counts[:, None])
+        return monomials.monomial_values(points, filled) @ self._flattenings[left]
+
+    def change_variables(self, matrix: Any) -> SymmetricTensor:
+        """Return the form after the substitution x = A y, P(A y).
+
+        Points of a Waring decomposition become A^t xi.
+
+        Parameters
+        ----------
+        matrix : array_like, shape (dim, new_dim)
+
+        Returns
+        -------
+        tensor : SymmetricTensor
+            Of dimension ``new_dim``.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> T = apolar.SymmetricTensor.from_polynomial("x^2 - y^2")
+        >>> T.change_variables([[0.5, 0.5], [0.5, -0.5]])
+        SymmetricTensor(order=2, dim=2): x*y
+        """
+        matrix = numeric_array(matrix, "matrix")
+        if matrix.ndim != 2 or matrix.shape[0] != self.dim or matrix.shape[1] == 0:
+            raise ValueError(f"matrix must have shape ({self.dim}, new_dim); got {matrix.shape}.")
+        new_dim = matrix.shape[1]
+        # Rows: monomials in the new variables, done so far. Columns: monomials left in the old.
+        state = self.coefficients[None, :]
+        for done in range(self.order):
+            left = self.order - done - 1
+            slots = state[:, monomials.product_positions(self.dim, left, 1)]
+            substituted = (slots @ matrix).swapaxes(1, 2)
+            last = monomials.monomial_variables(new_dim, done)[:, -1:] if done else np.zeros((1, 1))
+            state = substituted[np.arange(new_dim) >= last]
+        return SymmetricTensor(self.order, new_dim, state[:, 0])
+
+    # --- norm and arithmetic --------------------------------------------------
+
+    def norm(self) -> float:
+        """Return the apolar norm, the Frobenius norm of the full array."""
+        scale = float(np.abs(self.coefficients).max())
+        if scale == 0:
+            return 0.0
+        return scale * float(np.sqrt(self.multinomials @ np.abs(self.coefficients / scale) ** 2))
+
+    def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
+        """Return the tensor with its imaginary parts dropped, where they are rounding."""
+        imaginary = np.abs(self.coefficients.imag).max()
+        if self.is_complex and imaginary <= tolerance * np.abs(self.coefficients).max():
+            return SymmetricTensor(self.order, self.dim, self.coefficients.real)
+        return self
+
+    def _points(self, x: Any) -> Array:
+        points = numeric_array(x, "x")
+        if points.ndim == 0 or points.shape[-1] != self.dim:
+            raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
+        return points
+
+    def _same_space(self, other: SymmetricTensor) -> None:
+        if (self.order, self.dim) != (other.order, other.dim):
+            raise ValueError(
+                f"The tensors differ in shape: order {self.order} and dimension {self.dim} "
+                f"against order {other.order} and dimension {other.dim}."
+            )
+
+    def __add__(self, other: object) -> SymmetricTensor:
+        if not isinstance(other, SymmetricTensor):
+            return NotImplemented
+        self._same_space(other)
+        return SymmetricTensor(self.order, self.dim, self.coefficients + other.coefficients)
+
+    def __sub__(self, other: object) -> SymmetricTensor:
+        if not isinstance(other, SymmetricTensor):
+            return NotImplemented
+        return self + -other
+
+    def __neg__(self) -> SymmetricTensor:
+        return SymmetricTensor(self.order, self.dim, -self.coefficients)
+
+    def __mul__(self, other: object) -> SymmetricTensor:
+        if isinstance(other, SymmetricTensor):
+            return self._product(other)
+        if not isinstance(other, numbers.Number):
+            return NotImplemented
+        return SymmetricTensor(self.order, self.dim, self.coefficients * np.asarray(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: object) -> SymmetricTensor:
+        if not isinstance(other, numbers.Number):
+            return NotImplemented
+        if not other:
+            raise ZeroDivisionError("A tensor cannot be divided by zero.")
+        return SymmetricTensor(self.order, self.dim, self.coefficients / np.asarray(other))
+
+    def _product(self, other: SymmetricTensor) -> SymmetricTensor:
+        """Return the product of the two forms."""
+        if self.dim != other.dim:
+            raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
+        order = self.order + other.order
+        written = np.outer(self.coefficients * self.multinomials, other.coefficients * other.multinomials)
+        sums = np.zeros(monomials.n_monomials(self.dim, order), dtype=written.dtype)
+        np.add.at(sums, monomials.product_positions(self.dim, self.order, other.order), written)
+        return SymmetricTensor(order, self.dim, sums / monomials.multinomials(self.dim, order))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SymmetricTensor):
+            return NotImplemented
+        return (self.order, self.dim) == (other.order, other.dim) and bool(
+            np.array_equal(self.coefficients, other.coefficients)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, as arrays are

@@ -1,0 +1,258 @@
+"""The front door: exact, noisy, best approximation, known forms, bad input."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar import Status
+from apolar.decomposition.gauss_newton import gauss_newton
+from matching import largest_error, noisy, random_terms
+
+SHAPES = [
+    (2, 3, 2), (3, 3, 3), (6, 3, 4), (10, 3, 10), (4, 4, 4), (5, 4, 5),
+    (2, 5, 3), (4, 5, 10), (5, 6, 15), (3, 7, 10), (2, 9, 5), (30, 3, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), SHAPES)
+def test_exact_tensors_give_back_their_terms(dim, order, rank):
+    for seed in range(3):
+        weights, points = random_terms(dim, rank, seed)
+        tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+        found = apolar.decompose(tensor, random_state=seed)
+        assert found.rank == rank
+        assert found.status is Status.EXACT
+        assert not found.is_complex
+        assert largest_error(weights, points, found) < 1e-6
+        assert found.residual < 1e-10
+        assert np.linalg.norm(found.points, axis=1) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("order", [3, 4, 5])
+def test_complex_tensors_give_back_their_terms(order):
+    weights, points = random_terms(4, 3, 1, is_complex=True)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+    found = apolar.decompose(tensor, random_state=0)
+    assert found.is_complex
+    assert (found.weights > 0).all()
+    assert largest_error(weights, points, found) < 1e-6
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-2])
+@pytest.mark.parametrize("seed", range(3))
+def test_noisy_tensors_give_what_refining_the_truth_gives(noise, seed):
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((10, 10)) / np.sqrt(10)
+    exact = apolar.SymmetricTensor.from_waring(np.ones(10), vectors, 3)
+    tensor = noisy(exact, noise, seed)
+    found = apolar.decompose(tensor, 10, random_state=seed)
+    best = gauss_newton(tensor, vectors, np.ones(10))
+    truth = apolar.Waring(np.ones(10), vectors, 3)
+    reference = apolar.Waring(np.ones(10), best.vectors, 3)
+    error = largest_error(truth.weights, truth.points, found)
+    assert error <= 1.1 * largest_error(truth.weights, truth.points, reference) + 1e-6
+    assert found.status is Status.APPROXIMATE
+
+
+def test_same_seed_same_result():
+    tensor = apolar.SymmetricTensor(3, 4, np.random.default_rng(0).standard_normal(20))
+    one, two = (apolar.decompose(tensor, 2, random_state=5) for _ in range(2))
+    np.testing.assert_array_equal(one.points, two.points)
+    np.testing.assert_array_equal(one.weights, two.weights)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-6, 1e8, 1e150])
+def test_scale_does_not_matter(scale):
+    weights, points = random_terms(3, 3, 0)
+    found = apolar.decompose(apolar.SymmetricTensor.from_waring(scale * weights, points, 3), random_state=0)
+    assert found.status is Status.EXACT
+    assert sorted(found.weights / scale) == pytest.approx(sorted(weights), rel=1e-6)
+
+
+def test_what_makes_a_tensor_is_taken():
+    terms = {(3, 0): 1.0, (1, 2): -3.0}
+    tensor = apolar.SymmetricTensor.from_polynomial(terms)
+    for value in (tensor, terms, "x^3 - 3*x*y^2", tensor.to_dense(), tensor.to_dense().tolist()):
+        assert apolar.decompose(value, random_state=0).rank == 2
+
+
+# --- known forms -------------------------------------------------------------------
+
+
+def test_real_rank_and_complex_rank_differ():
+    found = apolar.decompose("x^3 - 3*x*y^2", random_state=0)
+    assert (found.rank, found.is_complex, found.status) == (2, True, Status.EXACT)
+    assert found.to_string() == "0.5*(x + 1i*y)^3 + 0.5*(x - 1i*y)^3"
+    real = apolar.decompose("x^3 - 3*x*y^2", random_state=0, field="real")
+    assert (real.rank, real.is_complex, real.status) == (3, False, Status.EXACT)
+    assert "raised" in real.rank_source
+
+
+@pytest.mark.parametrize(
+    ("form", "rank", "is_complex"),
+    [
+        ("x^3 + y^3 + z^3", 3, False),
+        ("100*x^3 + y^3 + z^3 + w^3", 4, False),  # singular values with a drop that is not noise
+        ("x*y*z", 4, False),  # Carlini, Catalisano, Geramita 2012
+        ("x^2*y", 3, False),  # of border rank 2
+        ("x^2*y^2", 3, True),  # rank 4 over the reals
+        ("(x + y + z)^5 - x^5 + 2*y^5", 3, False),
+        ("x^3 + 3*x*y^2", 2, False),
+    ],
+)
+def test_forms_of_known_rank(form, rank, is_complex):
+    found = apolar.decompose(form, random_state=0)
+    assert (found.rank, found.is_complex, found.status) == (rank, is_complex, Status.EXACT)
+    assert found.residual < 1e-10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_generic_ternary_quartics_have_rank_6(seed):
+    tensor = apolar.SymmetricTensor(4, 3, np.random.default_rng(seed).standard_normal(15))
+    found = apolar.decompose(tensor, random_state=0)
+    assert (found.rank, found.status) == (6, Status.EXACT)
+    assert found.condition == np.inf
+
+
+def test_quadratic_linear_and_univariate_forms():
+    found = apolar.decompose("x^2 + y^2 - 3*z^2 + 4*x*y")
+    assert found.rank == 3
+    assert sorted(np.sign(found.weights)) == [-1, -1, 1]
+    assert found.residual < 1e-14
+    assert apolar.decompose("x^2 + 2*x*y + y^2").rank == 1
+    assert apolar.decompose("4*x^2 + y^2", 1).residual == pytest.approx(1 / np.sqrt(17))
+    takagi = apolar.decompose("x^2 + (1+2i)*x*y + 3i*y^2")
+    assert (takagi.rank, takagi.is_complex) == (2, True)
+    assert takagi.residual < 1e-14
+    linear = apolar.decompose("3*x - 4*y")
+    assert linear.weights == pytest.approx([5])
+    assert linear.points == pytest.approx(np.array([[0.6, -0.8]]))
+    for form in ("-8*x^3", "-8*x^4", "(1+1i)*x^3"):
+        assert apolar.decompose(form).residual < 1e-14
+
+
+def test_the_zero_tensor_has_rank_0():
+    found = apolar.decompose(apolar.SymmetricTensor.zeros(3, 2))
+    assert (found.rank, found.residual, found.status) == (0, 0.0, Status.ZERO)
+    assert found.points.shape == (0, 2)
+    assert found.to_tensor() == apolar.SymmetricTensor.zeros(3, 2)
+    assert found.to_string() == "0"
+    assert found.condition == 1
+
+
+# --- best approximation ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dim", "order", "rank", "seed"), [(4, 3, 2, 0), (3, 4, 2, 1), (5, 3, 1, 2)])
+def test_a_low_rank_is_as_good_as_many_random_starts(dim, order, rank, seed):
+    rng = np.random.default_rng(seed)
+    n = len(apolar.SymmetricTensor.zeros(order, dim).coefficients)
+    tensor = apolar.SymmetricTensor(order, dim, rng.standard_normal(n))
+    found = apolar.decompose(tensor, rank, random_state=0, field="real")
+    others = []
+    for _ in range(20):
+        start = apolar.Waring(rng.standard_normal(rank), rng.standard_normal((rank, dim)), order)
+        others.append(apolar.refine(tensor, start))
+    best = min(other.residual for other in others if other.status is not Status.DIVERGING)
+    assert found.residual <= best * (1 + 1e-6)
+
+
+def test_terms_that_diverge_are_said_to():
+    # The infimum over rank 2 is 0, and no form of rank 2 reaches it.
+    found = apolar.decompose("x^2*y", 2, random_state=0)
+    assert found.status is Status.DIVERGING
+    assert "no best approximation" in found.message
+    assert found.residual < 1e-2
+    assert apolar.decompose("x^3 - 3*x*y^2", 2, field="real", random_state=0).status is Status.DIVERGING
+
+
+def test_more_terms_than_needed_are_exact():
+    weights, points = random_terms(3, 2, 0)
+    found = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 3), 4, random_state=0)
+    assert (found.rank, found.status) == (4, Status.EXACT)
+
+
+# --- the result ------------------------------------------------------------------------
+
+
+def test_the_result_says_what_happened():
+    weights, points = random_terms(3, 2, 0)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
+    found = apolar.decompose(tensor, random_state=0)
+    assert found.rank_source == "the numerical rank of the Hankel matrix"
+    assert len(found.singular_values) == 3
+    assert found.method == "pencil"
+    assert "EXACT" in repr(found)
+    np.testing.assert_allclose(found.to_tensor().coefficients, tensor.coefficients, atol=1e-12)
+    np.testing.assert_allclose(found.to_tensor(5)(np.eye(3)), (found.points**5).T @ found.weights)
+    assert apolar.decompose(tensor, 2, random_state=0).rank_source == "given"
+    assert apolar.decompose(tensor, lambda values: 2, random_state=0).rank_source == "the rank rule"
+
+
+def test_the_formula_reads_back():
+    weights, points = random_terms(3, 3, 1)
+    for order in (3, 4):
+        tensor = apolar.SymmetricTensor.from_waring(weights * [1, -1, 1], points, order)
+        text = apolar.decompose(tensor, random_state=0).to_string(precision=15)
+        np.testing.assert_allclose(
+            apolar.SymmetricTensor.from_polynomial(text).coefficients, tensor.coefficients, atol=1e-10
+        )
+
+
+def test_condition_predicts_how_noise_moves_the_terms():
+    assert apolar.decompose("x^3 + y^3 + z^3").condition == pytest.approx(1)
+    # Two terms at a small angle: the worst change of the tensor moves them by `condition` times itself.
+    points = np.array([[1.0, 0.0, 0.0], [np.cos(0.2), np.sin(0.2), 0.0]])
+    exact = apolar.Waring([1.0, 1.0], points, 3)
+    tensor = exact.to_tensor()
+    ratios = []
+    for seed in range(40):
+        moved = apolar.decompose(noisy(tensor, 1e-7, seed), 2, random_state=0)
+        # |T| and the terms have norms near 2 and 1.
+        ratios.append(largest_error(exact.weights, points, moved) / (1e-7 * tensor.norm()))
+    assert max(ratios) < 1.01 * exact.condition
+    assert exact.condition > 50
+
+
+def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
+    points = random_terms(6, 5, 3)[1]
+    waring = apolar.Waring(np.ones(5), points, 3)
+    dense = waring.condition
+    monkeypatch.setattr("apolar.decomposition.condition.DENSE_LIMIT", 0)
+    assert apolar.Waring(np.ones(5), points, 3).condition == pytest.approx(dense, rel=1e-2)
+    assert apolar.Waring(np.ones(3), random_terms(2, 3, 0)[1], 3).condition == np.inf
+
+
+# --- bad input --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tensor", "options", "error", "message"),
+    [
+        (np.arange(8.0).reshape(2, 2, 2), {}, ValueError, "not symmetric"),
+        (np.zeros((2, 3)), {}, ValueError, "all sides equal"),
+        (np.full((2, 2, 2), np.nan), {}, ValueError, "NaN"),
+        ("x^3 + y^2", {}, ValueError, "not homogeneous"),
+        (None, {}, TypeError, "a dict of exponents"),
+        ("x^3 + y^3", {"rank": 0}, ValueError, "rank must be at least 1"),
+        ("x^3 + y^3", {"rank": -2}, ValueError, "rank must be at least 1"),
+        ("x^3 + y^3", {"rank": 2.0}, TypeError, "rank must be a whole number"),
+        ("x^3 + y^3", {"rank": True}, TypeError, "rank must be a whole number"),
+        ("x^3 + y^3", {"rank": 50}, ValueError, "no form of degree 3 in 2 variables"),
+        ("x^3 + y^3", {"rank": lambda values: 0}, ValueError, "rank rule returned 0"),
+        ("x^2 + y^2", {"rank": 3}, ValueError, "rank at most 2"),
+        ("x^3 + 0*x^3", {"rank": 2}, ValueError, "its rank is 1"),
+        ("x^3 + y^3", {"method": "als"}, ValueError, "method must be one of 'auto', 'pencil', 'spm'"),
+        ("x^3 + y^3", {"field": "rational"}, ValueError, "field must be one of"),
+        ("x^3 + 1i*y^3", {"field": "real"}, ValueError, "no real decomposition"),
+        ("x^3 + y^3", {"row_degree": 2}, ValueError, "row_degree belongs to"),
+        ("x^3 + y^3", {"method": "pencil", "row_degree": 3}, ValueError, "from 2 to 2"),
+        ("x^3 + y^3", {"random_state": "seed"}, TypeError, "random_state"),
+        ("x^3 + y^3", {"max_iter": 0}, ValueError, "max_iter"),
+        ("x^3 + y^3", {"tol": 0}, ValueError, "tol"),
+        ("x*y*z", {"rank": 4, "refine": False}, ValueError, "refine=True"),
+    ],
+)
+def test_bad_input_is_refused(tensor, options, error, message):
+    with pytest.raises(error, match=message):
+        apolar.decompose(tensor, **options)

@@ -1,0 +1,139 @@
+"""The building blocks: joint diagonalisation, algorithm 2, the subspace power method, rank rules."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar.decomposition import joint, ranks
+from matching import largest_error, noisy, random_terms
+
+# (m, d, r, k): at the largest rank that algorithm 2 finds, and below.
+ALGORITHM_2 = [
+    (4, 3, 4, 2),
+    (4, 4, 4, 2),
+    (4, 4, 4, 3),
+    (4, 5, 10, 3),
+    (5, 6, 15, 3),
+    (4, 7, 20, 4),
+    (3, 6, 3, 2),
+]
+
+# Exact data: what rounding of the coefficients, times the condition of these random terms, leaves.
+EXACT = 1e-6
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_joint_eigenvalues_of_commuting_matrices(is_complex):
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((5, 4)) + is_complex * 1j * rng.standard_normal((5, 4))
+    basis = rng.standard_normal((4, 4)) + is_complex * 1j * rng.standard_normal((4, 4))
+    matrices = np.array([basis @ np.diag(v) @ np.linalg.inv(basis) for v in values])
+    found = joint.joint_eigenvalues(matrices, rng)
+    assert found.shape == (4, 5)
+    for expected in values.T:
+        assert np.abs(found - expected).max(axis=1).min() < 1e-10
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_a_newton_sweep_squares_the_distance_to_diagonal(is_complex):
+    rng = np.random.default_rng(1)
+
+    def draws(*shape):
+        return rng.standard_normal(shape) + is_complex * 1j * rng.standard_normal(shape)
+
+    diagonal = np.concatenate([np.eye(5)[None], [np.diag(v) for v in draws(6, 5)]])
+    nearly = np.eye(5) + 1e-4 * draws(5, 5)
+    stack = np.linalg.inv(nearly) @ diagonal @ nearly
+    left, right = joint._newton_sweep(stack)
+    before, after = joint._off_diagonal(stack), joint._off_diagonal(left @ stack @ right)
+    assert before > 1e-4
+    assert after < 100 * before**2
+
+
+@pytest.mark.parametrize(("dim", "order", "rank", "row_degree"), ALGORITHM_2)
+def test_algorithm_2_is_exact_up_to_its_limit(dim, order, rank, row_degree):
+    weights, points = random_terms(dim, rank, seed=dim)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+    found = apolar.decompose(tensor, method="pencil", refine=False, row_degree=row_degree, random_state=0)
+    assert found.rank == rank
+    assert found.method == "pencil"
+    assert found.status is apolar.Status.UNREFINED
+    assert largest_error(weights, points, found) < EXACT
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(
+    ("dim", "order", "rank"), [(4, 3, 4), (5, 4, 7), (4, 5, 6), (3, 6, 5), (6, 3, 1), (5, 3, 2)]
+)
+def test_power_method_finds_every_component(dim, order, rank, is_complex):
+    # A deflation that is forgotten or done twice loses or repeats one of them.
+    weights, points = random_terms(dim, rank, seed=3, is_complex=is_complex)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+    found = apolar.decompose(tensor, rank, method="spm", refine=False, random_state=0)
+    assert largest_error(weights, points, found) < 1e-4
+    refined = apolar.decompose(tensor, rank, method="spm", random_state=0)
+    assert largest_error(weights, points, refined) < EXACT
+
+
+def test_power_method_takes_weights_of_both_signs():
+    weights, points = random_terms(4, 3, seed=5)
+    weights = weights * [1, -1, 1]
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, 4)
+    found = apolar.decompose(tensor, method="spm", random_state=0)
+    assert sorted(np.sign(found.weights)) == [-1, 1, 1]
+    assert largest_error(weights, points, found) < EXACT
+
+
+def test_methods_say_their_limits():
+    weights, points = random_terms(3, 4, seed=0)
+    cubic = apolar.SymmetricTensor.from_waring(weights, points, 3)
+    with pytest.raises(ValueError, match="above what method='pencil' can find.*: 3.*method='auto'"):
+        apolar.decompose(cubic, 4, method="pencil")
+    with pytest.raises(ValueError, match="above what method='spm' can find.*: 3"):
+        apolar.decompose(cubic, 4, method="spm")
+    low = apolar.SymmetricTensor.from_waring(weights[:2], points[:2], 5)
+    with pytest.raises(ValueError, match="Hankel matrix has rank 2"):
+        apolar.decompose(low, 3, method="spm")
+    with pytest.raises(ValueError, match="breaks down at rank 3"):
+        apolar.decompose(low, 3, method="pencil")
+
+
+def test_rank_rules():
+    values = np.array([3.0, 2.0, 1.0, 1e-3, 9e-4, 8e-4])
+    assert ranks.tolerance(1e-2)(values) == 3
+    assert ranks.gap()(values) == 3
+    assert ranks.gap(max_rank=2)(values) == 2
+    assert ranks.gap()(np.array([2.0])) == 1
+    assert ranks.numerical_rank(values) == 6
+    assert ranks.noise_floor_rank(values) == 3
+    assert ranks.noise_floor_rank(np.array([3.0, 2.0, 1.0])) is None
+    assert ranks.numerical_rank(np.array([1.0, 1e-17])) == 1
+    with pytest.raises(ValueError, match="rtol"):
+        ranks.tolerance(0)
+
+
+@pytest.mark.parametrize("rule", [ranks.tolerance(0.05), ranks.gap(), None])
+def test_rank_of_a_noisy_tensor_is_detected(rule):
+    weights, points = random_terms(8, 3, seed=1)
+    tensor = noisy(apolar.SymmetricTensor.from_waring(weights, points, 3), 1e-3, seed=2)
+    found = apolar.decompose(tensor, rule, random_state=0)
+    assert found.rank == 3
+    assert found.status is apolar.Status.APPROXIMATE
+    assert len(found.singular_values) == 8
+    assert largest_error(weights, points, found) < 0.02
+
+
+def test_generic_ranks_and_their_exceptions():
+    # Sylvester, Clebsch and the other exceptions of Alexander and Hirschowitz.
+    known = {
+        (2, 3): 2,
+        (2, 4): 3,
+        (3, 3): 4,
+        (3, 4): 6,
+        (4, 3): 5,
+        (4, 4): 10,
+        (5, 3): 8,
+        (5, 4): 15,
+        (3, 5): 7,
+    }
+    assert {shape: ranks.generic_rank(*shape) for shape in known} == known

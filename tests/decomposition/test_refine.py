@@ -1,0 +1,169 @@
+"""Refinement: derivatives, convergence, agreement of the two methods."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar.decomposition import checks
+from apolar.decomposition.cost import ComplexCost, RealCost
+from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition.gram import TangentGram
+from matching import largest_error, noisy, random_terms
+
+
+def problem(order, *, is_complex, seed=0, dim=4, rank=3):
+    """Return a tensor and terms that do not fit it."""
+    weights, points = random_terms(dim, rank, seed, is_complex=is_complex)
+    other_weights, other_points = random_terms(dim, rank + 2, seed + 1, is_complex=is_complex)
+    return apolar.SymmetricTensor.from_waring(other_weights, other_points, order), weights, points
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
+def test_derivatives(order, is_complex):
+    tensor, weights, points = problem(order, is_complex=is_complex)
+    for check in (checks.check_gradient, checks.check_hessian, checks.check_retraction):
+        result = check(tensor, weights, points)
+        assert result.passed, f"{check.__name__}: slope {result.slope}"
+
+
+@pytest.mark.parametrize("cost", [RealCost, ComplexCost])
+def test_the_checks_can_fail(cost, monkeypatch):
+    tensor, weights, points = problem(3, is_complex=cost is ComplexCost)
+    exact = cost.hessian
+    monkeypatch.setattr(cost, "hessian", lambda self, place: exact(self, place, second_order=False))
+    assert not checks.check_hessian(tensor, weights, points).passed
+    gradient = cost.gradient
+    monkeypatch.setattr(cost, "gradient", lambda self, place: (gradient(self, place)[0], 0 * place.units))
+    assert not checks.check_gradient(tensor, weights, points).passed
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_the_gram_operator_is_the_one_of_the_jacobian(is_complex):
+    order, dim, rank = 4, 3, 3
+    rng = np.random.default_rng(0)
+    vectors = random_terms(dim, rank, 1, is_complex=is_complex)[1]
+    signs = np.array([1.0, -1.0, 1.0])
+    x = rng.standard_normal((rank, dim)) + is_complex * 1j * rng.standard_normal((rank, dim))
+
+    def jacobian(direction):
+        total = apolar.SymmetricTensor.zeros(order, dim)
+        for a, s, u in zip(vectors, signs, direction, strict=True):
+            power = apolar.SymmetricTensor.from_waring([s], [a], order - 1)
+            total += order * power * apolar.SymmetricTensor(1, dim, u)
+        return total
+
+    image = TangentGram(vectors, signs, order).product(x)
+    for i in range(rank):
+        for p in range(dim):
+            unit = np.zeros((rank, dim))
+            unit[i, p] = 1
+            assert apolar.apolar_product(jacobian(unit), jacobian(x)) == pytest.approx(image[i, p])
+
+
+@pytest.mark.parametrize("method", ["newton", "gauss-newton", "auto"])
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_refinement_recovers_exact_terms(order, is_complex, method):
+    rank = 3 if order > 2 else 1
+    weights, points = random_terms(5, rank, 4, is_complex=is_complex)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+    nearby = points + 0.05 * np.random.default_rng(1).standard_normal(points.shape)
+    start = apolar.Waring(weights, nearby, order)
+    found = apolar.refine(tensor, start, method=method)
+    assert found.status is apolar.Status.EXACT
+    assert 0 < found.n_iter == len(found.history)
+    assert largest_error(weights, points, found) < 1e-6
+
+
+def test_newton_converges_quadratically_where_the_residual_is_large():
+    # Gauss-Newton leaves out the curvature that the residual brings, and converges linearly.
+    tensor = apolar.SymmetricTensor(3, 4, np.random.default_rng(1).standard_normal(20))
+    start = apolar.decompose(tensor, 2, random_state=0)
+    assert start.residual > 0.3
+    moved = apolar.Waring(start.weights, start.points + 1e-3, 3)
+    newton = apolar.refine(tensor, moved, method="newton", tol=1e-12)
+    linear = apolar.refine(tensor, moved, method="gauss-newton", tol=1e-12)
+    assert newton.status is apolar.Status.APPROXIMATE
+    assert newton.n_iter <= 5 < linear.n_iter
+    assert newton.residual == pytest.approx(start.residual, rel=1e-9)
+
+
+def test_the_residual_never_rises():
+    tensor, weights, points = problem(4, is_complex=False, seed=3)
+    for method in ("newton", "gauss-newton"):
+        history = apolar.refine(tensor, apolar.Waring(weights, points, 4), method=method).history
+        # The cost is a difference of numbers near one: 1e-14 of it is rounding.
+        assert (np.diff(history) < 1e-12).all()
+
+
+def test_matrix_free_and_dense_models_end_at_the_same_terms(monkeypatch):
+    weights, points = random_terms(5, 4, 7)
+    tensor = noisy(apolar.SymmetricTensor.from_waring(weights, points, 3), 1e-2, seed=1)
+    vectors = points * weights[:, None] ** (1 / 3)
+    dense = gauss_newton(tensor, vectors, np.ones(4))
+    monkeypatch.setattr("apolar.decomposition.gauss_newton.DENSE_WORK", 0)
+    free = gauss_newton(tensor, vectors, np.ones(4))
+    np.testing.assert_allclose(free.vectors, dense.vectors, atol=1e-8)
+    assert free.n_iter > 1
+    assert dense.n_iter > 1
+
+
+def test_refinement_takes_an_implicit_tensor():
+    """A mean over rows of data, by its contractions alone."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((50, 3)) + np.array([2.0, 0.0, 0.0])
+
+    class ThirdMoment:
+        order, dim = 3, 3
+
+        def norm(self):
+            return float(np.sqrt(np.mean((rows @ rows.T) ** 3)))
+
+        def contract_all(self, points, left):
+            projected = rows @ points.T
+            if left == 1:
+                return (projected**2).T @ rows / len(rows)
+            i, j = np.triu_indices(3)
+            return projected.T @ (rows[:, i] * rows[:, j]) / len(rows)
+
+    explicit = apolar.SymmetricTensor.from_waring(np.full(50, 1 / 50), rows, 3)
+    start = apolar.Waring([1.0, 1.0], [[1.0, 0.1, 0.2], [0.3, 1.0, 0.1]], 3)
+    for method in ("newton", "gauss-newton"):
+        implicit = apolar.refine(ThirdMoment(), start, method=method)
+        expected = apolar.refine(explicit, start, method=method)
+        np.testing.assert_allclose(implicit.points, expected.points, atol=1e-6)
+
+
+def test_max_iter_is_kept_and_reported():
+    tensor, weights, points = problem(3, is_complex=False)
+    found = apolar.refine(tensor, apolar.Waring(weights, points, 3), method="newton", max_iter=2)
+    assert found.n_iter == 2
+    assert found.status is apolar.Status.NOT_CONVERGED
+    assert "max_iter" in found.message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "bfgs"}, "method must be one of"),
+        ({"max_iter": 0}, "max_iter must be at least 1"),
+        ({"tol": -1.0}, "tol must be"),
+    ],
+)
+def test_bad_options_are_refused(change, message):
+    tensor, weights, points = problem(3, is_complex=False)
+    with pytest.raises(ValueError, match=message):
+        apolar.refine(tensor, apolar.Waring(weights, points, 3), **change)
+
+
+def test_bad_starts_are_refused():
+    tensor, weights, points = problem(3, is_complex=False)
+    with pytest.raises(ValueError, match="order 4"):
+        apolar.refine(tensor, apolar.Waring(weights, points, 4))
+    with pytest.raises(ValueError, match="no terms"):
+        apolar.refine(tensor, apolar.Waring(np.zeros(0), np.zeros((0, 4)), 3))
+    with pytest.raises(ValueError, match="zero"):
+        apolar.refine(apolar.SymmetricTensor.zeros(3, 4), apolar.Waring(weights, points, 3))
+    with pytest.raises(ValueError, match="rank"):
+        apolar.Waring([1.0, 2.0], [[1.0, 2.0]], 3)

@@ -1,0 +1,183 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from apolar import SymmetricTensor
+
+SHAPES = [(1, 3), (2, 1), (2, 5), (3, 3), (4, 2), (3, 4)]
+
+
+def random_tensor(dim, order, seed=0, *, is_complex=False):
+    rng = np.random.default_rng(seed)
+    n = len(SymmetricTensor.zeros(order, dim).coefficients)
+    values = rng.standard_normal(n)
+    return SymmetricTensor(order, dim, values + 1j * rng.standard_normal(n) if is_complex else values)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(("dim", "order"), SHAPES)
+def test_dense_round_trip(dim, order, is_complex):
+    tensor = random_tensor(dim, order, is_complex=is_complex)
+    dense = tensor.to_dense()
+    assert dense.shape == (dim,) * order
+    for axes in itertools.permutations(range(order)):
+        np.testing.assert_array_equal(dense, dense.transpose(axes))
+    back = SymmetricTensor.from_dense(dense)
+    np.testing.assert_allclose(back.coefficients, tensor.coefficients, rtol=1e-14)
+    assert np.linalg.norm(dense) == pytest.approx(tensor.norm())
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(("dim", "order"), SHAPES)
+def test_values_and_derivatives_against_the_full_array(dim, order, is_complex):
+    tensor = random_tensor(dim, order, is_complex=is_complex)
+    x = np.random.default_rng(1).standard_normal((5, dim))
+    for row in x:
+        left = tensor.to_dense()
+        for _ in range(order):
+            hessian = left if left.ndim == 2 else None
+            gradient = left if left.ndim == 1 else None
+            if gradient is not None:
+                np.testing.assert_allclose(tensor.gradient(row), order * gradient, atol=1e-10)
+            if hessian is not None:
+                np.testing.assert_allclose(tensor.hessian(row), order * (order - 1) * hessian, atol=1e-10)
+            left = left @ row
+        np.testing.assert_allclose(tensor(row), left, atol=1e-10)
+    np.testing.assert_allclose(tensor(x), [tensor(row) for row in x])
+    assert tensor.gradient(x).shape == (5, dim)
+    assert tensor.hessian(x).shape == (5, dim, dim)
+
+
+def test_contract_fills_slots():
+    tensor = random_tensor(3, 4)
+    x = np.array([1.0, -2.0, 0.5])
+    np.testing.assert_allclose(tensor.contract(x).to_dense(), tensor.to_dense() @ x, atol=1e-12)
+    np.testing.assert_allclose(tensor.contract(x, 2).to_dense(), tensor.to_dense() @ x @ x, atol=1e-12)
+    with pytest.raises(ValueError, match="call the tensor"):
+        tensor.contract(x, 4)
+
+
+@pytest.mark.parametrize("new_dim", [1, 2, 3, 5])
+def test_change_of_variables_is_substitution(new_dim):
+    tensor = random_tensor(3, 4)
+    rng = np.random.default_rng(2)
+    matrix = rng.standard_normal((3, new_dim))
+    y = rng.standard_normal((6, new_dim))
+    np.testing.assert_allclose(tensor.change_variables(matrix)(y), tensor(y @ matrix.T), atol=1e-10)
+
+
+def test_arithmetic():
+    a, b = random_tensor(3, 3, 0), random_tensor(3, 3, 1)
+    x = np.random.default_rng(3).standard_normal((4, 3))
+    np.testing.assert_allclose((2 * a - b / 4 + -a)(x), 2 * a(x) - b(x) / 4 - a(x), atol=1e-12)
+    np.testing.assert_allclose((a * b)(x), a(x) * b(x), rtol=1e-10)
+    assert (a * b).order == 6
+    assert (1j * a).is_complex
+    assert a == SymmetricTensor(3, 3, a.coefficients)
+    assert a != b
+    with pytest.raises(TypeError):
+        a + 1
+    with pytest.raises(ZeroDivisionError):
+        a / 0
+
+
+def test_values_stay_values():
+    source = np.array([1.0, 0.0, -1.0, 0.0])
+    tensor = SymmetricTensor(3, 2, source)
+    source[0] = 7
+    assert tensor.coefficients[0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        tensor.coefficients[0] = 7
+    with pytest.raises(AttributeError):
+        tensor.order = 4
+
+
+def test_norm_survives_extreme_scales():
+    tensor = random_tensor(3, 3)
+    assert (tensor * 1e200).norm() == pytest.approx(1e200 * tensor.norm())
+    assert (tensor * 1e-200).norm() == pytest.approx(1e-200 * tensor.norm())
+    assert SymmetricTensor.zeros(3, 3).norm() == 0
+
+
+def test_repr_is_readable_and_short():
+    assert repr(SymmetricTensor.from_polynomial("x^3 - 3*x*y^2")) == (
+        "SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2"
+    )
+    assert "smaller terms" in repr(random_tensor(10, 3))
+    assert len(repr(random_tensor(10, 3))) < 300
+    assert repr(SymmetricTensor.zeros(2, 2)).endswith(": 0")
+
+
+def test_compact_storage_where_the_full_array_would_not_fit():
+    # 12^10 entries, 495 GB, against 352,716.
+    points = np.random.default_rng(0).standard_normal((2, 12))
+    tensor = SymmetricTensor.from_waring([1, 2], points, 10)
+    x = np.random.default_rng(1).standard_normal(12) / 4
+    assert tensor(x) == pytest.approx((points @ x) ** 10 @ [1, 2], rel=1e-9)
+
+
+# --- bad input -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.arange(8.0).reshape(2, 2, 2), "not symmetric"),
+        (np.zeros((2, 3, 2)), "all sides equal"),
+        (np.float64(3), "all sides equal"),
+        (np.zeros((0, 0)), "all sides equal"),
+        (np.full((2, 2), np.nan), "NaN or infinity"),
+        (np.full((2, 2), np.inf), "NaN or infinity"),
+        ([[1.0, 2.0], [2.0]], "different lengths"),
+    ],
+)
+def test_bad_arrays_are_refused(array, message):
+    with pytest.raises(ValueError, match=message):
+        SymmetricTensor.from_dense(array)
+
+
+def test_what_is_not_numbers_is_refused():
+    with pytest.raises(TypeError, match="numbers"):
+        SymmetricTensor.from_dense(np.array([["a", "b"], ["b", "a"]]))
+    with pytest.raises(TypeError, match="numbers"):
+        SymmetricTensor.from_dense(np.array([[object(), 1], [1, object()]]))
+
+
+def test_symmetrize_takes_the_mean_over_permutations():
+    array = np.arange(8.0).reshape(2, 2, 2)
+    mean = sum(array.transpose(axes) for axes in itertools.permutations(range(3))) / 6
+    np.testing.assert_allclose(SymmetricTensor.from_dense(array, symmetrize=True).to_dense(), mean)
+
+
+def test_rounding_is_not_asymmetry():
+    dense = random_tensor(4, 3).to_dense()
+    assert SymmetricTensor.from_dense(dense.astype(np.float32)).order == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((3, 2, [1, 2, 3]), ValueError, "has 4 coefficients"),
+        ((0, 2, [1]), ValueError, "order must be at least 1"),
+        ((3, 0, []), ValueError, "dim must be at least 1"),
+        ((3.5, 2, [1]), TypeError, "whole number"),
+        ((2, 2, [1, np.nan, 2]), ValueError, "NaN"),
+    ],
+)
+def test_bad_coefficients_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        SymmetricTensor(*arguments)
+
+
+def test_bad_terms_points_and_shapes_are_refused():
+    with pytest.raises(ValueError, match="shape"):
+        SymmetricTensor.from_waring([1, 2], [[1, 2]], 3)
+    with pytest.raises(ValueError, match="3 variables"):
+        random_tensor(3, 3)([1, 2])
+    with pytest.raises(ValueError, match="differ in shape"):
+        random_tensor(3, 3) + random_tensor(2, 3)
+    with pytest.raises(ValueError, match="variables"):
+        random_tensor(3, 3) * random_tensor(2, 3)
+    with pytest.raises(ValueError, match="new_dim"):
+        random_tensor(3, 3).change_variables(np.eye(2))

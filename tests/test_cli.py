@@ -1,0 +1,127 @@
+"""The commands, through real processes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import apolar
+
+
+def run(*arguments, stdin=None):
+    return subprocess.run(
+        [sys.executable, "-c", "from apolar.cli import main; main()", *arguments],
+        input=stdin, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_a_polynomial_gives_a_table_and_a_formula():
+    done = run("decompose", "x^3 - 3*x*y^2")
+    assert done.returncode == 0, done.stderr
+    assert "0.5*(x + 1i*y)^3 + 0.5*(x - 1i*y)^3" in done.stdout
+    assert "weight" in done.stdout
+    assert "EXACT" in done.stdout
+
+
+def test_json_holds_the_decomposition():
+    done = run("decompose", "2*a^3 - 5*(a - b)^3", "--json")
+    result = json.loads(done.stdout)
+    assert result["variables"] == ["a", "b"]
+    assert (result["rank"], result["status"], result["field"]) == (2, "EXACT", "real")
+    tensor = apolar.SymmetricTensor.from_waring(result["weights"], result["points"], result["order"])
+    expected = apolar.SymmetricTensor.from_polynomial("2*a^3 - 5*(a - b)^3")
+    np.testing.assert_allclose(tensor.coefficients, expected.coefficients, atol=1e-12)
+
+
+def test_json_writes_complex_numbers_as_pairs_and_infinity_as_null():
+    result = json.loads(run("decompose", "x^3 - 3*x*y^2", "--json").stdout)
+    points = np.array(result["points"])
+    assert points.shape == (2, 2, 2)
+    assert json.loads(run("decompose", "x^2 + y^2", "--json").stdout)["condition"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("form.txt", "# a comment\nx^3\n  - 3*x*y^2  # and another\n"),
+        ("form.json", '{"3,0": 1, "1,2": -3}'),
+    ],
+)
+def test_files_are_read(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    assert json.loads(run("decompose", str(path), "--json").stdout)["rank"] == 2
+
+
+def test_arrays_and_standard_input_are_read(tmp_path):
+    path = tmp_path / "form.npy"
+    np.save(path, apolar.SymmetricTensor.from_polynomial("x^3 - 3*x*y^2").to_dense())
+    assert json.loads(run("decompose", str(path), "--json").stdout)["rank"] == 2
+    assert json.loads(run("decompose", "-", "--json", stdin="x^3 - 3*x*y^2\n").stdout)["rank"] == 2
+
+
+def test_options_reach_the_decomposition():
+    assert json.loads(run("decompose", "x^3 - 3*x*y^2", "--field", "real", "--json").stdout)["rank"] == 3
+    assert (
+        json.loads(run("decompose", "9*x^3 + y^3 + 0.01*z^3", "--noise", "0.1", "--json").stdout)["rank"] == 2
+    )
+    assert json.loads(run("decompose", "9*x^3 + 8*y^3 + 0.01*z^3", "--gap", "--json").stdout)["rank"] == 2
+    listed = run("decompose", "x^3", "--variables", "y,x", "--json")
+    assert json.loads(listed.stdout)["variables"] == ["y", "x"]
+    negative = run("decompose", "-x^3 + y^3", "--json")
+    assert json.loads(negative.stdout)["rank"] == 2
+
+
+def test_no_usable_decomposition_exits_with_1():
+    done = run("decompose", "x^2*y", "--rank", "2")
+    assert done.returncode == 1
+    assert "DIVERGING" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["x^3 + y"], "not homogeneous"),
+        (["missing.txt"], "There is no file missing.txt"),
+        (["x^3 +"], "Cannot read the polynomial"),
+        (["x^3 + y^3", "--rank", "0"], "0 is not in the range"),
+        (["x^3 + y^3", "--rank", "9"], "no form of degree 3"),
+        (["x^3 + y^3", "--rank", "2", "--gap"], "exclude each other"),
+        (["x^3 + y^3", "--method", "als"], "'als' is not one of"),
+        (["x^3", "--variables", "y"], "not listed: x"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message):
+    done = run("decompose", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bad.json", b"[1, 2]", "JSON object from exponents"),
+        ("bad.json", b'{"3,x": 1}', "JSON object from exponents"),
+        ("bad.npy", b"not an array", "not a NumPy array"),
+        ("bad.txt", b"\xff\xfe\x00", "not a UTF-8 text"),
+        ("empty.txt", b"", "empty"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    done = run("decompose", str(path))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_pickled_array_is_not_loaded(tmp_path):
+    path = tmp_path / "pickled.npy"
+    np.save(path, np.array([[object()]], dtype=object), allow_pickle=True)
+    done = run("decompose", str(path))
+    assert done.returncode == 2
+    assert "not a NumPy array of numbers" in done.stderr

@@ -1,0 +1,38 @@
+"""The package as its users meet it: names, versions, examples."""
+
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import apolar
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_public_name_is_there():
+    for name in apolar.__all__:
+        assert getattr(apolar, name) is not None
+    assert dir(apolar) == sorted(apolar.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'als'"):
+        _ = apolar.als
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == apolar.__version__
+    assert f"version: {apolar.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_command_line_starts_without_the_numerical_libraries():
+    code = "import sys, apolar.cli; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_run(example, capsys):
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out
