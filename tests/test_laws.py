@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import apolar
-from matching import largest_error
+from problems import largest_error
 
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 5))
 seeds = st.integers(0, 2**32 - 1)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.decomposition import joint, ranks
-from matching import largest_error, noisy, random_terms
+from apolar.decomposition import component_errors, joint, ranks
+from problems import largest_error, noisy, random_terms
 
 # (m, d, r, k): at the largest rank that algorithm 2 finds, and below.
 ALGORITHM_2 = [
@@ -137,3 +137,17 @@ def test_generic_ranks_and_their_exceptions():
         (3, 5): 7,
     }
     assert {shape: ranks.generic_rank(*shape) for shape in known} == known
+
+
+def test_component_errors_match_terms_up_to_roots_of_unity():
+    weights, points = random_terms(3, 3, 0, is_complex=True)
+    truth = apolar.Waring(weights, points, 3)
+    turned = apolar.Waring(weights[::-1], points[::-1] * np.exp(2j * np.pi / 3), 3)
+    assert component_errors(truth, turned).max() < 1e-14
+    even = apolar.Waring([-1.0, 2.0], [[1.0, 0.0], [0.0, 1.0]], 4)
+    assert component_errors(even, apolar.Waring([2.0, -1.0], [[0.0, -1.0], [-1.0, 0.0]], 4)).max() < 1e-14
+    assert component_errors(even, apolar.Waring([2.0, 1.0], [[0.0, 1.0], [1.0, 0.0]], 4)).max() > 0.5
+    missing = component_errors(even, apolar.Waring([2.0], [[0.0, 1.0]], 4))
+    assert sorted(np.isinf(missing)) == [False, True]
+    with pytest.raises(ValueError, match="differ"):
+        component_errors(truth, even)

@@ -8,7 +8,7 @@ from apolar.decomposition import checks
 from apolar.decomposition.cost import ComplexCost, RealCost
 from apolar.decomposition.gauss_newton import gauss_newton
 from apolar.decomposition.gram import TangentGram
-from matching import largest_error, noisy, random_terms
+from problems import largest_error, noisy, random_terms
 
 
 def problem(order, *, is_complex, seed=0, dim=4, rank=3):

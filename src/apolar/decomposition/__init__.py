@@ -2,7 +2,8 @@
 
 from apolar.decomposition import checks, ranks
 from apolar.decomposition.decompose import decompose
+from apolar.decomposition.matching import component_errors
 from apolar.decomposition.refine import refine
 from apolar.decomposition.waring import Status, Waring
 
-__all__ = ["Status", "Waring", "checks", "decompose", "ranks", "refine"]
+__all__ = ["Status", "Waring", "checks", "component_errors", "decompose", "ranks", "refine"]

@@ -1,28 +1,16 @@
-"""Comparing decompositions: terms come in any order, points up to sign or phase."""
+"""Random decompositions, noise, and how far a decomposition is from the truth."""
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
-from apolar import SymmetricTensor
+from apolar import SymmetricTensor, Waring
+from apolar.decomposition import component_errors
 
 
 def largest_error(weights, points, found):
-    """Return the largest distance of a term to its match, relative to the term, in the apolar norm."""
-    order = found.order
-    mine = found.weights[:, None], found.points
-    truth = np.asarray(weights)[:, None], np.asarray(points)
+    """Return the largest relative error of a component; infinite if their number differs."""
     if len(found.weights) != len(weights):
         return np.inf
-
-    def inner(a, b):
-        return (a[0].conj() * b[0].T) * (a[1].conj() @ b[1].T) ** order
-
-    squares = np.diag(inner(truth, truth)).real[:, None]
-    distances = squares + np.diag(inner(mine, mine)).real - 2 * inner(truth, mine).real
-    # Squared distances are differences: rounding of 1e-16 shows as 1e-8.
-    distances = np.sqrt(np.maximum(distances, 0) / squares)
-    rows, columns = linear_sum_assignment(distances)
-    return distances[rows, columns].max()
+    return component_errors(Waring(weights, points, found.order), found).max()
 
 
 def random_terms(dim, rank, seed, *, is_complex=False):
