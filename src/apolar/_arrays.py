@@ -18,6 +18,14 @@ def working_dtype(*arrays: Array) -> np.dtype[Any]:
     return np.dtype(np.float64)
 
 
+def unit_rows(vectors: Array) -> Array:
+    """Return the rows divided by their norms; a row of zeros becomes the first axis."""
+    norms = np.linalg.norm(vectors, axis=1)
+    units = vectors / np.where(norms > 0, norms, 1)[:, None]
+    units[norms == 0, 0] = 1
+    return units
+
+
 def frozen(array: Array) -> Array:
     """Return the array itself, marked read-only, so that values stay values."""
     array.setflags(write=False)

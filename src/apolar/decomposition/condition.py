@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from apolar._arrays import Array
+from apolar._arrays import Array, unit_rows
 from apolar.decomposition.gram import TangentGram
 from apolar.tensor import n_monomials
 
@@ -36,7 +36,7 @@ def condition_number(points: Array, order: int) -> float:
         return 1.0 if rank == 1 else float("inf")
     if rank * dim > n_monomials(dim, order):
         return float("inf")
-    gram = TangentGram(points / np.linalg.norm(points, axis=1)[:, None], np.ones(rank), order)
+    gram = TangentGram(unit_rows(points), np.ones(rank), order)
     # For a unit a, d a^(d-1) x = a^(d-1) (d x_parallel) + sqrt(d) [sqrt(d) a^(d-1) x_orthogonal]:
     # dividing by d and sqrt(d) makes the columns of one term orthonormal.
     if rank * dim <= DENSE_LIMIT:
@@ -55,13 +55,13 @@ def condition_number(points: Array, order: int) -> float:
     return float("inf") if least <= 1e-15 else max(1.0, 1 / float(np.sqrt(least)))
 
 
-def condition_estimate(vectors: Array, order: int, n_steps: int = 4) -> float:
+def condition_estimate(vectors: Array, order: int, n_steps: int = 3) -> float:
     """Return an estimate of the condition number from below, mostly within a factor of two.
 
     A few steps of inverse iteration, matrix-free.
     """
     rank, dim = vectors.shape
-    gram = TangentGram(vectors / np.linalg.norm(vectors, axis=1)[:, None], np.ones(rank), order)
+    gram = TangentGram(unit_rows(vectors), np.ones(rank), order)
     x = np.random.default_rng(0).standard_normal(rank * dim).astype(vectors.dtype)
     x /= np.linalg.norm(x)
     growth = 1.0

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, unit_rows
 from apolar._checks import numeric_array, one_of, positive_number, random_generator, whole_number
 from apolar.decomposition import ranks, simple
 from apolar.decomposition.gauss_newton import Refined
@@ -234,7 +234,7 @@ def _refined(form: SymmetricTensor, candidate: Candidate, field: str, budget: Bu
     vectors = candidate.refined.vectors
     if form.is_complex or field != "auto" or not np.iscomplexobj(vectors) or finished.exact:
         return finished
-    points = real_starts(vectors / np.linalg.norm(vectors, axis=1)[:, None])
+    points = real_starts(unit_rows(vectors))
     straight = converged(form, candidate_of(form, candidate.method, unrefined(form, points)), budget)
     return finished if finished.residual < 0.1 * straight.residual else straight
 
@@ -262,24 +262,34 @@ def _auto(
     if not refine:
         return _best_unrefined(form, flattening, number, field, rng), source
     if rank is not None:
-        return best_terms(form, number, field, rng, budget), source
+        return best_terms(form, flattening, number, field, rng, budget), source
     quick = _exact_pencil(form, flattening, number, field, rng, budget)
     if quick is not None:
         return quick, source
     above_floor = ranks.noise_floor_rank(flattening.singular_values)
     if above_floor is not None:
-        candidate = best_terms(form, above_floor, field, rng, budget)
+        candidate = best_terms(form, flattening, above_floor, field, rng, budget)
         if candidate.residual <= FAR and not candidate.diverging:
             return candidate, "the singular values above a floor of noise"
-    first = best_terms(form, number, field, rng, budget)
+    first = best_terms(form, flattening, number, field, rng, budget)
     if first.exact or (first.residual <= FAR and not first.diverging) or not _is_small(form):
         return first, source
     few = Budget(budget.max_iter, max(budget.n_starts // 2, 1), budget.tol)
-    for higher in range(number + 1, largest + 1):
-        candidate = best_terms(form, higher, field, rng, few)
+    for higher in range(_next_rank(form, number, field), largest + 1):
+        candidate = best_terms(form, flattening, higher, field, rng, few)
         if candidate.exact:
             return candidate, f"raised until exact, from the Hankel matrix's {number}"
     return first, source
+
+
+def _next_rank(form: SymmetricTensor, rank: int, field: str) -> int:
+    """Return the next rank that is possible after the Hankel matrix's, which was not exact.
+
+    A binary form has over C that rank or, as Sylvester knew, order + 2 less it.
+    """
+    if form.dim == 2 and field != "real":
+        return max(rank + 1, form.order + 2 - rank)
+    return rank + 1
 
 
 def _is_small(form: SymmetricTensor) -> bool:

@@ -180,8 +180,6 @@ def gauss_newton(
     while len(history) < max_iter and size > tol:
         step = model.step(damping, accuracy=float(np.clip(np.sqrt(size), 1e-8, 0.1)))
         predicted = 0.5 * np.vdot(step, damping * model.scales[:, None] * step - model.gradient).real
-        if not predicted > 1e-4 * model.rounding:
-            break
         with np.errstate(over="ignore", invalid="ignore"):
             moved = model_at(vectors + step)
             size_moved = _gradient_norm(moved)
@@ -193,6 +191,8 @@ def gauss_newton(
             vectors, model, size = vectors + step, moved, size_moved
             damping = max(damping * max(0.1, 1 - (2 * ratio - 1) ** 3), 1e-15)
             growth = 2.0
+        elif not predicted > 1e-4 * model.rounding:
+            break
         else:
             damping *= growth
             growth *= 2

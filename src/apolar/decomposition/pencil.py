@@ -6,7 +6,10 @@ from apolar._arrays import Array
 from apolar.decomposition.joint import joint_eigenvalues
 from apolar.decomposition.waring import absorbed_weights
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import monomial_variables, multinomials, product_positions
+from apolar.tensor.monomials import monomial_values, multinomials, product_positions
+
+# Up to this many multiplications weights are fitted to the coefficients themselves.
+SMALL_WORK = 1e5
 
 
 def pencil_points(left_vectors: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
@@ -66,9 +69,9 @@ def _invertible_combination(slices: Array, rng: np.random.Generator, n_tries: in
 def fitted_vectors(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
     """Return the vectors and signs of the best weights for some points.
 
-    Solves T = sum_i w_i (xi_i . x)^d by least squares: through the inner
-    products g_ij^d where they are well conditioned, on the coefficients
-    otherwise.
+    Solves T = sum_i w_i (xi_i . x)^d by least squares: on the coefficients for
+    small tensors, which is more accurate, through the inner products
+    g_ij^d for larger ones.
 
     Parameters
     ----------
@@ -81,16 +84,12 @@ def fitted_vectors(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array
     vectors : ndarray, shape (rank, dim)
     signs : ndarray, shape (rank,)
     """
-    gram = (points.conj() @ points.T) ** tensor.order
-    values = tensor(points.conj())
-    with np.errstate(all="ignore"):
-        well_conditioned = np.linalg.cond(gram) < 1e8
-    if well_conditioned:
-        weights = np.linalg.solve(gram, values)
-    else:
-        powers = np.ones((len(points), 1))
+    rank, n_coefficients = len(points), len(tensor.coefficients)
+    if n_coefficients * rank**2 <= SMALL_WORK:
         roots = np.sqrt(tensor.multinomials)
-        for column in monomial_variables(tensor.dim, tensor.order).T:
-            powers = powers * points[:, column]
-        weights = np.linalg.lstsq((powers * roots).T, tensor.coefficients * roots, rcond=None)[0]
+        powers = monomial_values(points, tensor.order) * roots
+        weights = np.linalg.lstsq(powers.T, tensor.coefficients * roots, rcond=None)[0]
+    else:
+        gram = (points.conj() @ points.T) ** tensor.order
+        weights = np.linalg.lstsq(gram, tensor(points.conj()), rcond=1e-14)[0]
     return absorbed_weights(weights, points, tensor.order)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, unit_rows
 from apolar._checks import one_of, positive_number, whole_number
 from apolar.decomposition.gauss_newton import Contractible, Refined, gauss_newton
 from apolar.decomposition.newton import newton
@@ -107,7 +107,7 @@ def refined_terms(
 def _newton(tensor: Contractible, vectors: Array, signs: Array, max_iter: int, tol: float) -> Refined:
     norms = np.linalg.norm(vectors, axis=1)
     weights = signs * norms**tensor.order
-    return newton(tensor, weights, vectors / norms[:, None], max_iter=max_iter, tol=tol)
+    return newton(tensor, weights, unit_rows(vectors), max_iter=max_iter, tol=tol)
 
 
 def to_waring(tensor: Contractible, refined: Refined, method: str) -> Waring:
@@ -154,7 +154,7 @@ def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> boo
 
 def _cancelling(refined: Refined, order: int) -> bool:
     sizes = np.linalg.norm(refined.vectors, axis=1)
-    units = refined.vectors / sizes[:, None]
+    units = unit_rows(refined.vectors)
     inner = np.outer(refined.signs, refined.signs) * (units.conj() @ units.T) ** order
     first = int(np.argmax(sizes))
     return bool(np.any((inner[first].real < -0.9) & (sizes > 0.5 * sizes[first])))

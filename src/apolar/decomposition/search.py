@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, unit_rows
 from apolar.decomposition.condition import condition_estimate
 from apolar.decomposition.gauss_newton import Refined, gauss_newton
-from apolar.decomposition.ranks import numerical_rank
+from apolar.decomposition.ranks import numerical_rank, power_method_limit
 from apolar.decomposition.refine import EXACT, is_diverging, refined_terms
 from apolar.decomposition.starts import (
     Flattening,
@@ -25,18 +25,24 @@ from apolar.tensor import SymmetricTensor
 
 # Refinement steps before starts are compared.
 SHORT_RUN = {"pencil": 12, "spm": 40, "random": 60, "hop": 60}
+# Above this residual, noise has broken the pencil: the power method is the better use of the time.
+PENCIL_FAILED = 0.15
 # Residuals below are signal and noise; above, the tensor is not near any of that rank.
 CLOSE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are."""
+    """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are.
+
+    `certified` terms have no rival: see `_certified`.
+    """
 
     method: str
     refined: Refined
     residual: float
     diverging: bool
+    certified: bool = False
 
     @property
     def exact(self) -> bool:
@@ -63,7 +69,12 @@ class Budget:
 
 
 def best_terms(
-    tensor: SymmetricTensor, rank: int, field: str, rng: np.random.Generator, budget: Budget
+    tensor: SymmetricTensor,
+    flattening: Flattening,
+    rank: int,
+    field: str,
+    rng: np.random.Generator,
+    budget: Budget,
 ) -> Candidate:
     """Return the best terms of a rank that the search finds, refined.
 
@@ -71,6 +82,8 @@ def best_terms(
     ----------
     tensor : SymmetricTensor
         Of order at least 3, not zero.
+    flattening : Flattening
+        Of the middle row degree.
     rank : int
     field : {"auto", "real", "complex"}
     rng : numpy.random.Generator
@@ -80,31 +93,37 @@ def best_terms(
     -------
     candidate : Candidate
     """
-    basis = _span(tensor, rank)
+    basis = _span(tensor, flattening, rank)
     if basis is None:
-        return _best_of_field(tensor, rank, field, None, rng, budget)
+        return _best_of_field(tensor, flattening, rank, field, None, rng, budget)
     # Terms span no more than `rank` dimensions: search in those that matter most, then in all.
     core = tensor.change_variables(basis.conj())
     few = Budget(budget.max_iter, min(budget.n_starts, 10), budget.tol)
-    found = _best_of_field(core, rank, field, None, rng, few)
+    core_flattening = Flattening.of(core, middle_degree(core.order))
+    found = _best_of_field(core, core_flattening, rank, field, None, rng, few)
     lifted = gauss_newton(
         tensor, found.refined.vectors @ basis.T, found.refined.signs, max_iter=budget.max_iter, tol=budget.tol
     )
     candidate = candidate_of(tensor, found.method, found.refined.then(lifted))
     if candidate.exact or _certified(tensor, candidate):
         return candidate
-    return _best_of_field(tensor, rank, field, candidate, rng, budget)
+    return _best_of_field(tensor, flattening, rank, field, candidate, rng, budget)
 
 
-def _span(tensor: SymmetricTensor, rank: int) -> Array | None:
+def _span(tensor: SymmetricTensor, flattening: Flattening, rank: int) -> Array | None:
     """Return a basis of the space that terms of that rank span, or None if it is the whole one."""
-    flattening = Flattening.of(tensor, 1)
-    width = min(rank, numerical_rank(flattening.singular_values))
-    return flattening.left[:, :width] if width < tensor.dim else None
+    if tensor.order == 3:
+        basis, values = flattening.right, flattening.singular_values
+    else:
+        by_variable = Flattening.of(tensor, 1)
+        basis, values = by_variable.left, by_variable.singular_values
+    width = min(rank, numerical_rank(values))
+    return basis[:, :width] if width < tensor.dim else None
 
 
 def _best_of_field(
     tensor: SymmetricTensor,
+    flattening: Flattening,
     rank: int,
     field: str,
     known: Candidate | None,
@@ -112,7 +131,6 @@ def _best_of_field(
     budget: Budget,
 ) -> Candidate:
     """Return the best real terms, or complex ones where the field allows and they are far better."""
-    flattening = Flattening.of(tensor, middle_degree(tensor.order))
     complex_wanted = tensor.is_complex or field == "complex"
     points = pencil_or_none(tensor, flattening, rank, rng)
     if points is not None and np.iscomplexobj(points) and not complex_wanted:
@@ -121,7 +139,7 @@ def _best_of_field(
             # Unique [khouja2022moments, theorem 3.8]: there is no real decomposition of this rank.
             return converged(tensor, twisted, budget)
     best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
-    if best.exact or complex_wanted or field == "real":
+    if best.exact or best.certified or complex_wanted or field == "real":
         return best
     rival = _complex_rival(tensor, flattening, rank, points, best, rng, budget)
     # Complex terms only where they are better by an order of magnitude.
@@ -184,8 +202,10 @@ def _race(
             if best is None or candidate.residual < (1 - 1e-4) * best.residual:
                 hits = 1
             best = candidate
-            if candidate.exact or _certified(tensor, candidate):
+            if candidate.exact:
                 break
+            if _certified(tensor, candidate):
+                return replace(converged(tensor, candidate, budget), certified=True)
         if hits >= 2 and identifiable and best.residual < CLOSE and not best.diverging:
             break
     return _winner(tensor, pool, budget)
@@ -193,6 +213,10 @@ def _race(
 
 def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budget) -> Candidate:
     terms = unrefined(tensor, points)
+    if method == "pencil" and len(points) <= power_method_limit(tensor.dim, tensor.order):
+        raw = candidate_of(tensor, method, terms)
+        if raw.residual > PENCIL_FAILED:
+            return raw
     steps = min(SHORT_RUN[method], budget.max_iter)
     refined = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=steps, tol=budget.tol)
     return candidate_of(tensor, method, refined)
@@ -201,7 +225,7 @@ def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budg
 def _neighbour(candidate: Candidate, rng: np.random.Generator) -> Array:
     """Return the candidate's points with one of them drawn anew."""
     vectors = candidate.refined.vectors
-    points = vectors / np.linalg.norm(vectors, axis=1)[:, None]
+    points = unit_rows(vectors)
     rank, dim = points.shape
     points[rng.integers(rank)] = random_points(1, dim, np.iscomplexobj(points), rng)[0]
     return points

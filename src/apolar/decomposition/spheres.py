@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, unit_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,4 +74,4 @@ def retracted(place: Place, basis: Array, step: Array) -> Place:
     """Return the place reached by a tangent step: add, and normalise the vectors."""
     rank = len(place.weights)
     moved = place.units + np.einsum("ipq,iq->ip", basis, step[rank:].reshape(rank, -1))
-    return Place(place.weights + step[:rank], moved / np.linalg.norm(moved, axis=1)[:, None])
+    return Place(place.weights + step[:rank], unit_rows(moved))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, unit_rows
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 
@@ -87,7 +87,9 @@ def power_method(
     while len(found) < rank:
         subspace = _Subspace(left, dim, degree)
         n_random = max(2 * (rank - len(found)), 6) if starts is None else 0
-        batch = _unit(_gaussian(rng, (n_random, dim), left.dtype)) if starts is None else _unit(starts)
+        batch = (
+            unit_rows(_gaussian(rng, (n_random, dim), left.dtype)) if starts is None else unit_rows(starts)
+        )
         starts = None
         climbed, values, arrived = _climb(subspace, batch.astype(left.dtype), tol, max_iter)
         accepted = _distinct(climbed[arrived], values[arrived], limit=rank - len(found))
@@ -104,17 +106,13 @@ def power_method(
     return np.array(found)
 
 
-def _unit(vectors: Array) -> Array:
-    return vectors / np.linalg.norm(vectors, axis=1)[:, None]
-
-
 def _gaussian(rng: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> Array:
     draws = rng.standard_normal(shape)
     return draws + 1j * rng.standard_normal(shape) if np.issubdtype(dtype, np.complexfloating) else draws
 
 
 def _climb(
-    subspace: _Subspace, a: Array, tol: float, max_iter: int, patience: int = 60
+    subspace: _Subspace, a: Array, tol: float, max_iter: int, patience: int = 25
 ) -> tuple[Array, Array, Array]:
     """Return where shifted power steps lead from many unit vectors, the values there, and who arrived."""
     shift_bound = np.sqrt((subspace.degree - 1) / subspace.degree)
@@ -127,7 +125,7 @@ def _climb(
         values[active] = f
         f = np.clip(f, 0.0, 1.0)
         shift = shift_bound * np.where(f > 2 / 3, np.sqrt(2 * f * (1 - f)), 1 - f / 2)
-        moved = _unit(gradient + shift[:, None] * a[active])
+        moved = unit_rows(gradient + shift[:, None] * a[active])
         length = np.linalg.norm(moved - a[active], axis=1)
         a[active] = moved
         arrived[active[length <= tol]] = True

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, unit_rows
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.pencil import fitted_vectors, pencil_points
 from apolar.decomposition.ranks import pencil_limit, power_method_limit
@@ -68,7 +68,7 @@ def pencil_or_none(
     if np.iscomplexobj(points) and not tensor.is_complex:
         straight = _rotated_to_real(points)
         if np.abs(straight.imag).max() < 1e-10:
-            return straight.real / np.linalg.norm(straight.real, axis=1)[:, None]
+            return unit_rows(straight.real)
     return points
 
 
@@ -87,8 +87,7 @@ def real_starts(points: Array) -> Array:
         partner = np.argmax(np.abs(turned[:i].conj() @ turned[i].conj())) if i else 0
         if i and abs(np.vdot(turned[partner].conj(), turned[i])) > 1 - 1e-6:
             real[i] = turned[i].imag
-    norms = np.linalg.norm(real, axis=1)
-    return real / np.where(norms > 0, norms, 1)[:, None]
+    return unit_rows(real)
 
 
 def starting_points(
@@ -118,8 +117,8 @@ def starting_points(
                 tensor.order,
                 rng,
                 starts=seeds,
-                tol=1e-4,
-                max_iter=100,
+                tol=1e-3,
+                max_iter=60,
                 n_tries=1,
             )
             yield "spm", found
@@ -132,7 +131,7 @@ def random_points(rank: int, dim: int, is_complex: bool, rng: np.random.Generato
     draws = rng.standard_normal((rank, dim))
     if is_complex:
         draws = draws + 1j * rng.standard_normal((rank, dim))
-    return draws / np.linalg.norm(draws, axis=1)[:, None]
+    return unit_rows(draws)
 
 
 def unrefined(tensor: SymmetricTensor, points: Array) -> Refined:

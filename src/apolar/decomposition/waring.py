@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, frozen
+from apolar._arrays import Array, frozen, unit_rows
 from apolar._checks import numeric_array, whole_number
 from apolar.decomposition.condition import condition_number
 from apolar.tensor import SymmetricTensor
@@ -179,7 +179,7 @@ def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Ar
     points : ndarray, shape (rank, dim)
     """
     norms = np.linalg.norm(vectors, axis=1)
-    points = vectors / np.where(norms > 0, norms, 1)[:, None]
+    points = unit_rows(vectors)
     weights = norms**order
     if np.iscomplexobj(vectors):
         # A d-th root of unity is free (of -1, to absorb a sign): turn the largest entry to angle zero.

@@ -1,0 +1,20 @@
+"""Run every benchmark, or those named: ``python -m benchmarks exact noise speed approximation``."""
+
+import sys
+
+from benchmarks import algorithm2, approximation, exact, noise, speed
+
+BENCHMARKS = {
+    "exact": exact.main,
+    "noise": noise.main,
+    "speed": speed.main,
+    "approximation": approximation.main,
+    "algorithm2": algorithm2.main,
+}
+
+names = sys.argv[1:] or list(BENCHMARKS)
+unknown = [name for name in names if name not in BENCHMARKS]
+if unknown:
+    raise SystemExit(f"No benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}.")
+for name in names:
+    BENCHMARKS[name]()

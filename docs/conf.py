@@ -1,0 +1,12 @@
+from importlib.metadata import version
+
+project = "apolar"
+author = "The apolar developers"
+release = version("apolar")
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
+myst_enable_extensions = ["dollarmath"]
+numpydoc_show_class_members = False
+exclude_patterns = ["_build"]
+html_theme = "alabaster"
+html_theme_options = {"description": "Symmetric tensors and Gaussian mixtures from moments"}
+nitpicky = False
