@@ -257,7 +257,7 @@ def _auto(
     if number > largest:
         raise ValueError(
             f"Rank {number}: no form of degree {form.order} in {form.dim} variables "
-            f"has a rank above {largest}."
+            f"has a rank above {largest}."  # twice the generic rank [blekherman2015]
         )
     if not refine:
         return _best_unrefined(form, flattening, number, field, rng), source

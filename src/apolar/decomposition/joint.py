@@ -4,6 +4,9 @@ import numpy as np
 
 from apolar._arrays import Array
 
+# Eigenvalues of a combination, relative to the largest, that need no second try.
+WELL_APART = 1e-3
+
 
 def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: int = 30) -> Array:
     """Return the joint eigenvalues of matrices that share their eigenvectors.
@@ -47,7 +50,7 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
 
 
 def _separated_eigenvectors(matrices: Array, rng: np.random.Generator, n_tries: int = 4) -> Array:
-    """Return the eigenvectors of the random combination whose eigenvalues lie furthest apart."""
+    """Return the eigenvectors of a random combination whose eigenvalues lie apart, or the best of a few."""
     best_gap, best = -1.0, np.zeros((0, 0))
     for _ in range(n_tries):
         coefficients = rng.standard_normal(len(matrices))
@@ -56,6 +59,8 @@ def _separated_eigenvectors(matrices: Array, rng: np.random.Generator, n_tries: 
         gap = distances.min() / np.abs(values).max() if len(values) > 1 else 1.0
         if gap > best_gap and np.linalg.cond(vectors) < 1e14:
             best_gap, best = gap, vectors
+        if best_gap > WELL_APART:
+            break
     if best_gap < 0:
         raise np.linalg.LinAlgError("The matrices have no common basis of eigenvectors.")
     return best

@@ -8,6 +8,8 @@ from apolar.decomposition.waring import absorbed_weights
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
+# The condition of a combination of slices that needs no second try.
+WELL_CONDITIONED = 1e3
 # Up to this many multiplications weights are fitted to the coefficients themselves.
 SMALL_WORK = 1e5
 
@@ -54,13 +56,15 @@ def pencil_points(left_vectors: Array, dim: int, row_degree: int, rng: np.random
 
 
 def _invertible_combination(slices: Array, rng: np.random.Generator, n_tries: int = 4) -> Array:
-    """Return the best conditioned of a few random combinations of the slices."""
+    """Return a well conditioned random combination of the slices, or the best of a few."""
     best_condition, best = np.inf, slices[0]
     for _ in range(n_tries):
         combined = np.tensordot(rng.standard_normal(len(slices)), slices, 1)
         condition = np.linalg.cond(combined)
         if condition < best_condition:
             best_condition, best = condition, combined
+        if best_condition < WELL_CONDITIONED:
+            break
     if not best_condition < 1e14:
         raise np.linalg.LinAlgError("The pencil is singular.")
     return best

@@ -107,7 +107,15 @@ def best_terms(
     candidate = candidate_of(tensor, found.method, found.refined.then(lifted))
     if candidate.exact or _certified(tensor, candidate):
         return candidate
+    if np.iscomplexobj(lifted.vectors) and field == "auto" and not tensor.is_complex:
+        straight = _best_of_field(tensor, flattening, rank, field, None, rng, budget)
+        return _far_better(candidate, straight)
     return _best_of_field(tensor, flattening, rank, field, candidate, rng, budget)
+
+
+def _far_better(rival: Candidate | None, best: Candidate) -> Candidate:
+    """Return the rival, complex terms of a real tensor, only if it is better by an order of magnitude."""
+    return rival if rival is not None and rival.residual < 0.1 * best.residual else best
 
 
 def _span(tensor: SymmetricTensor, flattening: Flattening, rank: int) -> Array | None:
@@ -136,14 +144,12 @@ def _best_of_field(
     if points is not None and np.iscomplexobj(points) and not complex_wanted:
         twisted = candidate_of(tensor, "pencil", unrefined(tensor, points))
         if twisted.exact and field == "auto":
-            # Unique [khouja2022moments, theorem 3.8]: there is no real decomposition of this rank.
+            # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
             return converged(tensor, twisted, budget)
     best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
     if best.exact or best.certified or complex_wanted or field == "real":
         return best
-    rival = _complex_rival(tensor, flattening, rank, points, best, rng, budget)
-    # Complex terms only where they are better by an order of magnitude.
-    return rival if rival is not None and rival.residual < 0.1 * best.residual else best
+    return _far_better(_complex_rival(tensor, flattening, rank, points, best, rng, budget), best)
 
 
 def _complex_rival(
