@@ -1,14 +1,15 @@
-"""Run every benchmark, or those named: ``python -m benchmarks exact noise speed approximation``."""
+"""Run every benchmark, or those named: ``python -m benchmarks exact noise speed approximation moments``."""
 
 import sys
 
-from benchmarks import algorithm2, approximation, exact, noise, speed
+from benchmarks import algorithm2, approximation, exact, moments, noise, speed
 
 BENCHMARKS = {
     "exact": exact.main,
     "noise": noise.main,
     "speed": speed.main,
     "approximation": approximation.main,
+    "moments": moments.main,
     "algorithm2": algorithm2.main,
 }
 

@@ -98,11 +98,16 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def save(name: str, title: str, parts: list[str]) -> None:
+def save(
+    name: str,
+    title: str,
+    parts: list[str],
+    libraries: tuple[str, ...] = ("numpy", "scipy", "tensorly", "pyttb"),
+) -> None:
     """Print a report, and keep it in the folder of results."""
-    libraries = ", ".join(f"{lib} {version(lib)}" for lib in ("numpy", "scipy", "tensorly", "pyttb"))
-    libraries = f"Python {platform.python_version()}, {libraries}"
-    made = f"`python -m benchmarks {name}`, {libraries}, {os.cpu_count()} cores."
+    versions = ", ".join(f"{library} {version(library)}" for library in libraries)
+    versions = f"Python {platform.python_version()}, {versions}"
+    made = f"`python -m benchmarks {name}`, {versions}, {os.cpu_count()} cores."
     text = "\n\n".join([f"# {title}", made, *parts]) + "\n"
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.md").write_text(text)

@@ -10,27 +10,45 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "MixtureStatus",
+    "MomentSketch",
+    "Moments",
+    "SphericalMixture",
     "Status",
     "SymmetricTensor",
     "Waring",
     "__version__",
     "apolar_product",
+    "datasets",
     "decompose",
     "decomposition",
     "hankel",
+    "mixture",
+    "mixture_from_moments",
+    "moments",
+    "n_components_from_spectrum",
+    "recover",
     "refine",
+    "spherical_moments",
     "tensor",
 ]
 
 if TYPE_CHECKING:
-    from apolar import decomposition, tensor
+    from apolar import datasets, decomposition, mixture, moments, tensor
     from apolar.decomposition import Status, Waring, decompose, refine
+    from apolar.mixture import MixtureStatus, SphericalMixture
+    from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
+    from apolar.recovery import mixture_from_moments, recover
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
 
 # Where each public name lives. They are imported on first use, so that the command line starts at once.
 _HOMES = {
     "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
     "apolar.decomposition": ("Status", "Waring", "decompose", "refine"),
+    "apolar.mixture": ("MixtureStatus", "SphericalMixture"),
+    "apolar.datasets": (),
+    "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
+    "apolar.recovery": ("mixture_from_moments", "recover"),
 }
 
 

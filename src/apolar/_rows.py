@@ -1,0 +1,214 @@
+"""Rows of data from whatever holds them, in chunks of float64 with their weights."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+
+# Numbers in a chunk: small enough for the cache, large enough for BLAS.
+CHUNK_SIZE = 2**17
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table, read a chunk of rows at a time.
+
+    Attributes
+    ----------
+    n_features : int
+    n_rows : int or None
+        None if only reading to the end tells.
+    rereadable : bool
+        Whether `blocks` may be called more than once.
+    read : callable
+        Takes the number of rows of a chunk and yields pairs (X, weights or
+        None), unchecked.
+    """
+
+    n_features: int
+    n_rows: int | None
+    rereadable: bool
+    read: Callable[[int], Iterator[tuple[Any, Any]]]
+
+    def blocks(self, width: int | None = None) -> Iterator[tuple[Array, Array | None]]:
+        """Yield checked chunks: float64 rows (a CSR matrix if sparse), and their weights.
+
+        Parameters
+        ----------
+        width : int, optional
+            Numbers of working memory a row; by default the number of features.
+        """
+        size = max(1, CHUNK_SIZE // max(width or 1, self.n_features))
+        first = 0
+        for values, weights in self.read(size):
+            block = _checked_block(values, self.n_features, first)
+            yield block, _checked_weights(weights, block.shape[0], first)
+            first += block.shape[0]
+
+
+def open_rows(X: Any, sample_weight: Any = None) -> Rows:
+    """Return the rows of a table.
+
+    Parameters
+    ----------
+    X : array_like, sparse matrix, dataframe, or iterable of these
+        Of shape (n_samples, n_features): a NumPy array or memory map, what
+        NumPy makes an array of, a SciPy sparse matrix, a table of pandas,
+        polars or pyarrow, or an iterable of chunks, each one of these or a
+        pair of one and its weights.
+    sample_weight : array_like, shape (n_samples,), optional
+
+    Returns
+    -------
+    rows : Rows
+    """
+    if sparse.issparse(X):
+        matrix = X.tocsr()
+        return _sliced(matrix.shape, lambda part: matrix[part], sample_weight)
+    if isinstance(X, np.ndarray):
+        return _sliced(_table_shape(X), lambda part: X[part], sample_weight)
+    frame = _dataframe(X)
+    if frame is not None:
+        return _sliced(frame.shape, lambda part: _frame_values(frame, part), sample_weight)
+    if isinstance(X, list | tuple) and not (X and _is_table(X[0])):
+        array = np.asarray(X)
+        return _sliced(_table_shape(array), lambda part: array[part], sample_weight)
+    if isinstance(X, Iterable) and not isinstance(X, str | bytes | dict):
+        return _chunked(X, sample_weight)
+    raise TypeError(
+        "X must be an array, a sparse matrix, a dataframe, or an iterable of chunks of rows; "
+        f"got {type(X).__name__}."
+    )
+
+
+def _table_shape(array: Array) -> tuple[int, int]:
+    if array.ndim != 2:
+        remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
+        raise ValueError(f"X must be a table, of two dimensions; got shape {array.shape}. {remedy}")
+    return array.shape[0], array.shape[1]
+
+
+def _sliced(shape: tuple[int, int], rows: Callable[[slice], Any], sample_weight: Any) -> Rows:
+    n_rows, n_features = shape
+    if n_rows == 0 or n_features == 0:
+        raise ValueError(f"X has no data: its shape is ({n_rows}, {n_features}).")
+    weights = None
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight)
+        if weights.shape != (n_rows,):
+            raise ValueError(f"sample_weight must have shape ({n_rows},); got {weights.shape}.")
+
+    def read(size: int) -> Iterator[tuple[Any, Any]]:
+        for start in range(0, n_rows, size):
+            part = slice(start, min(start + size, n_rows))
+            yield rows(part), None if weights is None else weights[part]
+
+    return Rows(n_features, n_rows, True, read)
+
+
+def _is_table(value: Any) -> bool:
+    """Return whether a member of a list is a chunk of rows, not a row."""
+    first = value[0] if isinstance(value, tuple) and len(value) == 2 else value
+    return sparse.issparse(first) or getattr(first, "ndim", 0) == 2 or _dataframe(first) is not None
+
+
+def _chunked(X: Iterable[Any], sample_weight: Any) -> Rows:
+    if sample_weight is not None:
+        raise ValueError("With chunks, give the weights with them: an iterable of pairs (X, sample_weight).")
+    rereadable = iter(X) is not X
+    source = iter(X)
+    head = next(source, None)
+    if head is None:
+        raise ValueError("X has no data: it is an iterable without chunks.")
+    first = _chunk_rows(head)
+
+    def read(size: int) -> Iterator[tuple[Any, Any]]:
+        chunks = X if rereadable else itertools.chain([head], source)
+        for chunk in chunks:
+            yield from _chunk_rows(chunk).read(size)
+
+    return Rows(first.n_features, None, rereadable, read)
+
+
+def _chunk_rows(chunk: Any) -> Rows:
+    if isinstance(chunk, tuple) and len(chunk) == 2 and _is_table(chunk):
+        return open_rows(chunk[0], chunk[1])
+    if isinstance(chunk, list | tuple):
+        chunk = np.asarray(chunk)
+    return open_rows(chunk)
+
+
+def _dataframe(X: Any) -> Any:
+    """Return a pandas, polars or pyarrow table as narwhals sees it, or None."""
+    if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
+        return None
+    import narwhals
+
+    try:
+        frame = narwhals.from_native(X, eager_only=True)
+    except TypeError:
+        return None
+    return frame if hasattr(frame, "columns") else None
+
+
+def _frame_values(frame: Any, part: slice) -> Array:
+    columns = []
+    for name in frame.columns:
+        column = frame[name][part]
+        dtype = column.dtype
+        if not (dtype.is_numeric() or str(dtype) == "Boolean"):
+            raise TypeError(f"Column {name!r} holds {dtype}, not numbers: drop it or encode it first.")
+        if column.null_count():
+            row = part.start + int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise ValueError(f"Column {name!r} has a missing value in row {row}: drop or fill it first.")
+        columns.append(column.to_numpy())
+    return np.column_stack(columns)
+
+
+def _checked_block(values: Any, n_features: int, first: int) -> Any:
+    """Return rows as float64, after checking that they are numbers, finite, and as many as before."""
+    if sparse.issparse(values):
+        block = values.astype(np.float64)
+        numbers = block.data
+    else:
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise TypeError("X is complex; the methods for data take real numbers.")
+        if array.dtype.kind not in "buif":
+            try:
+                array = array.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}.") from error
+        block = numbers = np.ascontiguousarray(array, dtype=np.float64)
+    if block.shape[1] != n_features:
+        raise ValueError(f"Rows from {first} on have {block.shape[1]} columns, not {n_features}.")
+    # The sum is finite if all are, short of overflow, and far cheaper to test.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspect = not np.isfinite(numbers.sum())
+    if suspect and not np.all(np.isfinite(numbers)):
+        if sparse.issparse(block):
+            raise ValueError("X contains NaN or infinity: remove or replace those entries.")
+        row, column = np.argwhere(~np.isfinite(block))[0]
+        raise ValueError(
+            f"X contains NaN or infinity (first in row {first + row}, column {column}): "
+            "remove those rows or fill the entries."
+        )
+    return block
+
+
+def _checked_weights(weights: Any, n_rows: int, first: int) -> Array | None:
+    if weights is None:
+        return None
+    array = np.asarray(weights)
+    if array.dtype.kind not in "buif":
+        raise TypeError("sample_weight must hold real numbers.")
+    if array.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have shape ({n_rows},); got {array.shape}.")
+    if not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise ValueError(f"sample_weight is negative or not finite, from row {first} on.")
+    return np.asarray(array, dtype=np.float64)

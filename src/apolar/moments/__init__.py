@@ -1,0 +1,18 @@
+"""From rows to additive sums to the moment tensors of a mixture."""
+
+from apolar.moments.signal import SignalMoments, signal_moments
+from apolar.moments.sketch import CentralMoments, MomentSketch
+from apolar.moments.spectrum import ComponentCount, n_components_from_spectrum
+from apolar.moments.spherical import Moments, central_moments, spherical_moments
+
+__all__ = [
+    "CentralMoments",
+    "ComponentCount",
+    "MomentSketch",
+    "Moments",
+    "SignalMoments",
+    "central_moments",
+    "n_components_from_spectrum",
+    "signal_moments",
+    "spherical_moments",
+]

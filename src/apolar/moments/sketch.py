@@ -1,0 +1,361 @@
+"""Additive moment sums: update, merge, save. Fixed memory, whatever the number of rows."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+from apolar._checks import numeric_array, whole_number
+from apolar._rows import Rows, open_rows
+from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.tensor.monomials import monomial_variables, product_positions
+
+FORMAT = "apolar moment sketch"
+VERSION = 1
+
+# Third moments of this many columns fit in a few megabytes; above, a frame is asked for.
+MAX_COLUMNS = 150
+
+
+@dataclass(frozen=True, eq=False)
+class CentralMoments:
+    """Moments about the mean.
+
+    Attributes
+    ----------
+    n_samples : float
+        Total weight.
+    mean : ndarray, shape (n_features,)
+    covariance : ndarray, shape (n_features, n_features)
+    third : SymmetricTensor
+        Of order 3, in the coordinates of the frame.
+    square_times : ndarray, shape (n_features,)
+        The mean of |x - mean|^2 (x - mean).
+    frame : ndarray, shape (n_features, n_frame), or None
+        None stands for all coordinates.
+    """
+
+    n_samples: float
+    mean: Array
+    covariance: Array
+    third: SymmetricTensor
+    square_times: Array
+    frame: Array | None
+
+
+class MomentSketch:
+    """Sums over rows up to order three, around a pilot centre, that add up.
+
+    Update it with chunks, add the sketches of several parts or parties, save
+    and load it; a mixture can be fitted from it without the rows.
+
+    Parameters
+    ----------
+    n_features : int
+        The number of columns.
+    frame : array_like, shape (n_features, n_frame), optional
+        Orthonormal columns: third moments are kept in these directions only,
+        which makes many columns affordable. All parties must use one frame.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows seen.
+    total_weight : float
+        The sum of their weights.
+
+    Examples
+    --------
+    >>> import numpy as np, apolar
+    >>> X = np.random.default_rng(0).standard_normal((1000, 3))
+    >>> one, two = apolar.MomentSketch(3), apolar.MomentSketch(3)
+    >>> _ = one.update(X[:400]); _ = two.update(X[400:])
+    >>> (one + two).n_rows
+    1000
+    >>> bool(np.allclose((one + two).central().mean, X.mean(axis=0)))
+    True
+    """
+
+    def __init__(self, n_features: int, *, frame: Any = None) -> None:
+        self.n_features = whole_number(n_features, "n_features", least=1)
+        self.frame = None if frame is None else _checked_frame(frame, self.n_features)
+        if self.frame is None and self.n_features > MAX_COLUMNS:
+            raise ValueError(
+                f"The third moments of {self.n_features} columns are "
+                f"{n_monomials(self.n_features, 3):,} numbers. Pass frame=, orthonormal columns such as the "
+                "leading principal directions of a sample, or give the rows to mixture_from_moments."
+            )
+        self.n_rows = 0
+        self._centre: Array | None = None
+        self._sums = _Sums.zeros(self.n_features, self._frame_size)
+
+    @property
+    def _frame_size(self) -> int:
+        return self.n_features if self.frame is None else int(self.frame.shape[1])
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights of the rows seen."""
+        return self._sums.weight
+
+    def update(self, X: Any, sample_weight: Any = None) -> MomentSketch:
+        """Add rows. If anything is wrong with them, the sketch stays as it was.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix, dataframe, or iterable of chunks
+            Of shape (n_samples, n_features).
+        sample_weight : array_like, shape (n_samples,), optional
+
+        Returns
+        -------
+        self : MomentSketch
+        """
+        return self._update_rows(open_rows(X, sample_weight))
+
+    def _update_rows(self, rows: Rows) -> MomentSketch:
+        if rows.n_features != self.n_features:
+            raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
+        centre, n_rows = self._centre, self.n_rows
+        total = self._sums.copy()
+        for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
+            if centre is None:
+                centre = np.asarray(block.mean(axis=0)).ravel()
+            total.add(block, weights, centre, self.frame)
+            n_rows += block.shape[0]
+        self._centre, self.n_rows, self._sums = centre, n_rows, total
+        return self
+
+    def __add__(self, other: object) -> MomentSketch:
+        if not isinstance(other, MomentSketch):
+            return NotImplemented
+        if self.n_features != other.n_features:
+            raise ValueError(
+                f"The sketches are of {self.n_features} and {other.n_features} columns: they cannot be added."
+            )
+        if not _same_frame(self.frame, other.frame):
+            raise ValueError("The sketches use different frames: make them with one and the same.")
+        result = MomentSketch(self.n_features, frame=self.frame)
+        result.n_rows = self.n_rows + other.n_rows
+        if self._centre is None or other._centre is None:
+            source = other if self._centre is None else self
+            result._centre, result._sums = source._centre, source._sums.copy()
+            return result
+        result._centre = self._centre
+        moved = other._sums.moved(other._centre - self._centre, self.frame)
+        result._sums = self._sums.plus(moved)
+        return result
+
+    def central(self) -> CentralMoments:
+        """Return the mean, the covariance and the third moments about the mean."""
+        if self._centre is None:
+            raise ValueError("The sketch has seen no rows: call update first.")
+        if not self._sums.weight > 0:
+            raise ValueError("The weights of the rows are all zero.")
+        offset = self._sums.first / self._sums.weight
+        about = self._sums.moved(-offset, self.frame)
+        return CentralMoments(
+            about.weight,
+            self._centre + offset,
+            about.second / about.weight,
+            SymmetricTensor(3, self._frame_size, about.third / about.weight),
+            about.square_times / about.weight,
+            self.frame,
+        )
+
+    # --- files --------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sketch to a file: arrays, a version and a checksum, nothing that can run.
+
+        The file appears whole or not at all.
+        """
+        target = Path(path)
+        arrays = self._arrays()
+        arrays["checksum"] = np.frombuffer(_checksum(arrays), dtype=np.uint8)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> MomentSketch:
+        """Read a sketch from a file that `save` wrote."""
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored_arrays:
+                arrays = {name: stored_arrays[name] for name in stored_arrays.files}
+        except FileNotFoundError:
+            raise
+        except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is not a moment sketch, or is damaged: {error}") from error
+        stored = arrays.pop("checksum", np.zeros(0, dtype=np.uint8))
+        if str(arrays.get("format")) != FORMAT:
+            raise ValueError(f"{path} is not a moment sketch.")
+        if int(arrays.get("version", 0)) != VERSION:
+            raise ValueError(
+                f"{path} has version {int(arrays.get('version', 0))}; this library reads {VERSION}. "
+                "Load it with the release that wrote it."
+            )
+        if stored.tobytes() != _checksum(arrays):
+            raise ValueError(f"{path} is damaged: its checksum does not fit. Make the sketch again.")
+        frame = arrays["frame"]
+        sketch = cls(int(arrays["n_features"]), frame=frame if frame.size else None)
+        sketch.n_rows = int(arrays["n_rows"])
+        sketch._centre = arrays["centre"] if arrays["centre"].size else None
+        sketch._sums = _Sums(
+            float(arrays["weight"]),
+            arrays["first"],
+            arrays["second"],
+            arrays["third"],
+            arrays["square_times"],
+        )
+        return sketch
+
+    def _arrays(self) -> dict[str, Array]:
+        empty = np.zeros((0, 0))
+        return {
+            "format": np.array(FORMAT),
+            "version": np.array(VERSION),
+            "n_features": np.array(self.n_features),
+            "n_rows": np.array(self.n_rows),
+            "frame": empty if self.frame is None else self.frame,
+            "centre": np.zeros(0) if self._centre is None else self._centre,
+            "weight": np.array(self._sums.weight),
+            "first": self._sums.first,
+            "second": self._sums.second,
+            "third": self._sums.third,
+            "square_times": self._sums.square_times,
+        }
+
+    def __repr__(self) -> str:
+        return f"MomentSketch(n_features={self.n_features}, n_rows={self.n_rows})"
+
+
+@dataclass(eq=False)
+class _Sums:
+    """Weighted sums of z, z z^t, z z z (compact, in the frame) and |z|^2 z, z = x - centre."""
+
+    weight: float
+    first: Array
+    second: Array
+    third: Array
+    square_times: Array
+
+    @classmethod
+    def zeros(cls, n_features: int, n_frame: int) -> _Sums:
+        third = np.zeros(n_monomials(n_frame, 3))
+        return cls(0.0, np.zeros(n_features), np.zeros((n_features,) * 2), third, np.zeros(n_features))
+
+    def copy(self) -> _Sums:
+        return _Sums(
+            self.weight, self.first.copy(), self.second.copy(), self.third.copy(), self.square_times.copy()
+        )
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.weight + other.weight,
+            self.first + other.first,
+            self.second + other.second,
+            self.third + other.third,
+            self.square_times + other.square_times,
+        )
+
+    def add(self, block: Any, weights: Array | None, centre: Array, frame: Array | None) -> None:
+        """Add a chunk of rows, in place."""
+        z = (block.toarray() if sparse.issparse(block) else block) - centre
+        weighted = z if weights is None else weights[:, None] * z
+        self.weight += float(len(z) if weights is None else weights.sum())
+        self.first += weighted.sum(axis=0)
+        self.second += weighted.T @ z
+        self.square_times += np.einsum("ij,ij->i", z, z) @ weighted
+        y = z if frame is None else z @ frame
+        weighted_y = weighted if frame is None else weighted @ frame
+        self.third += third_sums(y, weighted_y)
+
+    def moved(self, offset: Array, frame: Array | None) -> _Sums:
+        """Return the sums about another centre: z + offset in place of z."""
+        d = offset
+        second = (
+            self.second + np.outer(self.first, d) + np.outer(d, self.first) + self.weight * np.outer(d, d)
+        )
+        trace = np.trace(self.second)
+        square_times = (
+            self.square_times
+            + 2 * self.second @ d
+            + (d @ d) * self.first
+            + (trace + 2 * d @ self.first + self.weight * (d @ d)) * d
+        )
+        a, s1, s2 = d, self.first, self.second
+        if frame is not None:
+            a, s1, s2 = frame.T @ d, frame.T @ s1, frame.T @ s2 @ frame
+        dim = len(a)
+        shift = SymmetricTensor(1, dim, a)
+        linear = SymmetricTensor(1, dim, s1)
+        quadratic = SymmetricTensor(2, dim, s2[np.triu_indices(dim)])
+        third = (
+            SymmetricTensor(3, dim, self.third)
+            + 3 * shift * quadratic
+            + 3 * shift * shift * linear
+            + self.weight * shift * shift * shift
+        )
+        return _Sums(self.weight, self.first + self.weight * d, second, third.coefficients, square_times)
+
+
+def third_sums(y: Array, weighted: Array) -> Array:
+    """Return the compact third-order sums of rows, sum_n w y_i y_j y_k.
+
+    Parameters
+    ----------
+    y, weighted : ndarray, shape (n, dim)
+        Rows, and rows times their weights.
+
+    Returns
+    -------
+    sums : ndarray, shape (n_monomials(dim, 3),)
+    """
+    dim = y.shape[1]
+    pairs = monomial_variables(dim, 2)
+    products = np.ascontiguousarray(y.T)[pairs[:, 0]]
+    products *= y.T[pairs[:, 1]]
+    # The Hankel matrix of row degree 2 holds each sum; one entry of each is taken.
+    matrix = products @ weighted
+    sums = np.zeros(n_monomials(dim, 3))
+    sums[product_positions(dim, 2, 1)] = matrix
+    return sums
+
+
+def _checked_frame(frame: Any, n_features: int) -> Array:
+    array = numeric_array(frame, "frame")
+    if np.iscomplexobj(array) or array.ndim != 2 or array.shape[0] != n_features or not array.shape[1]:
+        raise ValueError(f"frame must be real, of shape ({n_features}, n_frame); got {array.shape}.")
+    if not np.allclose(array.T @ array, np.eye(array.shape[1]), atol=1e-8):
+        raise ValueError("The columns of frame must be orthonormal: pass numpy.linalg.qr(frame)[0].")
+    return array
+
+
+def _same_frame(a: Array | None, b: Array | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.shape == b.shape and bool(np.allclose(a, b, atol=1e-12))
+
+
+def _checksum(arrays: dict[str, Array]) -> bytes:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(str(arrays[name].shape).encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.digest()

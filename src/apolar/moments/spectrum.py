@@ -1,0 +1,106 @@
+"""How many components: the eigenvalues of the covariance against the level of the noise."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._arrays import Array, frozen
+from apolar._rows import open_rows
+from apolar.moments.signal import row_covariance
+from apolar.moments.sketch import CentralMoments, MomentSketch
+
+# Components of different variances make the noise fluctuate as that of fewer rows would.
+FEWER_ROWS = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentCount:
+    """A guess at the number of components, and the spectrum it rests on.
+
+    Attributes
+    ----------
+    n_components : int
+        One more than the eigenvalues that stand out of the noise.
+    least, most : int
+        The same with a stricter and a laxer threshold.
+    spectrum : ndarray, shape (n_features,)
+        Eigenvalues of the covariance, largest first.
+    noise_level : float
+        The mean of the eigenvalues that do not stand out.
+    threshold : float
+        What an eigenvalue must exceed to stand out.
+    """
+
+    n_components: int
+    least: int
+    most: int
+    spectrum: Array
+    noise_level: float
+    threshold: float
+
+    @property
+    def message(self) -> str:
+        """What the guess is worth, in words."""
+        if self.n_components > len(self.spectrum) - 1:
+            return (
+                "Every direction stands out: the data show no level of noise. There may be more components "
+                "than columns, or clusters that are not spherical. Compare BIC over several numbers."
+            )
+        sure = (
+            "the thresholds agree" if self.least == self.most else f"{self.least} to {self.most} are possible"
+        )
+        return (
+            f"{self.n_components} components ({sure}), if the means are in general position and the clusters "
+            "spherical. Means on a line or plane count less than there are; elongated clusters count more. "
+            "Compare BIC over neighbouring numbers."
+        )
+
+
+def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCount:
+    """Return how many components the covariance shows.
+
+    A spherical mixture of r components with means in general position has r - 1 eigenvalues above the
+    noise, which is flat but for the fluctuation of a sample: those above the edge of Marchenko and Pastur
+    are counted.
+
+    Parameters
+    ----------
+    X : array_like, dataframe, iterable of chunks, or MomentSketch
+        Rows of shape (n_samples, n_features), or a sketch of them.
+    sample_weight : array_like, shape (n_samples,), optional
+
+    Returns
+    -------
+    count : ComponentCount
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, 10_000, random_state=0)
+    >>> apolar.n_components_from_spectrum(X).n_components
+    4
+    """
+    if isinstance(X, CentralMoments | MomentSketch):
+        central = X if isinstance(X, CentralMoments) else X.central()
+        n_samples, covariance = central.n_samples, central.covariance
+    else:
+        n_samples, _, _, covariance = row_covariance(open_rows(X, sample_weight))
+    spectrum = np.linalg.eigvalsh(covariance)[::-1]
+    if not spectrum[0] > 0:
+        raise ValueError("All rows are equal: there is nothing to tell components apart.")
+    count, noise_level, threshold = _standing_out(spectrum, n_samples / FEWER_ROWS)
+    strict = _standing_out(spectrum, n_samples / FEWER_ROWS**3)[0]
+    lax = _standing_out(spectrum, n_samples)[0]
+    return ComponentCount(count + 1, strict + 1, lax + 1, frozen(spectrum.copy()), noise_level, threshold)
+
+
+def _standing_out(spectrum: Array, n_samples: float) -> tuple[int, float, float]:
+    """Return how many eigenvalues exceed the edge of the noise of the others, its level, and the edge."""
+    n_features = len(spectrum)
+    for count in range(n_features):
+        level = float(spectrum[count:].mean())
+        edge = level * (1 + np.sqrt((n_features - count) / n_samples)) ** 2
+        if spectrum[count] <= edge:
+            return count, level, float(edge)
+    return n_features, 0.0, float(spectrum[-1])

@@ -1,0 +1,47 @@
+"""Random mixtures, their population moments, and how far two mixtures are apart."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+import apolar
+from apolar.moments import CentralMoments
+
+
+def random_mixture(n_components, n_features, seed, *, spread=5.0):
+    """Return a mixture whose means are in general position."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.full(n_components, 5.0))
+    means = spread * rng.standard_normal((n_components, n_features)) + 3
+    return apolar.SphericalMixture(weights, means, rng.uniform(0.5, 2, n_components))
+
+
+def population(mixture):
+    """Return the moments of a mixture itself, not of a sample."""
+    w, s, dim = mixture.weights, mixture.variances, mixture.n_features
+    mean = w @ mixture.means
+    nu = mixture.means - mean
+    identity = np.eye(dim)
+    covariance = (w[:, None] * nu).T @ nu + (w @ s) * identity
+    third = apolar.SymmetricTensor.from_waring(w, nu, 3)
+    sphere, linear = (
+        apolar.SymmetricTensor.from_dense(identity),
+        apolar.SymmetricTensor(1, dim, (w * s) @ nu),
+    )
+    third = third + 3 * sphere * linear
+    square_times = np.einsum("iij->j", third.to_dense())
+    return CentralMoments(1e6, mean, covariance, third, square_times, None)
+
+
+def distance(one, two):
+    """Return the largest difference of matched parameters, relative to the spread of the first mixture."""
+    if one.means.shape != two.means.shape:
+        return np.inf
+    apart = np.linalg.norm(one.means[:, None] - two.means, axis=2)
+    i, j = linear_sum_assignment(apart)
+    centre = one.weights @ one.means
+    scale = np.sqrt(one.weights @ np.sum((one.means - centre) ** 2, axis=1) + one.weights @ one.variances)
+    return max(
+        apart[i, j].max() / scale,
+        np.abs(one.weights[i] - two.weights[j]).max(),
+        np.abs(one.variances[i] - two.variances[j]).max() / scale**2,
+    )

@@ -1,0 +1,105 @@
+"""Every kind of table gives what the plain array gives."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+import apolar
+from mixtures import distance
+
+X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
+W = np.random.default_rng(1).uniform(0.5, 1.5, 3000)
+NAMES = list("abcdef")
+
+
+def memory_mapped(path):
+    np.save(path / "x.npy", X)
+    return np.load(path / "x.npy", mmap_mode="r")
+
+
+KINDS = {
+    "fortran": lambda path: np.asfortranarray(X),
+    "strided": lambda path: np.repeat(X, 2, axis=1)[:, ::2],
+    "read-only": lambda path: np.frombuffer(X.tobytes()).reshape(X.shape),
+    "memory map": memory_mapped,
+    "list of lists": lambda path: X.tolist(),
+    "pandas": lambda path: pd.DataFrame(X, columns=NAMES),
+    "polars": lambda path: pl.DataFrame(X, schema=NAMES),
+    "pyarrow": lambda path: pa.table({name: X[:, i] for i, name in enumerate(NAMES)}),
+    "csr": lambda path: sparse.csr_array(X),
+    "csc": lambda path: sparse.csc_matrix(X),
+    "list of chunks": lambda path: np.array_split(X, 7),
+    "list of frames": lambda path: [pd.DataFrame(part, columns=NAMES) for part in np.array_split(X, 3)],
+    "generator": lambda path: (part for part in np.array_split(X, 7)),
+    "object array": lambda path: X.astype(object),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_is_a_table(kind, tmp_path):
+    expected = apolar.mixture_from_moments(X, 4)
+    assert distance(expected, apolar.mixture_from_moments(KINDS[kind](tmp_path), 4)) < 1e-9
+    moments = apolar.spherical_moments(KINDS[kind](tmp_path))
+    assert (moments.third - apolar.spherical_moments(X).third).norm() < 1e-9 * moments.third.norm()
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind not in ("list of chunks", "list of frames", "generator")]
+)
+def test_weights_go_with_every_table(kind, tmp_path):
+    expected = apolar.mixture_from_moments(X, 4, sample_weight=W)
+    found = apolar.mixture_from_moments(KINDS[kind](tmp_path), 4, sample_weight=W)
+    assert distance(expected, found) < 1e-9
+    assert distance(expected, apolar.mixture_from_moments(X, 4)) > 1e-4
+
+
+def test_chunks_bring_their_weights():
+    pairs = list(zip(np.array_split(X, 5), np.array_split(W, 5), strict=True))
+    expected = apolar.mixture_from_moments(X, 4, sample_weight=W)
+    assert distance(expected, apolar.mixture_from_moments(pairs, 4)) < 1e-9
+    assert distance(expected, apolar.mixture_from_moments(iter(pairs), 4)) < 1e-9
+    with pytest.raises(ValueError, match="pairs"):
+        apolar.mixture_from_moments(np.array_split(X, 5), 4, sample_weight=W)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int16, np.int64, np.uint8, bool])
+def test_every_type_of_number(dtype):
+    rows = np.abs(X * 10).astype(dtype) if dtype is not bool else X > 0
+    expected = apolar.MomentSketch(6).update(rows.astype(np.float64)).central()
+    found = apolar.MomentSketch(6).update(rows).central()
+    np.testing.assert_array_equal(found.third.coefficients, expected.third.coefficients)
+
+
+def test_the_number_of_chunks_does_not_matter(monkeypatch):
+    expected = apolar.mixture_from_moments(X, 4)
+    monkeypatch.setattr("apolar._rows.CHUNK_SIZE", 500)
+    assert distance(expected, apolar.mixture_from_moments(X, 4)) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), TypeError, "Column 'b'"),
+        (
+            pl.DataFrame({"a": [1.0, None], "b": [1.0, 2.0]}),
+            ValueError,
+            "Column 'a' has a missing value in row 1",
+        ),
+        (
+            pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]}),
+            ValueError,
+            "Column 'a' has a missing value|row 1",
+        ),
+        (sparse.csr_array(np.array([[1.0, np.nan], [0.0, 1.0]])), ValueError, "NaN or infinity"),
+        ([], ValueError, "table"),
+        (iter([]), ValueError, "without chunks"),
+        ({"a": [1, 2]}, TypeError, "X must be"),
+        (None, TypeError, "X must be"),
+    ],
+)
+def test_bad_tables_are_refused(table, error, message):
+    with pytest.raises(error, match=message):
+        apolar.mixture_from_moments(table, 2)

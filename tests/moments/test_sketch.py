@@ -1,0 +1,227 @@
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import apolar
+from apolar import MomentSketch
+from mixtures import distance
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((500, 4)) @ RNG.standard_normal((4, 4)) + np.array([1.0, -2.0, 0.0, 5.0])
+W = RNG.uniform(0, 2, 500)
+
+laws = settings(max_examples=40, deadline=None, derandomize=True)
+
+
+def close(one, two, tol=1e-10):
+    """Whether two sets of moments agree, relative to the spread of the data."""
+    a, b = one.central(), two.central()
+    scale = np.sqrt(np.trace(a.covariance))
+    return (
+        one.n_rows == two.n_rows
+        and np.abs(a.mean - b.mean).max() < tol * (scale + np.abs(a.mean).max())
+        and np.abs(a.covariance - b.covariance).max() < tol * scale**2
+        and (a.third - b.third).norm() < tol * scale**3
+        and np.abs(a.square_times - b.square_times).max() < tol * scale**3
+    )
+
+
+def test_moments_are_those_of_the_rows():
+    central = MomentSketch(4).update(X, W).central()
+    weights = W / W.sum()
+    z = X - weights @ X
+    np.testing.assert_allclose(central.mean, weights @ X, rtol=1e-12)
+    np.testing.assert_allclose(central.covariance, (weights[:, None] * z).T @ z, rtol=1e-10)
+    np.testing.assert_allclose(
+        central.third.to_dense(), np.einsum("n,ni,nj,nk->ijk", weights, z, z, z), atol=1e-10
+    )
+    np.testing.assert_allclose(central.square_times, (weights * np.sum(z**2, axis=1)) @ z, atol=1e-10)
+
+
+@laws
+@given(st.lists(st.integers(1, 499), min_size=0, max_size=6), st.floats(-1e5, 1e5))
+def test_chunks_and_merges_change_nothing(cuts, shift):
+    parts = np.split(X + shift, sorted(set(cuts)))
+    whole = MomentSketch(4).update(X + shift)
+    updated = MomentSketch(4)
+    merged = MomentSketch(4)
+    for part in parts:
+        updated.update(part)
+        merged = merged + MomentSketch(4).update(part)
+    # A shift of 1e5 costs the data themselves five of their sixteen digits.
+    tol = 1e-10 * (1 + abs(shift) / 10)
+    assert close(whole, updated, tol)
+    assert close(whole, merged, tol)
+
+
+@laws
+@given(st.integers(1, 498), st.integers(0, 2**31))
+def test_addition_is_associative_and_commutative(cut, seed):
+    order = np.random.default_rng(seed).permutation(len(X))
+    a, b, c = (MomentSketch(4).update(X[part]) for part in np.array_split(order, [cut, cut + 1]))
+    assert close((a + b) + c, a + (b + c))
+    assert close(a + b, b + a)
+
+
+@laws
+@given(st.lists(st.integers(0, 4), min_size=500, max_size=500))
+def test_weights_are_repeated_rows(counts):
+    if not any(counts):
+        counts[0] = 1
+    repeated = MomentSketch(4).update(np.repeat(X, counts, axis=0)).central()
+    weighted = MomentSketch(4).update(X, sample_weight=counts).central()
+    assert weighted.n_samples == repeated.n_samples
+    np.testing.assert_allclose(weighted.mean, repeated.mean, atol=1e-9)
+    np.testing.assert_allclose(weighted.third.coefficients, repeated.third.coefficients, atol=1e-8)
+
+
+def test_a_frame_keeps_what_it_spans():
+    frame = np.linalg.qr(RNG.standard_normal((4, 2)))[0]
+    framed = MomentSketch(4, frame=frame).update(X[:200]) + MomentSketch(4, frame=frame).update(X[200:])
+    whole = MomentSketch(4).update(X).central()
+    assert (framed.central().third - whole.third.change_variables(frame)).norm() < 1e-9
+    np.testing.assert_allclose(framed.central().square_times, whole.square_times, atol=1e-9)
+
+
+def test_a_mixture_from_a_sketch_is_that_from_the_rows(tmp_path):
+    rows, _ = apolar.datasets.make_example(1, 5000, random_state=0)
+    parties = [MomentSketch(6).update(part) for part in np.array_split(rows, 3)]
+    paths = [tmp_path / f"{i}.sketch" for i in range(3)]
+    for party, path in zip(parties, paths, strict=True):
+        party.save(path)
+    loaded = [MomentSketch.load(path) for path in paths]
+    together = loaded[0] + loaded[1] + loaded[2]
+    direct = apolar.mixture_from_moments(rows, 4)
+    assert distance(direct, apolar.mixture_from_moments(together, 4)) < 1e-8
+
+
+def test_a_file_round_trip_is_exact(tmp_path):
+    sketch = MomentSketch(4, frame=np.eye(4)[:, :2]).update(X, W)
+    sketch.save(tmp_path / "a.sketch")
+    again = MomentSketch.load(tmp_path / "a.sketch")
+    assert again.n_rows == 500
+    assert again.total_weight == sketch.total_weight
+    np.testing.assert_array_equal(again.central().third.coefficients, sketch.central().third.coefficients)
+    MomentSketch(3).save(tmp_path / "empty.sketch")
+    assert MomentSketch.load(tmp_path / "empty.sketch").n_rows == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sketch", "empty.sketch"]
+
+
+# --- bad input ------------------------------------------------------------------
+
+
+def stays_as_it_was(sketch, call, error, message):
+    before = sketch.central()
+    with pytest.raises(error, match=message):
+        call()
+    after = sketch.central()
+    np.testing.assert_array_equal(before.third.coefficients, after.third.coefficients)
+    assert before.n_samples == after.n_samples
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "error", "message"),
+    [
+        (np.ones((3, 5)), None, ValueError, "5 columns; this sketch is of 4"),
+        (np.ones(4), None, ValueError, "reshape"),
+        (np.full((3, 4), np.nan), None, ValueError, "row 0, column 0"),
+        (np.full((3, 4), np.inf), None, ValueError, "NaN or infinity"),
+        (np.ones((0, 4)), None, ValueError, "no data"),
+        (np.ones((3, 4)), [1, 2], ValueError, "sample_weight must have shape"),
+        (np.ones((3, 4)), [1, -2, 1], ValueError, "negative"),
+        (np.ones((3, 4)), [1, np.nan, 1], ValueError, "not finite"),
+        (np.ones((3, 4)), ["a", "b", "c"], TypeError, "real numbers"),
+        (np.ones((3, 4)) * 1j, None, TypeError, "complex"),
+        (np.array([["a", "b", "c", "d"]]), None, TypeError, "numbers"),
+        ("rows", None, TypeError, "X must be"),
+        (7, None, TypeError, "X must be"),
+    ],
+)
+def test_bad_rows_leave_the_sketch_as_it_was(rows, weights, error, message):
+    sketch = MomentSketch(4).update(X)
+    stays_as_it_was(sketch, lambda: sketch.update(rows, weights), error, message)
+
+
+def test_a_stream_that_breaks_leaves_the_sketch_as_it_was():
+    sketch = MomentSketch(4).update(X)
+    broken = (chunk for chunk in [X[:100], np.full((2, 4), np.nan)])
+    stays_as_it_was(sketch, lambda: sketch.update(broken), ValueError, "row 100")
+    narrower = [X[:100], X[:100, :3]]
+    stays_as_it_was(sketch, lambda: sketch.update(narrower), ValueError, "have 3 columns, not 4")
+
+
+def test_sketches_that_do_not_fit_are_not_added():
+    with pytest.raises(ValueError, match="4 and 3 columns"):
+        MomentSketch(4) + MomentSketch(3)
+    with pytest.raises(ValueError, match="different frames"):
+        MomentSketch(4) + MomentSketch(4, frame=np.eye(4)[:, :2])
+    with pytest.raises(TypeError):
+        MomentSketch(4) + 1
+
+
+def test_bad_sketches_are_refused():
+    with pytest.raises(ValueError, match="no rows"):
+        MomentSketch(4).central()
+    with pytest.raises(ValueError, match="all zero"):
+        MomentSketch(4).update(X, np.zeros(500)).central()
+    with pytest.raises(ValueError, match="at least 1"):
+        MomentSketch(0)
+    with pytest.raises(ValueError, match="frame"):
+        MomentSketch(1000)
+    with pytest.raises(ValueError, match="orthonormal"):
+        MomentSketch(4, frame=np.ones((4, 2)))
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "a.sketch"
+    MomentSketch(4).update(X).save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        MomentSketch.load(path)
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    path.write_bytes(bytes(flipped))
+    with pytest.raises(ValueError, match="damaged"):
+        MomentSketch.load(path)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="not a moment sketch"):
+        MomentSketch.load(path)
+    with pytest.raises(FileNotFoundError):
+        MomentSketch.load(tmp_path / "missing.sketch")
+
+
+def test_foreign_and_future_files_are_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", a=np.ones(3))
+    with pytest.raises(ValueError, match="not a moment sketch"):
+        MomentSketch.load(tmp_path / "other.npz")
+    sketch = MomentSketch(4).update(X)
+    sketch.save(tmp_path / "a.sketch")
+    with np.load(tmp_path / "a.sketch") as file:
+        arrays = dict(file)
+    arrays["version"] = np.array(99)
+    np.savez(tmp_path / "future.npz", **arrays)
+    with pytest.raises(ValueError, match="version 99"):
+        MomentSketch.load(tmp_path / "future.npz")
+    pickled = tmp_path / "pickled.npz"
+    np.savez(pickled, a=np.array([object()], dtype=object))
+    with pytest.raises(ValueError, match="not a moment sketch"):
+        MomentSketch.load(pickled)
+
+
+def test_a_failed_save_leaves_no_file(tmp_path, monkeypatch):
+    def fails(*_args, **_options):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fails)
+    with pytest.raises(OSError, match="disk full"):
+        MomentSketch(4).update(X).save(tmp_path / "a.sketch")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_repr():
+    assert repr(MomentSketch(4).update(X)) == "MomentSketch(n_features=4, n_rows=500)"
+    assert io.StringIO(repr(MomentSketch(4))).read().endswith("n_rows=0)")

@@ -1,0 +1,258 @@
+"""From moments to mixtures: exact recovery, equivariance, the paper's form, bad input."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import apolar
+from apolar import MixtureStatus
+from apolar.decomposition.jacobi import joint_rotation
+from mixtures import distance, population, random_mixture
+
+laws = settings(max_examples=40, deadline=None, derandomize=True)
+shapes = st.sampled_from([(1, 1), (1, 3), (2, 2), (2, 5), (3, 3), (3, 6), (4, 6), (5, 12)])
+seeds = st.integers(0, 2**31)
+
+
+def well_spread(mixture):
+    """Whether the affine span of the means is far from degenerate: the laws are about algebra."""
+    homogeneous = np.column_stack([np.ones(mixture.n_components), mixture.means - mixture.means.mean(axis=0)])
+    singular = np.linalg.svd(homogeneous, compute_uv=False)
+    return singular[-1] > 0.05 and mixture.weights.min() > 0.02
+
+
+@laws
+@given(shapes, seeds)
+def test_population_moments_give_the_mixture(shape, seed):
+    mixture = random_mixture(*shape, seed)
+    assume(well_spread(mixture))
+    found = apolar.mixture_from_moments(population(mixture), shape[0])
+    assert distance(mixture, found) < 1e-8
+    assert found.status is MixtureStatus.VALID
+
+
+@laws
+@given(st.sampled_from([(2, 2), (2, 5), (3, 4), (4, 6)]), seeds)
+def test_population_moments_give_the_mixture_by_algorithm_1(shape, seed):
+    mixture = random_mixture(*shape, seed)
+    # One noise direction and no origin but zero: the means must be linearly independent.
+    assume(np.linalg.svd(mixture.means, compute_uv=False)[-1] > 0.5 and mixture.weights.min() > 0.02)
+    assume(shape[0] < shape[1])
+    found = apolar.mixture_from_moments(population(mixture), shape[0], form="paper", random_state=0)
+    assert distance(mixture, found) < 1e-8
+
+
+def test_the_paper_theorem():
+    mixture = apolar.datasets.example_mixture(1)
+    moments = apolar.spherical_moments(population(mixture))
+    w, mu, s = mixture.weights, mixture.means, mixture.variances
+    np.testing.assert_allclose(moments.first, (w * s) @ mu, atol=1e-10)
+    np.testing.assert_allclose(moments.second, (w[:, None] * mu).T @ mu, atol=1e-10)
+    expected = apolar.SymmetricTensor.from_waring(w, mu, 3)
+    np.testing.assert_allclose(moments.third.coefficients, expected.coefficients, atol=1e-9)
+    assert moments.mean_variance == pytest.approx(w @ s)
+
+
+def test_the_paper_tensors_are_as_written():
+    X, _ = apolar.datasets.make_example(2, 500, random_state=0)
+    X = X + 1
+    moments = apolar.spherical_moments(X)
+    z = X - X.mean(axis=0)
+    values, vectors = np.linalg.eigh(z.T @ z / len(X))
+    v = vectors[:, 0]
+    first = np.mean(X * ((z @ v) ** 2)[:, None], axis=0)
+    np.testing.assert_allclose(moments.first, first, rtol=1e-9)
+    np.testing.assert_allclose(moments.second, X.T @ X / len(X) - values[0] * np.eye(5), rtol=1e-9)
+    dense = np.einsum("ni,nj,nk->ijk", X, X, X) / len(X)
+    eye = np.eye(5)
+    dense -= np.einsum("i,jk->ijk", first, eye) + np.einsum("j,ik->ijk", first, eye)
+    dense -= np.einsum("k,ij->ijk", first, eye)
+    np.testing.assert_allclose(moments.third.to_dense(), dense, atol=1e-9 * np.abs(dense).max())
+
+
+# --- laws ---------------------------------------------------------------------------
+
+
+@laws
+@given(seeds, st.sampled_from([0.0, 1.0, 1e5]), st.sampled_from([1.0, 1e-4, 1e4]))
+def test_shift_rotation_and_scale_do_the_same_to_the_mixture(seed, shift, scale):
+    rng = np.random.default_rng(seed)
+    X, _ = apolar.datasets.make_example(1, 2000, random_state=rng)
+    rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    offset = shift * rng.standard_normal(6)
+    found = apolar.mixture_from_moments(X, 4)
+    moved = apolar.mixture_from_moments(scale * (X @ rotation + offset), 4)
+    back = apolar.SphericalMixture(
+        moved.weights, (moved.means / scale - offset) @ rotation.T, moved.variances / scale**2
+    )
+    assert distance(found, back) < 1e-6
+
+
+def test_centred_and_standardised_data_work():
+    X, _ = apolar.datasets.make_example(1, 5000, random_state=0)
+    found = apolar.mixture_from_moments(X, 4)
+    centred = apolar.mixture_from_moments(X - X.mean(axis=0), 4)
+    back = apolar.SphericalMixture(centred.weights, centred.means + X.mean(axis=0), centred.variances)
+    assert distance(found, back) < 1e-6
+    standardised = apolar.mixture_from_moments((X - X.mean(axis=0)) / X.std(axis=0), 4)
+    assert np.isfinite(standardised.means).all()
+
+
+@laws
+@given(seeds)
+def test_the_order_of_the_rows_does_not_matter(seed):
+    X, _ = apolar.datasets.make_example(2, 800, random_state=0)
+    order = np.random.default_rng(seed).permutation(len(X))
+    assert distance(apolar.mixture_from_moments(X, 3), apolar.mixture_from_moments(X[order], 3)) < 1e-8
+
+
+def test_the_error_falls_with_the_number_of_rows():
+    truth = apolar.datasets.example_mixture(2)
+    errors = []
+    for n in (2_000, 200_000):
+        found = [
+            distance(truth, apolar.mixture_from_moments(apolar.datasets.make_example(2, n, seed)[0], 3))
+            for seed in range(5)
+        ]
+        errors.append(np.median(found))
+    # n^(-1/2) over two decades is a tenth.
+    assert errors[1] < 0.25 * errors[0]
+
+
+@pytest.mark.parametrize("form", ["equivariant", "paper"])
+@pytest.mark.parametrize("example", [1, 2])
+def test_small_samples_never_fail(example, form):
+    n_components = {1: 4, 2: 3}[example]
+    for seed in range(30):
+        X, _ = apolar.datasets.make_example(example, 60, random_state=seed)
+        mixture = apolar.mixture_from_moments(X, n_components, form=form, random_state=0)
+        assert np.isfinite(mixture.means).all()
+        assert (mixture.status is MixtureStatus.VALID) == (not mixture.projected)
+
+
+# --- many columns ----------------------------------------------------------------------
+
+
+def test_many_columns_by_the_range_finder(monkeypatch):
+    mixture = random_mixture(4, 300, seed=0, spread=1.0)
+    X, _ = mixture.sample(4000, 1)
+    found = apolar.mixture_from_moments(X, 4, random_state=0)
+    by_sparse = apolar.mixture_from_moments(sparse.csr_array(X), 4, random_state=0)
+    monkeypatch.setattr("apolar.moments.signal.COVARIANCE_COLUMNS", 400)
+    direct = apolar.mixture_from_moments(X, 4)
+    # The subspaces agree to the accuracy of three rounds of iteration, far below the sampling error.
+    assert distance(direct, found) < 1e-3
+    assert distance(found, by_sparse) < 1e-8
+    assert distance(mixture, found) < 0.1
+
+
+def test_streams_of_many_columns_say_what_to_do():
+    with pytest.raises(ValueError, match="frame="):
+        apolar.mixture_from_moments(iter([np.ones((10, 500))]), 2)
+
+
+# --- how many ---------------------------------------------------------------------------
+
+
+def test_the_spectrum_shows_the_number_of_components():
+    for example, expected in ((1, 4), (2, 3)):
+        X, _ = apolar.datasets.make_example(example, 20_000, random_state=0)
+        count = apolar.n_components_from_spectrum(X)
+        assert count.n_components == expected
+        assert count.least <= expected <= count.most
+        assert len(count.spectrum) == X.shape[1]
+        assert count.noise_level < count.threshold
+        assert "BIC" in count.message
+    same = apolar.n_components_from_spectrum(apolar.MomentSketch(X.shape[1]).update(X))
+    assert same.n_components == count.n_components
+    noise = np.random.default_rng(0).standard_normal((5000, 8))
+    assert apolar.n_components_from_spectrum(noise).n_components == 1
+    with pytest.raises(ValueError, match="All rows are equal"):
+        apolar.n_components_from_spectrum(np.ones((10, 3)))
+
+
+# --- projections -------------------------------------------------------------------------
+
+
+def test_recover_says_what_it_moved():
+    mixture = apolar.datasets.example_mixture(2)
+    moments = apolar.spherical_moments(population(mixture))
+    waring = apolar.decompose(moments.third, 3, random_state=0)
+    assert apolar.recover(moments, waring).status is MixtureStatus.VALID
+    moved = apolar.recover(replace(moments, first=-moments.first), waring)
+    assert moved.status is MixtureStatus.PROJECTED
+    assert any("variances" in note for note in moved.projected)
+    assert (moved.variances > 0).all()
+    upside_down = replace(moments, second=-moments.second)
+    assert any("weights" in note for note in apolar.recover(upside_down, waring).projected)
+    bent = apolar.Waring(waring.weights, waring.points + 0.01j, 3)
+    assert any("complex" in note for note in apolar.recover(moments, bent).projected)
+
+
+def test_too_many_components_are_a_weak_signal_not_a_crash():
+    X = np.random.default_rng(0).standard_normal((2000, 6))
+    statuses = {apolar.mixture_from_moments(X, k).status for k in (2, 3, 5, 6)}
+    assert statuses <= set(MixtureStatus)
+    exact = population(apolar.SphericalMixture([1.0], np.zeros((1, 5)), [1.0]))
+    found = apolar.mixture_from_moments(exact, 3)
+    assert found.status is MixtureStatus.WEAK_SIGNAL
+    assert "fewer components" in found.message
+
+
+def test_joint_rotation_diagonalises():
+    rng = np.random.default_rng(0)
+    rotation = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    matrices = np.array([rotation @ np.diag(d) @ rotation.T for d in rng.standard_normal((4, 5))])
+    found = joint_rotation(matrices)
+    np.testing.assert_allclose(np.abs(found.T @ rotation).max(axis=0), 1, atol=1e-10)
+    np.testing.assert_allclose(found.T @ found, np.eye(5), atol=1e-12)
+
+
+# --- bad input ---------------------------------------------------------------------------
+
+X = np.random.default_rng(0).standard_normal((50, 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_components", "options", "error", "message"),
+    [
+        (X, 4, {}, ValueError, "at most as many components as there are columns"),
+        (X, 4, {"form": "paper"}, ValueError, "at most as many components as there are columns"),
+        (X[:2], 3, {}, ValueError, "at least as many rows"),
+        (X, 0, {}, ValueError, "n_components must be at least 1"),
+        (X, 2.5, {}, TypeError, "n_components must be a whole number"),
+        (X, 2, {"form": "cumulants"}, ValueError, "form must be one of"),
+        (np.ones((20, 3)), 2, {}, ValueError, "All rows are equal"),
+        (np.outer(np.arange(20.0), [1, 2, 3]), 2, {}, ValueError, "no noise"),
+        (X, 2, {"sample_weight": np.zeros(50)}, ValueError, "all zero"),
+        (X, 2, {"sample_weight": -np.ones(50)}, ValueError, "negative"),
+        (apolar.MomentSketch(3).update(X), 2, {"sample_weight": np.ones(50)}, ValueError, "has its weights"),
+        (apolar.MomentSketch(3), 2, {}, ValueError, "no rows"),
+        (apolar.MomentSketch(3).update(X), 4, {}, ValueError, "at most as many components"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(rows, n_components, options, error, message):
+    with pytest.raises(error, match=message):
+        apolar.mixture_from_moments(rows, n_components, **options)
+
+
+def test_bad_moments_and_mixtures_are_refused():
+    moments = apolar.spherical_moments(X)
+    with pytest.raises(TypeError, match="Moments"):
+        apolar.recover(X, apolar.decompose("x^3"))
+    with pytest.raises(ValueError, match="order 3 in 3 variables"):
+        apolar.recover(moments, apolar.decompose("x^3 + y^3"))
+    with pytest.raises(ValueError, match="without a frame"):
+        apolar.spherical_moments(apolar.MomentSketch(3, frame=np.eye(3)[:, :2]).update(X))
+    with pytest.raises(ValueError, match="sum one"):
+        apolar.SphericalMixture([0.5, 0.6], np.zeros((2, 2)), [1, 1])
+    with pytest.raises(ValueError, match="positive"):
+        apolar.SphericalMixture([0.5, 0.5], np.zeros((2, 2)), [1, 0])
+    with pytest.raises(ValueError, match="shape"):
+        apolar.SphericalMixture([0.5, 0.5], np.zeros((3, 2)), [1, 1])
+    with pytest.raises(ValueError, match="number must be one of"):
+        apolar.datasets.make_example(3)
