@@ -22,3 +22,17 @@ print(f"at 1000 random points they differ by at most {difference:.1e}.")
 print(f"{waring.status.name}: {waring.message}")
 if waring.status is not apolar.Status.EXACT:
     raise SystemExit("The check failed.")
+
+# The third moment of a Gaussian mixture is such a form, and its terms are the clusters.
+X, labels = apolar.datasets.make_example(1, n_samples=100_000, random_state=0)
+truth = apolar.datasets.example_mixture(1)
+mixture = apolar.mixture_from_moments(X, n_components=4)
+
+print(f"\n{len(X):,} rows from a mixture of 4 spherical Gaussians in R^6; what their moments say:")
+print("weight (true)      variance (true)    distance of the mean, relative")
+apart = np.linalg.norm(mixture.means[:, None] - truth.means, axis=2)
+for i, j in enumerate(apart.argmin(axis=1)):
+    weights = f"{mixture.weights[i]:.4f} ({truth.weights[j]:.4f})"
+    variances = f"{mixture.variances[i]:6.2f} ({truth.variances[j]:5.2f})"
+    print(f"{weights}    {variances}     {apart[i, j] / np.linalg.norm(truth.means[j]):.4f}")
+print(f"{mixture.status.name}: {mixture.message}")
