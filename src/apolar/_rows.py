@@ -11,7 +11,7 @@ from scipy import sparse
 from apolar._arrays import Array
 
 # Numbers in a chunk: small enough for the cache, large enough for BLAS.
-CHUNK_SIZE = 2**17
+CHUNK_SIZE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,47 @@ class Rows:
             block = _checked_block(values, self.n_features, first)
             yield block, _checked_weights(weights, block.shape[0], first)
             first += block.shape[0]
+
+
+class Scratch:
+    """Working memory that is used again from chunk to chunk: fresh pages cost more than arithmetic."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Array] = {}
+
+    def __call__(self, name: str, *shape: int) -> Array:
+        """Return an array of that shape, with whatever is in it."""
+        size = int(np.prod(shape))
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers[name] = np.empty(size)
+        return buffer[:size].reshape(shape)
+
+
+Statistic = Callable[[Any, Array | None], tuple[Any, ...]]
+"""Takes a chunk and its weights and returns numbers and arrays that add up."""
+
+
+def summed(rows: Rows, statistic: Statistic, width: int | None = None) -> list[Any]:
+    """Return a statistic of the rows, summed over chunks.
+
+    Parameters
+    ----------
+    rows : Rows
+    statistic : callable
+    width : int, optional
+        Numbers of working memory a row.
+
+    Returns
+    -------
+    sums : list
+    """
+    blocks = rows.blocks(width)
+    sums = list(statistic(*next(blocks)))
+    for block, weights in blocks:
+        for i, part in enumerate(statistic(block, weights)):
+            sums[i] = sums[i] + part
+    return sums
 
 
 def open_rows(X: Any, sample_weight: Any = None) -> Rows:

@@ -17,9 +17,10 @@ from apolar.tensor.monomials import dense_positions
 
 FORMS = ("equivariant", "paper")
 
-# The least weight and, relative to the mean variance, the least variance of a projected mixture.
-LEAST_WEIGHT = 1e-4
+# The least variance of a projected mixture, relative to the mean variance. The least weight is one row.
 LEAST_VARIANCE = 1e-2
+# The longest mean of a projected mixture, relative to the root mean square of the data.
+LONGEST_MEAN = 5.0
 # Signal variances are no smaller than this much of the largest: below is rounding.
 LEAST_SIGNAL = 1e-6
 
@@ -105,17 +106,33 @@ def _equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
     terms = terms * np.where(terms[:, :1] < 0, -1.0, 1.0)
     # Row i is sqrt(w_i) G^(-1/2) (1, nu_i): its first entry is sqrt(w_i), and these squares add up to one.
     heads = terms[:, 0]
-    low = heads < np.sqrt(LEAST_WEIGHT)
-    if np.any(low):
-        notes.append(f"{np.count_nonzero(low)} of the weights were below {LEAST_WEIGHT:g}")
-        heads = np.maximum(heads, np.sqrt(LEAST_WEIGHT))
+    heads = np.sqrt(_valid_weights(heads**2, signal.n_samples, notes))
     weights = heads**2 / np.sum(heads**2)
-    offsets = terms[:, 1:] * roots[1:] / heads[:, None]
+    size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
+    offsets = _within_reach(terms[:, 1:] * roots[1:] / heads[:, None], size, notes)
     noise = np.concatenate([[signal.mean_variance], signal.noise_times]) / roots
     variances = terms @ noise / heads
     variances = _valid_variances(variances, signal.mean_variance, notes)
     means = signal.mean + offsets @ signal.basis.T
     return _mixture(weights, means, variances, notes, weak, signal.spectrum)
+
+
+def _valid_weights(weights: Array, n_samples: float, notes: list[str]) -> Array:
+    least = min(1 / n_samples, 0.5 / len(weights))
+    low = weights < least
+    if np.any(low):
+        notes.append(f"{np.count_nonzero(low)} of the weights were less than one row")
+    return np.maximum(weights, least)
+
+
+def _within_reach(means: Array, size: float, notes: list[str]) -> Array:
+    """Return the means, those that are longer than any data shortened."""
+    lengths = np.linalg.norm(means, axis=1)
+    longest = LONGEST_MEAN * size
+    far = lengths > longest
+    if np.any(far):
+        notes.append(f"{np.count_nonzero(far)} of the means were out of reach")
+    return means * np.where(far, longest / np.where(far, lengths, 1), 1)[:, None]
 
 
 def _valid_variances(variances: Array, mean_variance: float, notes: list[str]) -> Array:
@@ -153,6 +170,7 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
 
     From M3 = sum_i v_i (m_i . x)^3: the scales l_i from M2 = sum_i v_i l_i (m_i . x)^2, then weights
     v_i l_i^3 and means m_i / l_i, then the variances from M1 = sum_i w_i s_i mu_i, each by least squares.
+    Weights are divided by their sum, which is one but for the sampling error.
 
     Parameters
     ----------
@@ -181,23 +199,13 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
     counts = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
     squares = tensor_weights[:, None] * points[:, upper[0]] * points[:, upper[1]] * counts
     scales = np.linalg.lstsq(squares.T, moments.second[upper] * counts, rcond=None)[0]
-    weights = tensor_weights * scales**3
-    size = np.sqrt(max(float(np.trace(moments.second)), moments.mean_variance))
-    bad = ~(weights > LEAST_WEIGHT)
-    if np.any(bad):
-        notes.append(f"{np.count_nonzero(bad)} of the weights were below {LEAST_WEIGHT:g}")
-    # A mean further out than the spread of all means allows at the least weight is put there.
-    lengths = np.linalg.norm(points, axis=1)
-    reach = size / np.sqrt(LEAST_WEIGHT)
-    floor = lengths / reach
-    too_far = np.abs(scales) < floor
-    if np.any(too_far):
-        notes.append(f"{np.count_nonzero(too_far)} of the means were out of reach")
-        scales = np.where(too_far, np.where(scales < 0, -floor, floor), scales)
-    means = points / scales[:, None]
-    weights = np.maximum(weights, LEAST_WEIGHT)
-    off = abs(weights.sum() - 1)
-    if off > 0.5:
+    weights = _valid_weights(tensor_weights * scales**3, moments.n_samples, notes)
+    size = float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
+    # A scale of zero is a mean at infinity: the least scale gives one that is out of reach.
+    least_scale = np.linalg.norm(points, axis=1) / (2 * LONGEST_MEAN * size)
+    scales = np.where(np.abs(scales) < least_scale, np.copysign(least_scale, scales), scales)
+    means = _within_reach(points / scales[:, None], size, notes)
+    if abs(weights.sum() - 1) > 0.1:
         notes.append(f"the weights added up to {weights.sum():.2g}")
     weights = weights / weights.sum()
     variances = np.linalg.lstsq((weights[:, None] * means).T, moments.first, rcond=None)[0]

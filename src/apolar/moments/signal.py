@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array
-from apolar._rows import Rows, open_rows
+from apolar._rows import Rows, Scratch, open_rows, summed
 from apolar.moments.sketch import CentralMoments, MomentSketch, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 
@@ -110,9 +110,7 @@ def _from_central(central: CentralMoments, n_rows: int, n_signal: int) -> Signal
     third = noise_times = None
     if n_signal:
         projected = central.third.change_variables(inner)
-        # E[|z|^2 y] less E[|y|^2 y]: the trace of the projected tensor over one pair of slots.
-        traced = projected.hessian(np.eye(n_signal)).trace(axis1=1, axis2=2) / 6
-        noise_times = (basis.T @ central.square_times - traced) / spare
+        noise_times = (basis.T @ central.square_times - _traced(projected)) / spare
         third = _debiased(projected, noise_times)
     return SignalMoments(
         central.n_samples,
@@ -125,6 +123,11 @@ def _from_central(central: CentralMoments, n_rows: int, n_signal: int) -> Signal
         np.zeros(0) if noise_times is None else noise_times,
         third,
     )
+
+
+def _traced(third: SymmetricTensor) -> Array:
+    """Return E[|y|^2 y], the trace of E[y y y] over one pair of slots."""
+    return third.hessian(np.eye(third.dim)).trace(axis1=1, axis2=2) / 6
 
 
 def _debiased(third: SymmetricTensor, noise_times: Array) -> SymmetricTensor:
@@ -141,32 +144,58 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
         weight, n_rows, mean, total = _mean_and_trace(rows)
-        spectrum, basis = _leading_directions(rows, mean, weight, n_signal, rng)
+        spectrum, basis = _leading_directions(rows, mean, total, weight, n_signal, rng)
     spare = rows.n_features - n_signal
     mean_variance = (total - float(spectrum[:n_signal].sum())) / spare
     noise_times, third = np.zeros(n_signal), None
     if n_signal:
-        sums = np.zeros(n_monomials(n_signal, 3))
-        for block, weights in rows.blocks(width=n_monomials(n_signal, 2)):
-            y, squares = _projected(block, mean, basis)
-            weighted = y if weights is None else weights[:, None] * y
-            noise = squares - np.einsum("ij,ij->i", y, y)
-            noise_times += noise @ weighted
-            sums += third_sums(y, weighted)
-        noise_times /= weight * spare
-        third = _debiased(SymmetricTensor(3, n_signal, sums / weight), noise_times)
+        square_times, third_sum = _signal_sums(rows, mean, total, basis)
+        raw = SymmetricTensor(3, n_signal, third_sum / weight)
+        noise_times = (square_times / weight - _traced(raw)) / spare
+        third = _debiased(raw, noise_times)
     second = spectrum[:n_signal] - mean_variance
     return SignalMoments(weight, n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
 
 
-def _projected(block: Any, mean: Array, basis: Array) -> tuple[Array, Array]:
-    """Return the rows' coordinates in the basis about the mean, and |x - mean|^2; sparse stays sparse."""
+def _signal_sums(rows: Rows, mean: Array, total: float, basis: Array) -> list[Array]:
+    """Return the sums of |z|^2 y and of y y y (compact), z = x - mean and y its signal coordinates."""
+    shift = mean if _far_out(mean, total) else None
+    offset = mean if shift is None else np.zeros_like(mean)
+    scratch = Scratch()
+
+    def statistic(block: Any, weights: Array | None) -> tuple[Array, Array]:
+        x = _shifted(block, shift, scratch)
+        # One row a direction: long rows are what the arithmetic below is fast on.
+        y = np.asarray(basis.T @ x.T)
+        y -= (basis.T @ offset)[:, None]
+        squares = _row_squares(x) - 2 * (x @ offset) + offset @ offset
+        weighted = y if weights is None else y * weights
+        return weighted @ squares, third_sums(y, weighted, scratch)
+
+    return summed(rows, statistic, width=n_monomials(len(basis.T), 2))
+
+
+def _far_out(centre: Array, spread: float) -> bool:
+    """Return whether the centre is so far from zero that sums about zero would lose more than four digits."""
+    return float(centre @ centre) > 1e4 * spread
+
+
+def _shifted(block: Any, shift: Array | None, scratch: Scratch) -> Any:
+    """Return the rows less the shift; as they are, and sparse if they are, where there is none to make."""
+    if shift is None or sparse.issparse(block):
+        return block
+    return np.subtract(block, shift, out=scratch("shifted", *block.shape))
+
+
+def _row_squares(block: Any) -> Array:
     if sparse.issparse(block):
-        y = block @ basis - mean @ basis
-        squares = np.asarray(block.multiply(block).sum(axis=1)).ravel() - 2 * (block @ mean) + mean @ mean
-        return y, squares
-    z = block - mean
-    return z @ basis, np.einsum("ij,ij->i", z, z)
+        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", block, block)
+
+
+def _column_sums(block: Any) -> Array:
+    """Return the sums of the columns: as a product with ones, which is faster where they are few."""
+    return np.asarray(np.ones(block.shape[0]) @ block).ravel()
 
 
 def _weighted(block: Any, weights: Array | None) -> Any:
@@ -177,47 +206,50 @@ def _weighted(block: Any, weights: Array | None) -> Any:
     return weights[:, None] * block
 
 
+def _pilot(rows: Rows) -> Array | None:
+    """Return the mean of the first rows, if it is far out; a sparse matrix stays as it is."""
+    block, _ = next(rows.blocks())
+    if sparse.issparse(block):
+        return None
+    mean = block.mean(axis=0)
+    return mean if _far_out(mean, float(block.var(axis=0).sum())) else None
+
+
 def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
-    """Return total weight, number of rows, mean and covariance, about a pilot centre."""
-    n = rows.n_features
-    weight, n_rows, first, second = 0.0, 0, np.zeros(n), np.zeros((n, n))
-    pilot: Array | None = None
-    for block, weights in rows.blocks():
-        is_sparse = sparse.issparse(block)
-        if pilot is None:
-            # Zeros of a sparse matrix are its pilot: it stays sparse.
-            pilot = np.zeros(n) if is_sparse else block.mean(axis=0)
-        z = block if is_sparse else block - pilot
-        weighted = _weighted(z, weights)
-        weight += block.shape[0] if weights is None else float(weights.sum())
-        n_rows += block.shape[0]
-        first += np.asarray(weighted.sum(axis=0)).ravel()
-        product = weighted.T @ z
-        second += product.toarray() if is_sparse else product
+    """Return total weight, number of rows, mean and covariance."""
+    shift, scratch = _pilot(rows), Scratch()
+
+    def statistic(block: Any, weights: Array | None) -> tuple[float, int, Array, Array]:
+        x = _shifted(block, shift, scratch)
+        weighted = _weighted(x, weights)
+        product = weighted.T @ x
+        weight = block.shape[0] if weights is None else float(weights.sum())
+        second = product.toarray() if sparse.issparse(product) else product
+        return weight, block.shape[0], _column_sums(weighted), second
+
+    weight, n_rows, first, second = summed(rows, statistic)
     _check_weight(weight)
-    assert pilot is not None  # there is at least one row
     offset = first / weight
-    return weight, n_rows, pilot + offset, second / weight - np.outer(offset, offset)
+    mean = offset if shift is None else shift + offset
+    return float(weight), n_rows, mean, second / weight - np.outer(offset, offset)
 
 
 def _mean_and_trace(rows: Rows) -> tuple[float, int, Array, float]:
     """Return total weight, number of rows, mean, and the trace of the covariance."""
-    weight, n_rows, first, squares = 0.0, 0, np.zeros(rows.n_features), 0.0
-    pilot: Array | None = None
-    for block, weights in rows.blocks():
-        is_sparse = sparse.issparse(block)
-        if pilot is None:
-            pilot = np.zeros(rows.n_features) if is_sparse else block.mean(axis=0)
-        z = block if is_sparse else block - pilot
-        weighted = _weighted(z, weights)
-        weight += block.shape[0] if weights is None else float(weights.sum())
-        n_rows += block.shape[0]
-        first += np.asarray(weighted.sum(axis=0)).ravel()
-        squares += float((weighted.multiply(z)).sum() if is_sparse else np.vdot(weighted, z))
+    shift, scratch = _pilot(rows), Scratch()
+
+    def statistic(block: Any, weights: Array | None) -> tuple[float, int, Array, float]:
+        x = _shifted(block, shift, scratch)
+        squares = _row_squares(x)
+        total = squares.sum() if weights is None else weights @ squares
+        weight = block.shape[0] if weights is None else float(weights.sum())
+        return weight, block.shape[0], _column_sums(_weighted(x, weights)), float(total)
+
+    weight, n_rows, first, squares = summed(rows, statistic)
     _check_weight(weight)
-    assert pilot is not None  # there is at least one row
     offset = first / weight
-    return weight, n_rows, pilot + offset, squares / weight - float(offset @ offset)
+    mean = offset if shift is None else shift + offset
+    return float(weight), n_rows, mean, squares / weight - float(offset @ offset)
 
 
 def _check_weight(weight: float) -> None:
@@ -226,21 +258,23 @@ def _check_weight(weight: float) -> None:
 
 
 def _leading_directions(
-    rows: Rows, mean: Array, weight: float, n_signal: int, rng: np.random.Generator
+    rows: Rows, mean: Array, total: float, weight: float, n_signal: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return leading eigenvalues and eigenvectors of the covariance, never formed [halko2011]."""
     width = min(n_signal + OVERSAMPLING, rows.n_features)
     basis = np.linalg.qr(rng.standard_normal((rows.n_features, width)))[0]
+    shift = mean if _far_out(mean, total) else None
+    offset = mean if shift is None else np.zeros_like(mean)
+    scratch = Scratch()
     for round_ in range(POWER_ROUNDS + 1):
-        image = np.zeros_like(basis)
-        for block, weights in rows.blocks():
-            y = _projected(block, mean, basis)[0]
+
+        def statistic(block: Any, weights: Array | None, basis: Array = basis) -> tuple[Array]:
+            x = _shifted(block, shift, scratch)
+            y = np.asarray(x @ basis) - offset @ basis
             weighted = y if weights is None else weights[:, None] * y
-            if sparse.issparse(block):
-                image += block.T @ weighted - np.outer(mean, weighted.sum(axis=0))
-            else:
-                image += (block - mean).T @ weighted
-        image /= weight
+            return (x.T @ weighted - np.outer(offset, _column_sums(weighted)),)
+
+        image = summed(rows, statistic)[0] / weight
         if round_ < POWER_ROUNDS:
             basis = np.linalg.qr(image)[0]
     # Nystroem's approximation, image (basis^t image)^(-1) image^t, is as good as one more round.

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from apolar._arrays import Array
 from apolar._checks import numeric_array, whole_number
-from apolar._rows import Rows, open_rows
+from apolar._rows import Rows, Scratch, open_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import monomial_variables, product_positions
 
@@ -126,11 +126,11 @@ class MomentSketch:
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
         centre, n_rows = self._centre, self.n_rows
-        total = self._sums.copy()
+        total, scratch = self._sums.copy(), Scratch()
         for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
             if centre is None:
                 centre = np.asarray(block.mean(axis=0)).ravel()
-            total.add(block, weights, centre, self.frame)
+            total.add(block, weights, centre, self.frame, scratch)
             n_rows += block.shape[0]
         self._centre, self.n_rows, self._sums = centre, n_rows, total
         return self
@@ -273,17 +273,19 @@ class _Sums:
             self.square_times + other.square_times,
         )
 
-    def add(self, block: Any, weights: Array | None, centre: Array, frame: Array | None) -> None:
+    def add(
+        self, block: Any, weights: Array | None, centre: Array, frame: Array | None, scratch: Scratch
+    ) -> None:
         """Add a chunk of rows, in place."""
-        z = (block.toarray() if sparse.issparse(block) else block) - centre
+        dense = block.toarray() if sparse.issparse(block) else block
+        z = np.subtract(dense, centre, out=scratch("centred", *dense.shape))
         weighted = z if weights is None else weights[:, None] * z
         self.weight += float(len(z) if weights is None else weights.sum())
-        self.first += weighted.sum(axis=0)
+        self.first += np.ones(len(z)) @ weighted
         self.second += weighted.T @ z
         self.square_times += np.einsum("ij,ij->i", z, z) @ weighted
-        y = z if frame is None else z @ frame
-        weighted_y = weighted if frame is None else weighted @ frame
-        self.third += third_sums(y, weighted_y)
+        y = np.ascontiguousarray(z.T) if frame is None else frame.T @ z.T
+        self.third += third_sums(y, y if weights is None else y * weights, scratch)
 
     def moved(self, offset: Array, frame: Array | None) -> _Sums:
         """Return the sums about another centre: z + offset in place of z."""
@@ -314,24 +316,26 @@ class _Sums:
         return _Sums(self.weight, self.first + self.weight * d, second, third.coefficients, square_times)
 
 
-def third_sums(y: Array, weighted: Array) -> Array:
+def third_sums(y: Array, weighted: Array, scratch: Scratch) -> Array:
     """Return the compact third-order sums of rows, sum_n w y_i y_j y_k.
 
     Parameters
     ----------
-    y, weighted : ndarray, shape (n, dim)
-        Rows, and rows times their weights.
+    y, weighted : ndarray, shape (dim, n)
+        A row a coordinate; the same times the weights.
+    scratch : Scratch
 
     Returns
     -------
     sums : ndarray, shape (n_monomials(dim, 3),)
     """
-    dim = y.shape[1]
+    dim, n = y.shape
     pairs = monomial_variables(dim, 2)
-    products = np.ascontiguousarray(y.T)[pairs[:, 0]]
-    products *= y.T[pairs[:, 1]]
+    products = scratch("products", len(pairs), n)
+    for row, (i, j) in zip(products, pairs, strict=True):
+        np.multiply(y[i], y[j], out=row)
     # The Hankel matrix of row degree 2 holds each sum; one entry of each is taken.
-    matrix = products @ weighted
+    matrix = products @ weighted.T
     sums = np.zeros(n_monomials(dim, 3))
     sums[product_positions(dim, 2, 1)] = matrix
     return sums
