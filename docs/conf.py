@@ -1,8 +1,8 @@
-from importlib.metadata import version
+import importlib.metadata
 
 project = "apolar"
 author = "The apolar developers"
-release = version("apolar")
+release = importlib.metadata.version("apolar")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
 myst_enable_extensions = ["dollarmath"]
 numpydoc_show_class_members = False

@@ -130,7 +130,7 @@ def check_retraction(
     Returns
     -------
     check : DerivativeCheck
-        Slope 2 of |R(t x) - (p + t x)|; a step that leaves the spheres counts as an error of one.
+        Slope 2 of ``|R(t x) - (p + t x)|``; a step that leaves the spheres counts as an error of one.
     """
     place = _cost(tensor, points).place(weights, points)
     basis = tangent_basis(place)

@@ -152,7 +152,7 @@ def gauss_newton(
         +1 or -1, kept.
     max_iter : int
     tol : float
-        Stop when the gradient, relative to |T| and to the terms, is below.
+        Stop when the gradient, relative to ``|T|`` and to the terms, is below.
     give_up_above : float, optional
         Stop early once progress is slow above this relative residual: for
         starts that compete.

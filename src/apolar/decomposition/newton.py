@@ -34,7 +34,7 @@ def newton(
         Of unit norm.
     max_iter : int
     tol : float
-        Stop when the gradient, relative to |T| and to the terms, is below.
+        Stop when the gradient, relative to ``|T|`` and to the terms, is below.
 
     Returns
     -------

@@ -49,7 +49,7 @@ def refine(
         Gauss-Newton, finished by Newton where the problem is small.
     max_iter : int, default=200
     tol : float, default=1e-13
-        Stop when the gradient, relative to |T| and to the terms, is below.
+        Stop when the gradient, relative to ``|T|`` and to the terms, is below.
 
     Returns
     -------

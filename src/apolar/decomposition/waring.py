@@ -49,7 +49,7 @@ class Waring:
         form of even order has its largest entry positive.
     order : int
     residual : float
-        |T - W| / |T| in the apolar norm.
+        ``|T - W| / |T|`` in the apolar norm.
     status : Status
     method : str
         Which start won: "pencil", "spm", "random", ...

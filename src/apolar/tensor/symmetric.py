@@ -24,7 +24,7 @@ class SymmetricTensor:
     """A symmetric tensor, or what is the same, a homogeneous polynomial.
 
     The tensor T of order d in m variables is the form
-    P(x) = T(x, ..., x) = sum over |a| = d of binom(d, a) T_a x^a. Only the
+    ``P(x) = T(x, ..., x) = sum over |a| = d of binom(d, a) T_a x^a``. Only the
     T_a are stored, binom(m + d - 1, d) of them, never the m^d array.
 
     Parameters
