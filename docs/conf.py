@@ -8,5 +8,8 @@ myst_enable_extensions = ["dollarmath"]
 numpydoc_show_class_members = False
 exclude_patterns = ["_build"]
 html_theme = "alabaster"
-html_theme_options = {"description": "Symmetric tensors and Gaussian mixtures from moments"}
+html_theme_options = {
+    "description": "Symmetric tensors and Gaussian mixtures from moments",
+    "page_width": "1160px",
+}
 nitpicky = False

@@ -157,6 +157,13 @@ def test_a_low_rank_is_as_good_as_many_random_starts(dim, order, rank, seed):
     assert found.residual <= best * (1 + 1e-6)
 
 
+def test_a_form_that_vanishes_on_its_leading_directions():
+    found = apolar.decompose("x*y^3 + 0.1*z^4", 1, random_state=0)
+    assert found.status is Status.APPROXIMATE
+    # The best power of one form for x y^3 has residual sqrt(1 - 27/64).
+    assert found.residual == pytest.approx(np.sqrt(1 - 27 / 64), abs=0.02)
+
+
 def test_terms_that_diverge_are_said_to():
     # The infimum over rank 2 is 0, and no form of rank 2 reaches it.
     found = apolar.decompose("x^2*y", 2, random_state=0)

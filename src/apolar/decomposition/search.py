@@ -98,6 +98,9 @@ def best_terms(
         return _best_of_field(tensor, flattening, rank, field, None, rng, budget)
     # Terms span no more than `rank` dimensions: search in those that matter most, then in all.
     core = tensor.change_variables(basis.conj())
+    if core.norm() < 0.1 * tensor.norm():
+        # The form all but vanishes there, as x y^2 does on the axes: nothing to search.
+        return _best_of_field(tensor, flattening, rank, field, None, rng, budget)
     few = Budget(budget.max_iter, min(budget.n_starts, 10), budget.tol)
     core_flattening = Flattening.of(core, middle_degree(core.order))
     found = _best_of_field(core, core_flattening, rank, field, None, rng, few)

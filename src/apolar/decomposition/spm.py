@@ -167,7 +167,7 @@ def _deflated(
 def _complement(vector: Array) -> Array:
     """Return an orthonormal basis of the complement of a vector, by one Householder reflection."""
     n = len(vector)
-    unit = vector / np.linalg.norm(vector)
+    unit = unit_rows(vector[None])[0]
     phase = unit[0] / abs(unit[0]) if unit[0] != 0 else 1.0
     mirror = unit.copy()
     mirror[0] += phase
