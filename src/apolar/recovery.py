@@ -72,6 +72,7 @@ def mixture_from_moments(
     if form == "paper":
         moments = spherical_moments(X, sample_weight)
         check_components(n_components, len(moments.first))
+        _check_rows(moments.n_rows, n_components)
         _check_spread(np.trace(moments.second) + moments.mean_variance, moments.mean_variance)
         return _paper_mixture(moments, n_components, rng)
     signal = signal_moments(X, n_components - 1, sample_weight, rng)
@@ -106,7 +107,7 @@ def _equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
     terms = terms * np.where(terms[:, :1] < 0, -1.0, 1.0)
     # Row i is sqrt(w_i) G^(-1/2) (1, nu_i): its first entry is sqrt(w_i), and these squares add up to one.
     heads = terms[:, 0]
-    heads = np.sqrt(_valid_weights(heads**2, signal.n_samples, notes))
+    heads = np.sqrt(_valid_weights(heads**2, signal.n_rows, notes))
     weights = heads**2 / np.sum(heads**2)
     size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
     offsets = _within_reach(terms[:, 1:] * roots[1:] / heads[:, None], size, notes)
@@ -117,8 +118,8 @@ def _equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
     return _mixture(weights, means, variances, notes, weak, signal.spectrum)
 
 
-def _valid_weights(weights: Array, n_samples: float, notes: list[str]) -> Array:
-    least = min(1 / n_samples, 0.5 / len(weights))
+def _valid_weights(weights: Array, n_rows: int, notes: list[str]) -> Array:
+    least = min(1 / n_rows, 0.5 / len(weights))
     low = weights < least
     if np.any(low):
         notes.append(f"{np.count_nonzero(low)} of the weights were less than one row")
@@ -199,7 +200,7 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
     counts = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
     squares = tensor_weights[:, None] * points[:, upper[0]] * points[:, upper[1]] * counts
     scales = np.linalg.lstsq(squares.T, moments.second[upper] * counts, rcond=None)[0]
-    weights = _valid_weights(tensor_weights * scales**3, moments.n_samples, notes)
+    weights = _valid_weights(tensor_weights * scales**3, moments.n_rows, notes)
     size = float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
     # A scale of zero is a mean at infinity: the least scale gives one that is out of reach.
     least_scale = np.linalg.norm(points, axis=1) / (2 * LONGEST_MEAN * size)

@@ -56,6 +56,16 @@ def test_weights_go_with_every_table(kind, tmp_path):
     assert distance(expected, apolar.mixture_from_moments(X, 4)) > 1e-4
 
 
+@pytest.mark.parametrize("form", ["equivariant", "paper"])
+def test_only_the_ratios_of_weights_matter(form):
+    expected = apolar.mixture_from_moments(X, 4, form, sample_weight=W, random_state=0)
+    for scale in (1 / W.sum(), 1e6):
+        found = apolar.mixture_from_moments(X, 4, form, sample_weight=scale * W, random_state=0)
+        assert distance(expected, found) < 1e-9
+    small = apolar.n_components_from_spectrum(X, W / W.sum())
+    assert small.n_components == apolar.n_components_from_spectrum(X, W).n_components
+
+
 def test_chunks_bring_their_weights():
     pairs = list(zip(np.array_split(X, 5), np.array_split(W, 5), strict=True))
     expected = apolar.mixture_from_moments(X, 4, sample_weight=W)

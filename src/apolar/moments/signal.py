@@ -26,8 +26,6 @@ class SignalMoments:
 
     Attributes
     ----------
-    n_samples : float
-        Total weight.
     n_rows : int
     mean : ndarray, shape (n_features,)
     basis : ndarray, shape (n_features, n_signal)
@@ -44,7 +42,6 @@ class SignalMoments:
         sum_i w_i (nu_i . x)^3; None if there is no signal direction.
     """
 
-    n_samples: float
     n_rows: int
     mean: Array
     basis: Array
@@ -77,14 +74,12 @@ def signal_moments(X: Any, n_signal: int, sample_weight: Any, rng: np.random.Gen
     if isinstance(X, CentralMoments | MomentSketch):
         if sample_weight is not None:
             raise ValueError("sample_weight belongs to rows; a sketch has its weights already.")
-        n_rows = X.n_rows if isinstance(X, MomentSketch) else int(X.n_samples)
         check_components(n_signal + 1, X.n_features if isinstance(X, MomentSketch) else len(X.mean))
-        return _from_central(X if isinstance(X, CentralMoments) else X.central(), n_rows, n_signal)
+        return _from_central(X if isinstance(X, CentralMoments) else X.central(), n_signal)
     rows = open_rows(X, sample_weight)
     check_components(n_signal + 1, rows.n_features)
     if not rows.rereadable:
-        sketch = MomentSketch(rows.n_features)._update_rows(rows)
-        return _from_central(sketch.central(), sketch.n_rows, n_signal)
+        return _from_central(MomentSketch(rows.n_features)._update_rows(rows).central(), n_signal)
     return _from_rows(rows, n_signal, rng)
 
 
@@ -97,7 +92,7 @@ def check_components(n_components: int, n_features: int) -> None:
         )
 
 
-def _from_central(central: CentralMoments, n_rows: int, n_signal: int) -> SignalMoments:
+def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     covariance = central.covariance
     frame = np.eye(len(central.mean)) if central.frame is None else central.frame
     if n_signal > frame.shape[1]:
@@ -113,8 +108,7 @@ def _from_central(central: CentralMoments, n_rows: int, n_signal: int) -> Signal
         noise_times = (basis.T @ central.square_times - _traced(projected)) / spare
         third = _debiased(projected, noise_times)
     return SignalMoments(
-        central.n_samples,
-        n_rows,
+        central.n_rows,
         central.mean,
         basis,
         spectrum,
@@ -154,7 +148,7 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
         noise_times = (square_times / weight - _traced(raw)) / spare
         third = _debiased(raw, noise_times)
     second = spectrum[:n_signal] - mean_variance
-    return SignalMoments(weight, n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
+    return SignalMoments(n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
 
 
 def _signal_sums(rows: Rows, mean: Array, total: float, basis: Array) -> list[Array]:

@@ -32,8 +32,7 @@ class CentralMoments:
 
     Attributes
     ----------
-    n_samples : float
-        Total weight.
+    n_rows : int
     mean : ndarray, shape (n_features,)
     covariance : ndarray, shape (n_features, n_features)
     third : SymmetricTensor
@@ -44,7 +43,7 @@ class CentralMoments:
         None stands for all coordinates.
     """
 
-    n_samples: float
+    n_rows: int
     mean: Array
     covariance: Array
     third: SymmetricTensor
@@ -164,7 +163,7 @@ class MomentSketch:
         offset = self._sums.first / self._sums.weight
         about = self._sums.moved(-offset, self.frame)
         return CentralMoments(
-            about.weight,
+            self.n_rows,
             self._centre + offset,
             about.second / about.weight,
             SymmetricTensor(3, self._frame_size, about.third / about.weight),

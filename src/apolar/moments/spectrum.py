@@ -83,24 +83,24 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     """
     if isinstance(X, CentralMoments | MomentSketch):
         central = X if isinstance(X, CentralMoments) else X.central()
-        n_samples, covariance = central.n_samples, central.covariance
+        n_rows, covariance = central.n_rows, central.covariance
     else:
-        n_samples, _, _, covariance = row_covariance(open_rows(X, sample_weight))
+        _, n_rows, _, covariance = row_covariance(open_rows(X, sample_weight))
     spectrum = np.linalg.eigvalsh(covariance)[::-1]
     if not spectrum[0] > 0:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")
-    count, noise_level, threshold = _standing_out(spectrum, n_samples / FEWER_ROWS)
-    strict = _standing_out(spectrum, n_samples / FEWER_ROWS**3)[0]
-    lax = _standing_out(spectrum, n_samples)[0]
+    count, noise_level, threshold = _standing_out(spectrum, n_rows / FEWER_ROWS)
+    strict = _standing_out(spectrum, n_rows / FEWER_ROWS**3)[0]
+    lax = _standing_out(spectrum, n_rows)[0]
     return ComponentCount(count + 1, strict + 1, lax + 1, frozen(spectrum.copy()), noise_level, threshold)
 
 
-def _standing_out(spectrum: Array, n_samples: float) -> tuple[int, float, float]:
+def _standing_out(spectrum: Array, n_rows: float) -> tuple[int, float, float]:
     """Return how many eigenvalues exceed the edge of the noise of the others, its level, and the edge."""
     n_features = len(spectrum)
     for count in range(n_features):
         level = float(spectrum[count:].mean())
-        edge = level * (1 + np.sqrt((n_features - count) / n_samples)) ** 2
+        edge = level * (1 + np.sqrt((n_features - count) / n_rows)) ** 2
         if spectrum[count] <= edge:
             return count, level, float(edge)
     return n_features, 0.0, float(spectrum[-1])

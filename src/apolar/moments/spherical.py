@@ -29,8 +29,8 @@ class Moments:
         sum_i w_i s_i, the least eigenvalue of the covariance.
     noise_direction : ndarray, shape (n_features,)
         Its eigenvector.
-    n_samples : float
-        Total weight of the rows.
+    n_rows : int
+        How many rows they are of.
     """
 
     first: Array
@@ -38,7 +38,7 @@ class Moments:
     third: SymmetricTensor
     mean_variance: float
     noise_direction: Array
-    n_samples: float
+    n_rows: int
 
 
 def central_moments(X: Any, sample_weight: Any = None) -> CentralMoments:
@@ -91,4 +91,4 @@ def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:
     sphere = SymmetricTensor.from_dense(np.eye(dim))
     third = raw_third - 3 * sphere * SymmetricTensor(1, dim, first)
     second = covariance + np.outer(mean, mean) - mean_variance * np.eye(dim)
-    return Moments(frozen(first), frozen(second), third, mean_variance, frozen(direction), central.n_samples)
+    return Moments(frozen(first), frozen(second), third, mean_variance, frozen(direction), central.n_rows)
