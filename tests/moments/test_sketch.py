@@ -94,7 +94,7 @@ def test_a_mixture_from_a_sketch_is_that_from_the_rows(tmp_path):
     for party, path in zip(parties, paths, strict=True):
         party.save(path)
     loaded = [MomentSketch.load(path) for path in paths]
-    together = loaded[0] + loaded[1] + loaded[2]
+    together = sum(loaded)
     direct = apolar.mixture_from_moments(rows, 4)
     assert distance(direct, apolar.mixture_from_moments(together, 4)) < 1e-8
 
@@ -221,6 +221,11 @@ def test_a_failed_save_leaves_no_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         MomentSketch(4).update(X).save(tmp_path / "a.sketch")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        MomentSketch(4).save(tmp_path / "missing" / "a.sketch")
 
 
 def test_repr():

@@ -73,6 +73,7 @@ def test_arithmetic():
     np.testing.assert_allclose((2 * a - b / 4 + -a)(x), 2 * a(x) - b(x) / 4 - a(x), atol=1e-12)
     np.testing.assert_allclose((a * b)(x), a(x) * b(x), rtol=1e-10)
     assert (a * b).order == 6
+    assert sum([a, b]) == a + b
     assert (1j * a).is_complex
     assert a == SymmetricTensor(3, 3, a.coefficients)
     assert a != b

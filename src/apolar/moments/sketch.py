@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +153,10 @@ class MomentSketch:
         result._sums = self._sums.plus(moved)
         return result
 
+    def __radd__(self, other: object) -> MomentSketch:
+        # sum() starts from zero.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def central(self) -> CentralMoments:
         """Return the mean, the covariance and the third moments about the mean."""
         if self._centre is None:
@@ -181,14 +184,15 @@ class MomentSketch:
         target = Path(path)
         arrays = self._arrays()
         arrays["checksum"] = np.frombuffer(_checksum(arrays), dtype=np.uint8)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"There is no folder {target.parent} to save to.")
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(part, "wb") as file:
                 np.savez(file, allow_pickle=False, **arrays)
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
+            os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MomentSketch:

@@ -395,6 +395,10 @@ class SymmetricTensor:
         self._same_space(other)
         return SymmetricTensor(self.order, self.dim, self.coefficients + other.coefficients)
 
+    def __radd__(self, other: object) -> SymmetricTensor:
+        # sum() starts from zero.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def __sub__(self, other: object) -> SymmetricTensor:
         if not isinstance(other, SymmetricTensor):
             return NotImplemented
