@@ -44,11 +44,19 @@ class Rows:
             Numbers of working memory a row; by default the number of features.
         """
         size = max(1, CHUNK_SIZE // max(width or 1, self.n_features))
-        first = 0
-        for values, weights in self.read(size):
+        first, empty = 0, True
+        for values, raw_weights in self.read(size):
             block = _checked_block(values, self.n_features, first)
-            yield block, _checked_weights(weights, block.shape[0], first)
+            weights = _checked_weights(raw_weights, block.shape[0], first)
             first += block.shape[0]
+            if weights is not None and not np.all(weights > 0):
+                # Rows of weight zero are as if they were not there.
+                block, weights = block[weights > 0], weights[weights > 0]
+            if block.shape[0]:
+                empty = False
+                yield block, weights
+        if empty:
+            raise ValueError("X has no rows." if first == 0 else "The weights of the rows are all zero.")
 
 
 class Scratch:
@@ -109,15 +117,21 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
     rows : Rows
     """
     if sparse.issparse(X):
+        _table_shape(X)
         matrix = X.tocsr()
         return _sliced(matrix.shape, lambda part: matrix[part], sample_weight)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
     if isinstance(X, np.ndarray):
         return _sliced(_table_shape(X), lambda part: X[part], sample_weight)
     frame = _dataframe(X)
     if frame is not None:
         return _sliced(frame.shape, lambda part: _frame_values(frame, part), sample_weight)
     if isinstance(X, list | tuple) and not (X and _is_table(X[0])):
-        array = np.asarray(X)
+        try:
+            array = np.asarray(X)
+        except ValueError as error:
+            raise ValueError("X is ragged: its rows have different lengths.") from error
         return _sliced(_table_shape(array), lambda part: array[part], sample_weight)
     if isinstance(X, Iterable) and not isinstance(X, str | bytes | dict):
         return _chunked(X, sample_weight)
@@ -127,7 +141,7 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
     )
 
 
-def _table_shape(array: Array) -> tuple[int, int]:
+def _table_shape(array: Any) -> tuple[int, int]:
     if array.ndim != 2:
         remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
         raise ValueError(f"X must be a table, of two dimensions; got shape {array.shape}. {remedy}")
@@ -136,8 +150,8 @@ def _table_shape(array: Array) -> tuple[int, int]:
 
 def _sliced(shape: tuple[int, int], rows: Callable[[slice], Any], sample_weight: Any) -> Rows:
     n_rows, n_features = shape
-    if n_rows == 0 or n_features == 0:
-        raise ValueError(f"X has no data: its shape is ({n_rows}, {n_features}).")
+    if n_features == 0:
+        raise ValueError(f"X has no columns: its shape is ({n_rows}, {n_features}).")
     weights = None
     if sample_weight is not None:
         weights = np.asarray(sample_weight)
@@ -185,9 +199,20 @@ def _chunk_rows(chunk: Any) -> Rows:
 
 
 def _dataframe(X: Any) -> Any:
-    """Return a pandas, polars or pyarrow table as narwhals sees it, or None."""
+    """Return a pandas table as it is, one of polars or pyarrow as narwhals sees it, or None."""
+    kind = type(X).__name__
+    if kind == "LazyFrame":
+        raise TypeError("X is a lazy table: call .collect() on it first.")
+    if kind == "RecordBatch":
+        import pyarrow
+
+        X = pyarrow.Table.from_batches([X])
     if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
         return None
+    if hasattr(X, "iloc"):
+        return X
+    if hasattr(X, "rename_columns") and len(set(X.column_names)) < len(X.column_names):
+        X = X.rename_columns([f"{i}: {name}" for i, name in enumerate(X.column_names)])
     import narwhals
 
     try:
@@ -199,30 +224,41 @@ def _dataframe(X: Any) -> Any:
 
 def _frame_values(frame: Any, part: slice) -> Array:
     columns = []
-    for name in frame.columns:
-        column = frame[name][part]
-        dtype = column.dtype
-        if not (dtype.is_numeric() or str(dtype) == "Boolean"):
-            raise TypeError(f"Column {name!r} holds {dtype}, not numbers: drop it or encode it first.")
-        if column.null_count():
-            row = part.start + int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise ValueError(f"Column {name!r} has a missing value in row {row}: drop or fill it first.")
-        columns.append(column.to_numpy())
+    # By position: names may be numbers, or repeated.
+    for i in range(frame.shape[1]):
+        is_pandas = hasattr(frame, "iloc")
+        column = frame.iloc[part, i] if is_pandas else frame[part, i]
+        name = frame.columns[i]
+        if (column.isna().any()) if is_pandas else column.null_count():
+            raise ValueError(f"Column {name!r} has missing values: drop those rows or fill them first.")
+        try:
+            values = np.asarray(column.to_numpy())
+            columns.append(values if values.dtype.kind in "buifc" else _numbers(values))
+        except (TypeError, ValueError) as error:
+            kind = f"Column {name!r} holds {column.dtype}, not numbers"
+            raise TypeError(f"{kind}: drop it or encode it first.") from error
     return np.column_stack(columns)
+
+
+def _numbers(values: Array) -> Array:
+    """Return an array of Python objects as numbers; texts and dates are none."""
+    if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):
+        raise TypeError(f"{values.dtype} are not numbers")
+    return values.astype(np.float64)
 
 
 def _checked_block(values: Any, n_features: int, first: int) -> Any:
     """Return rows as float64, after checking that they are numbers, finite, and as many as before."""
+    if values.dtype.kind == "c":
+        raise TypeError("X is complex; the methods for data take real numbers.")
     if sparse.issparse(values):
         block = values.astype(np.float64)
         numbers = block.data
     else:
         array = np.asarray(values)
-        if array.dtype.kind == "c":
-            raise TypeError("X is complex; the methods for data take real numbers.")
         if array.dtype.kind not in "buif":
             try:
-                array = array.astype(np.float64)
+                array = _numbers(array)
             except (TypeError, ValueError) as error:
                 raise TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}.") from error
         block = numbers = np.ascontiguousarray(array, dtype=np.float64)

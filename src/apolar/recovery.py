@@ -1,5 +1,6 @@
 """From moments and their decomposition to the mixture: algorithm 1, and the equivariant form."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from apolar.decomposition.jacobi import joint_rotation
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.mixture.parameters import by_weight
 from apolar.moments import Moments, SignalMoments, signal_moments, spherical_moments
-from apolar.moments.signal import check_components
+from apolar.moments.signal import check_components, check_spread
 from apolar.tensor.monomials import dense_positions
 
 FORMS = ("equivariant", "paper")
@@ -68,16 +69,15 @@ def mixture_from_moments(
     """
     one_of(form, "form", FORMS)
     n_components = whole_number(n_components, "n_components", least=1)
-    rng = random_generator(random_state)
+    # What chance decides here is below the sampling error: the same every time, unless asked otherwise.
+    rng = random_generator(0 if random_state is None else random_state)
     if form == "paper":
         moments = spherical_moments(X, sample_weight)
         check_components(n_components, len(moments.first))
-        _check_rows(moments.n_rows, n_components)
-        _check_spread(np.trace(moments.second) + moments.mean_variance, moments.mean_variance)
+        size = float(np.trace(moments.second)) + moments.total_variance
+        check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
         return _paper_mixture(moments, n_components, rng)
     signal = signal_moments(X, n_components - 1, sample_weight, rng)
-    _check_rows(signal.n_rows, n_components)
-    _check_spread(signal.spectrum[0], signal.mean_variance)
     return _equivariant_mixture(signal)
 
 
@@ -94,9 +94,7 @@ def _equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
     rank = len(signal.second) + 1
     slice_ = np.concatenate([[1.0], signal.second])
     least = LEAST_SIGNAL * max(signal.second.max(initial=0.0), signal.mean_variance)
-    weak = bool(np.any(signal.second < least))
-    if weak:
-        slice_[1:] = np.maximum(signal.second, least)
+    slice_[1:] = np.maximum(signal.second, least)
     roots = np.sqrt(slice_)
     tensor = np.zeros((rank, rank, rank))
     tensor[0] = tensor[:, 0] = tensor[:, :, 0] = np.diag(slice_)
@@ -115,7 +113,17 @@ def _equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
     variances = terms @ noise / heads
     variances = _valid_variances(variances, signal.mean_variance, notes)
     means = signal.mean + offsets @ signal.basis.T
-    return _mixture(weights, means, variances, notes, weak, signal.spectrum)
+    return _mixture(weights, means, variances, notes, _is_weak(signal), signal.spectrum)
+
+
+def _is_weak(signal: SignalMoments) -> bool:
+    """Return whether the weakest signal direction is below the edge of the noise of the others."""
+    if not len(signal.second):
+        return False
+    spare = len(signal.mean) - len(signal.second) + 1
+    weakest = float(signal.spectrum[len(signal.second) - 1])
+    level = (signal.mean_variance * (spare - 1) + weakest) / spare
+    return weakest <= level * (1 + np.sqrt(spare / signal.n_rows)) ** 2
 
 
 def _valid_weights(weights: Array, n_rows: int, notes: list[str]) -> Array:
@@ -157,13 +165,25 @@ def _mixture(
 
 
 def _paper_mixture(moments: Moments, n_components: int, rng: np.random.Generator) -> SphericalMixture:
-    """Run the paper's pipeline: algorithm 2, at most five Newton iterations, algorithm 1."""
+    """Run the paper's pipeline: algorithm 2, at most five Newton iterations, algorithm 1.
+
+    In units in which the means have size one: Newton's trust region would see others.
+    """
+    unit = float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
+    moments = replace(
+        moments,
+        first=moments.first / unit**3,
+        second=moments.second / unit**2,
+        third=moments.third / unit**3,
+        mean_variance=moments.mean_variance / unit**2,
+    )
     try:
         found = decompose(moments.third, n_components, "pencil", refine=False, random_state=rng, field="real")
     except ValueError:
         # The pencil is singular: the means are dependent, as those of centred data are.
         found = decompose(moments.third, n_components, random_state=rng, field="real")
-    return recover(moments, refine(moments.third, found, method="newton", max_iter=5))
+    mixture = recover(moments, refine(moments.third, found, method="newton", max_iter=5))
+    return replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
 
 
 def recover(moments: Moments, waring: Waring) -> SphericalMixture:
@@ -218,21 +238,3 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
         variances = lsq_linear((weights[:, None] * means).T, moments.first, bounds=bounds).x
         variances = np.maximum(variances, least)
     return _mixture(weights, means, variances, notes, False, np.zeros(0))
-
-
-# --- what the data must be -----------------------------------------------------------------
-
-
-def _check_rows(n_rows: int, n_components: int) -> None:
-    if n_rows < n_components:
-        raise ValueError(f"{n_components} components need at least as many rows; there are {n_rows}.")
-
-
-def _check_spread(largest: float, mean_variance: float) -> None:
-    if not largest > 0:
-        raise ValueError("All rows are equal: there is nothing to tell components apart.")
-    if not mean_variance > 1e-14 * largest:
-        raise ValueError(
-            "The data have no noise: they lie in a subspace of as many dimensions as there are components. "
-            "Remove columns that depend on others, or ask for fewer components."
-        )

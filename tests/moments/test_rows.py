@@ -35,6 +35,18 @@ KINDS = {
     "list of frames": lambda path: [pd.DataFrame(part, columns=NAMES) for part in np.array_split(X, 3)],
     "generator": lambda path: (part for part in np.array_split(X, 7)),
     "object array": lambda path: X.astype(object),
+    "pandas, numbered columns": lambda path: pd.DataFrame(X),
+    "pandas, repeated names": lambda path: pd.DataFrame(X, columns=list("aabcde")),
+    "pandas, two levels": lambda path: pd.DataFrame(
+        X, columns=pd.MultiIndex.from_product([[0, 1], [1, 2, 3]])
+    ),
+    "pandas, nullable": lambda path: pd.DataFrame(X, columns=NAMES).astype("Float64"),
+    "pandas, objects": lambda path: pd.DataFrame(X, columns=NAMES).astype(object),
+    "pyarrow batch": lambda path: pa.table({n: X[:, i] for i, n in enumerate(NAMES)}).to_batches()[0],
+    "pyarrow, repeated names": lambda path: pa.table(list(X.T), names=list("aabcde")),
+    "list with empty chunks": lambda path: [X[:0], X[:5], X[5:5], X[5:]],
+    "stream with empty chunks": lambda path: iter([X[:0], X[:5], X[5:5], X[5:]]),
+    "pyarrow reader": lambda path: pa.table({n: X[:, i] for i, n in enumerate(NAMES)}).to_reader(500),
 }
 
 
@@ -47,7 +59,12 @@ def test_a_table_is_a_table(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind not in ("list of chunks", "list of frames", "generator")]
+    "kind",
+    [
+        kind
+        for kind in KINDS
+        if not kind.startswith(("list of", "list with", "stream", "generator", "pyarrow reader"))
+    ],
 )
 def test_weights_go_with_every_table(kind, tmp_path):
     expected = apolar.mixture_from_moments(X, 4, sample_weight=W)
@@ -96,15 +113,23 @@ def test_the_number_of_chunks_does_not_matter(monkeypatch):
         (
             pl.DataFrame({"a": [1.0, None], "b": [1.0, 2.0]}),
             ValueError,
-            "Column 'a' has a missing value in row 1",
+            "Column 'a' has missing values",
         ),
         (
             pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]}),
             ValueError,
-            "Column 'a' has a missing value|row 1",
+            "Column 'a' has missing values",
         ),
         (sparse.csr_array(np.array([[1.0, np.nan], [0.0, 1.0]])), ValueError, "NaN or infinity"),
         ([], ValueError, "table"),
+        ([[1.0, 2.0], [3.0]], ValueError, "ragged"),
+        (pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]}).lazy(), TypeError, "collect"),
+        (np.ma.masked_array(np.eye(3), np.eye(3) > 0), ValueError, "masked"),
+        (sparse.csr_array(np.eye(3) * 1j), TypeError, "complex"),
+        (sparse.coo_array(np.ones(3)), ValueError, "two dimensions"),
+        (np.zeros((5, 3), "M8[D]"), TypeError, "numbers"),
+        (np.array([["1", "2"], ["3", "4"]]), TypeError, "numbers"),
+        (np.zeros((5, 0)), ValueError, "no columns"),
         (iter([]), ValueError, "without chunks"),
         ({"a": [1, 2]}, TypeError, "X must be"),
         (None, TypeError, "X must be"),

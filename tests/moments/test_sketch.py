@@ -130,7 +130,7 @@ def stays_as_it_was(sketch, call, error, message):
         (np.ones(4), None, ValueError, "reshape"),
         (np.full((3, 4), np.nan), None, ValueError, "row 0, column 0"),
         (np.full((3, 4), np.inf), None, ValueError, "NaN or infinity"),
-        (np.ones((0, 4)), None, ValueError, "no data"),
+        (np.ones((0, 4)), None, ValueError, "no rows"),
         (np.ones((3, 4)), [1, 2], ValueError, "sample_weight must have shape"),
         (np.ones((3, 4)), [1, -2, 1], ValueError, "negative"),
         (np.ones((3, 4)), [1, np.nan, 1], ValueError, "not finite"),
@@ -211,6 +211,45 @@ def test_foreign_and_future_files_are_refused(tmp_path):
     np.savez(pickled, a=np.array([object()], dtype=object))
     with pytest.raises(ValueError, match="not a moment sketch"):
         MomentSketch.load(pickled)
+
+
+def test_rows_of_weight_zero_are_as_if_they_were_not_there():
+    expected = MomentSketch(4).update(X)
+    far = np.full((5, 4), 9e9)
+    padded = MomentSketch(4).update(np.vstack([far, X]), np.r_[np.zeros(5), np.ones(500)])
+    assert close(expected, padded)
+    streamed = MomentSketch(4).update([(far, np.zeros(5)), (X, np.ones(500))])
+    assert close(expected, streamed)
+
+
+def test_the_sum_of_one_sketch_is_another():
+    sketch = MomentSketch(4).update(X)
+    total = sum([sketch])
+    total.update(X)
+    assert (sketch.n_rows, total.n_rows) == (500, 1000)
+
+
+def test_rows_that_overflow_are_refused():
+    sketch = MomentSketch(4).update(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        stays_as_it_was(sketch, lambda: sketch.update(np.full((1, 4), 1e120)), ValueError, "overflow")
+
+
+def test_every_damaged_byte_is_noticed_or_harmless(tmp_path):
+    path = tmp_path / "a.sketch"
+    MomentSketch(2).update(X[:, :2]).save(path)
+    whole = path.read_bytes()
+    expected = MomentSketch.load(path).central()
+    for place in range(0, len(whole), 17):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            found = MomentSketch.load(path).central()
+        except ValueError:
+            continue
+        np.testing.assert_array_equal(found.third.coefficients, expected.third.coefficients)
+    np.save(tmp_path / "plain.npy", X)
+    with pytest.raises(ValueError, match="not a moment sketch"):
+        MomentSketch.load(tmp_path / "plain.npy")
 
 
 def test_a_failed_save_leaves_no_file(tmp_path, monkeypatch):

@@ -13,9 +13,11 @@ from apolar.tensor import SymmetricTensor, n_monomials
 
 # Up to this many columns the covariance is formed; above, its range is found at random.
 COVARIANCE_COLUMNS = 256
-# Extra random directions, and rounds of power iteration, of the range finder.
+# Extra random directions of the range finder, and its rounds of power iteration: until the leading
+# eigenvalues have settled to this much of themselves.
 OVERSAMPLING = 10
-POWER_ROUNDS = 2
+MAX_ROUNDS = 20
+SETTLED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,29 @@ def signal_moments(X: Any, n_signal: int, sample_weight: Any, rng: np.random.Gen
     return _from_rows(rows, n_signal, rng)
 
 
+NO_NOISE = (
+    "The data have no noise: they lie in a subspace of as many dimensions as there are components. "
+    "Remove columns that depend on others, or ask for fewer components."
+)
+
+
+def check_spread(
+    n_components: int, n_rows: int, total_variance: float, mean_variance: float, size: float
+) -> None:
+    """Refuse rows that are equal, too few, or without noise.
+
+    `size` is the mean square of the data about zero: what is far below it is rounding.
+    """
+    if n_rows < n_components:
+        raise ValueError(f"{n_components} components need at least as many rows; there are {n_rows}.")
+    if not total_variance > 1e-29 * size:
+        raise ValueError("All rows are equal: there is nothing to tell components apart.")
+    if not mean_variance > 1e-14 * total_variance:
+        if n_rows <= n_components:
+            raise ValueError(f"{n_rows} rows are too few for {n_components} components: they leave no noise.")
+        raise ValueError(NO_NOISE)
+
+
 def check_components(n_components: int, n_features: int) -> None:
     """Refuse more components than columns."""
     if n_components > n_features:
@@ -101,7 +126,10 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     spectrum, inner = values[::-1], vectors[:, ::-1][:, :n_signal]
     basis = frame @ inner
     spare = len(central.mean) - n_signal
-    mean_variance = float(np.trace(covariance) - spectrum[:n_signal].sum()) / spare
+    total = float(np.trace(covariance))
+    mean_variance = (total - float(spectrum[:n_signal].sum())) / spare
+    size = total + float(central.mean @ central.mean)
+    check_spread(n_signal + 1, central.n_rows, total, mean_variance, size)
     third = noise_times = None
     if n_signal:
         projected = central.third.change_variables(inner)
@@ -138,9 +166,11 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
         weight, n_rows, mean, total = _mean_and_trace(rows)
+        check_spread(n_signal + 1, n_rows, total, total, total + float(mean @ mean))
         spectrum, basis = _leading_directions(rows, mean, total, weight, n_signal, rng)
     spare = rows.n_features - n_signal
     mean_variance = (total - float(spectrum[:n_signal].sum())) / spare
+    check_spread(n_signal + 1, n_rows, total, mean_variance, total + float(mean @ mean))
     noise_times, third = np.zeros(n_signal), None
     if n_signal:
         square_times, third_sum = _signal_sums(rows, mean, total, basis)
@@ -176,9 +206,10 @@ def _far_out(centre: Array, spread: float) -> bool:
 
 def _shifted(block: Any, shift: Array | None, scratch: Scratch) -> Any:
     """Return the rows less the shift; as they are, and sparse if they are, where there is none to make."""
-    if shift is None or sparse.issparse(block):
+    if shift is None:
         return block
-    return np.subtract(block, shift, out=scratch("shifted", *block.shape))
+    dense = block.toarray() if sparse.issparse(block) else block
+    return np.subtract(dense, shift, out=scratch("shifted", *block.shape))
 
 
 def _row_squares(block: Any) -> Array:
@@ -201,12 +232,12 @@ def _weighted(block: Any, weights: Array | None) -> Any:
 
 
 def _pilot(rows: Rows) -> Array | None:
-    """Return the mean of the first rows, if it is far out; a sparse matrix stays as it is."""
-    block, _ = next(rows.blocks())
-    if sparse.issparse(block):
-        return None
-    mean = block.mean(axis=0)
-    return mean if _far_out(mean, float(block.var(axis=0).sum())) else None
+    """Return the mean of the first rows, if it is far out."""
+    block, weights = next(rows.blocks())
+    ones = np.ones(block.shape[0]) if weights is None else weights
+    mean = np.asarray(ones @ block).ravel() / ones.sum()
+    squares = float(ones @ _row_squares(block)) / ones.sum()
+    return mean if _far_out(mean, max(squares - float(mean @ mean), 0.0)) else None
 
 
 def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
@@ -222,7 +253,6 @@ def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
         return weight, block.shape[0], _column_sums(weighted), second
 
     weight, n_rows, first, second = summed(rows, statistic)
-    _check_weight(weight)
     offset = first / weight
     mean = offset if shift is None else shift + offset
     return float(weight), n_rows, mean, second / weight - np.outer(offset, offset)
@@ -240,15 +270,9 @@ def _mean_and_trace(rows: Rows) -> tuple[float, int, Array, float]:
         return weight, block.shape[0], _column_sums(_weighted(x, weights)), float(total)
 
     weight, n_rows, first, squares = summed(rows, statistic)
-    _check_weight(weight)
     offset = first / weight
     mean = offset if shift is None else shift + offset
     return float(weight), n_rows, mean, squares / weight - float(offset @ offset)
-
-
-def _check_weight(weight: float) -> None:
-    if not weight > 0:
-        raise ValueError("The weights of the rows are all zero.")
 
 
 def _leading_directions(
@@ -260,7 +284,8 @@ def _leading_directions(
     shift = mean if _far_out(mean, total) else None
     offset = mean if shift is None else np.zeros_like(mean)
     scratch = Scratch()
-    for round_ in range(POWER_ROUNDS + 1):
+    before = np.zeros(n_signal)
+    for _ in range(MAX_ROUNDS):
 
         def statistic(block: Any, weights: Array | None, basis: Array = basis) -> tuple[Array]:
             x = _shifted(block, shift, scratch)
@@ -269,11 +294,18 @@ def _leading_directions(
             return (x.T @ weighted - np.outer(offset, _column_sums(weighted)),)
 
         image = summed(rows, statistic)[0] / weight
-        if round_ < POWER_ROUNDS:
-            basis = np.linalg.qr(image)[0]
-    # Nystroem's approximation, image (basis^t image)^(-1) image^t, is as good as one more round.
-    values, vectors = np.linalg.eigh(basis.T @ image)
-    kept = values > 1e-12 * values[-1]
-    half = image @ (vectors[:, kept] / np.sqrt(values[kept]))
-    directions, roots, _ = np.linalg.svd(half, full_matrices=False)
+        # Nystroem's approximation, image (basis^t image)^(-1) image^t, is as good as one more round.
+        inner = basis.T @ image
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        kept = values > 1e-12 * values[-1]
+        directions, roots, _ = np.linalg.svd(
+            image @ (vectors[:, kept] / np.sqrt(values[kept])), full_matrices=False
+        )
+        if np.count_nonzero(kept) < n_signal:
+            raise ValueError(NO_NOISE)
+        leading = roots[:n_signal] ** 2
+        if np.all(np.abs(leading - before) <= SETTLED * leading):
+            break
+        before = leading
+        basis = np.linalg.qr(image)[0]
     return roots**2, directions[:, :n_signal]

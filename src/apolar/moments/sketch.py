@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,9 @@ class MomentSketch:
         if self.frame is None and self.n_features > MAX_COLUMNS:
             raise ValueError(
                 f"The third moments of {self.n_features} columns are "
-                f"{n_monomials(self.n_features, 3):,} numbers. Pass frame=, orthonormal columns such as the "
-                "leading principal directions of a sample, or give the rows to mixture_from_moments."
+                f"{n_monomials(self.n_features, 3):,} numbers. Make a MomentSketch with frame=, orthonormal "
+                "columns such as the leading principal directions of a sample. Rows that can be read again, "
+                "and form='equivariant', need no sketch."
             )
         self.n_rows = 0
         self._centre: Array | None = None
@@ -127,9 +129,14 @@ class MomentSketch:
         total, scratch = self._sums.copy(), Scratch()
         for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
             if centre is None:
-                centre = np.asarray(block.mean(axis=0)).ravel()
+                ones = np.ones(block.shape[0]) if weights is None else weights / weights.sum()
+                centre = np.asarray(ones @ block).ravel() / ones.sum()
             total.add(block, weights, centre, self.frame, scratch)
             n_rows += block.shape[0]
+        if not np.all(np.isfinite(total.third)):
+            raise ValueError(
+                "The third powers of these rows overflow: divide the columns by their scale first."
+            )
         self._centre, self.n_rows, self._sums = centre, n_rows, total
         return self
 
@@ -154,15 +161,15 @@ class MomentSketch:
         return result
 
     def __radd__(self, other: object) -> MomentSketch:
-        # sum() starts from zero.
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        # sum() starts from zero; its result is a sketch of its own.
+        if isinstance(other, int) and other == 0:
+            return MomentSketch(self.n_features, frame=self.frame) + self
+        return NotImplemented
 
     def central(self) -> CentralMoments:
         """Return the mean, the covariance and the third moments about the mean."""
         if self._centre is None:
             raise ValueError("The sketch has seen no rows: call update first.")
-        if not self._sums.weight > 0:
-            raise ValueError("The weights of the rows are all zero.")
         offset = self._sums.first / self._sums.weight
         about = self._sums.moved(-offset, self.frame)
         return CentralMoments(
@@ -198,11 +205,15 @@ class MomentSketch:
     def load(cls, path: str | os.PathLike[str]) -> MomentSketch:
         """Read a sketch from a file that `save` wrote."""
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored_arrays:
+            with open(path, "rb") as file:
+                stored_arrays = np.load(file, allow_pickle=False)
                 arrays = {name: stored_arrays[name] for name in stored_arrays.files}
         except FileNotFoundError:
             raise
-        except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        except (
+            ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError,
+            zipfile.BadZipFile, zlib.error,
+        ) as error:  # fmt: skip
             raise ValueError(f"{path} is not a moment sketch, or is damaged: {error}") from error
         stored = arrays.pop("checksum", np.zeros(0, dtype=np.uint8))
         if str(arrays.get("format")) != FORMAT:

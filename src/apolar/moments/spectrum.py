@@ -24,8 +24,8 @@ class ComponentCount:
         One more than the eigenvalues that stand out of the noise.
     least, most : int
         The same with a stricter and a laxer threshold.
-    spectrum : ndarray, shape (n_features,)
-        Eigenvalues of the covariance, largest first.
+    spectrum : ndarray
+        Eigenvalues of the covariance, largest first, without those that are zero.
     noise_level : float
         The mean of the eigenvalues that do not stand out.
     threshold : float
@@ -42,7 +42,7 @@ class ComponentCount:
     @property
     def message(self) -> str:
         """What the guess is worth, in words."""
-        if self.n_components > len(self.spectrum) - 1:
+        if self.n_components > len(self.spectrum):
             return (
                 "Every direction stands out: the data show no level of noise. There may be more components "
                 "than columns, or clusters that are not spherical. Compare BIC over several numbers."
@@ -82,6 +82,8 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     4
     """
     if isinstance(X, CentralMoments | MomentSketch):
+        if sample_weight is not None:
+            raise ValueError("sample_weight belongs to rows; a sketch has its weights already.")
         central = X if isinstance(X, CentralMoments) else X.central()
         n_rows, covariance = central.n_rows, central.covariance
     else:
@@ -89,6 +91,8 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     spectrum = np.linalg.eigvalsh(covariance)[::-1]
     if not spectrum[0] > 0:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")
+    # Columns that are constant, or sums of others, say nothing of the noise.
+    spectrum = spectrum[spectrum > 1e-12 * spectrum[0]]
     count, noise_level, threshold = _standing_out(spectrum, n_rows / FEWER_ROWS)
     strict = _standing_out(spectrum, n_rows / FEWER_ROWS**3)[0]
     lax = _standing_out(spectrum, n_rows)[0]

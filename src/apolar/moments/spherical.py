@@ -29,6 +29,8 @@ class Moments:
         sum_i w_i s_i, the least eigenvalue of the covariance.
     noise_direction : ndarray, shape (n_features,)
         Its eigenvector.
+    total_variance : float
+        The trace of the covariance.
     n_rows : int
         How many rows they are of.
     """
@@ -38,6 +40,7 @@ class Moments:
     third: SymmetricTensor
     mean_variance: float
     noise_direction: Array
+    total_variance: float
     n_rows: int
 
 
@@ -91,4 +94,7 @@ def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:
     sphere = SymmetricTensor.from_dense(np.eye(dim))
     third = raw_third - 3 * sphere * SymmetricTensor(1, dim, first)
     second = covariance + np.outer(mean, mean) - mean_variance * np.eye(dim)
-    return Moments(frozen(first), frozen(second), third, mean_variance, frozen(direction), central.n_rows)
+    total_variance = float(np.trace(covariance))
+    return Moments(
+        frozen(first), frozen(second), third, mean_variance, frozen(direction), total_variance, central.n_rows
+    )
