@@ -23,7 +23,7 @@ def main() -> None:
     """Gaussian mixtures from moments, and symmetric tensor decomposition."""
 
 
-@main.command(context_settings={"ignore_unknown_options": True})
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 @click.argument("polynomial")
 @click.option("--rank", type=click.IntRange(min=1), help="Number of terms; detected by default.")
 @click.option(

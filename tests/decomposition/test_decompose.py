@@ -231,7 +231,7 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
     points = random_terms(6, 5, 3)[1]
     waring = apolar.Waring(np.ones(5), points, 3)
     dense = waring.condition
-    monkeypatch.setattr("apolar.decomposition.condition.DENSE_LIMIT", 0)
+    monkeypatch.setattr("apolar.decomposition.condition.DENSE_WORK", 0)
     assert apolar.Waring(np.ones(5), points, 3).condition == pytest.approx(dense, rel=1e-2)
     assert apolar.Waring(np.ones(3), random_terms(2, 3, 0)[1], 3).condition == np.inf
 
@@ -259,7 +259,7 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
         ("x^3 + y^3", {"field": "rational"}, ValueError, "field must be one of"),
         ("x^3 + 1i*y^3", {"field": "real"}, ValueError, "no real decomposition"),
         ("x^3 + y^3", {"row_degree": 2}, ValueError, "row_degree belongs to"),
-        ("x^3 + y^3", {"method": "pencil", "row_degree": 3}, ValueError, "from 2 to 2"),
+        ("x^3 + y^3", {"method": "pencil", "row_degree": 3}, ValueError, "from 2 to the order less one"),
         ("x^3 + y^3", {"random_state": "seed"}, TypeError, "random_state"),
         ("x^3 + y^3", {"max_iter": 0}, ValueError, "max_iter"),
         ("x^3 + y^3", {"tol": 0}, ValueError, "tol"),

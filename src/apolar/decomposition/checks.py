@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import random_generator
+from apolar._arrays import Array, unit_rows
+from apolar._checks import numeric_array, random_generator
 from apolar.decomposition.cost import ComplexCost, Cost, RealCost
 from apolar.decomposition.gauss_newton import Contractible
-from apolar.decomposition.spheres import reduced_gradient, reduced_hessian, retracted, tangent_basis
+from apolar.decomposition.spheres import Place, reduced_gradient, reduced_hessian, retracted, tangent_basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,19 @@ class DerivativeCheck:
         return self.slope > self.expected - 0.1 or bool(np.all(self.errors < 1e-13))
 
 
-def _cost(tensor: Contractible, points: Array) -> Cost:
-    return ComplexCost(tensor) if np.iscomplexobj(points) else RealCost(tensor)
+def _problem(tensor: Contractible, weights: Array, points: Array) -> tuple[Cost, Place]:
+    """Return the cost and the place to check it at, after checking what the user passed."""
+    weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
+    if tensor.order < 2:
+        raise ValueError("The cost of a linear form has nothing to check: the order must be at least 2.")
+    if points.ndim != 2 or points.shape[1] != tensor.dim or weights.shape != points.shape[:1]:
+        raise ValueError(
+            f"weights must have shape (rank,) and points (rank, {tensor.dim}); "
+            f"got {weights.shape} and {points.shape}."
+        )
+    is_complex = np.iscomplexobj(points) or np.iscomplexobj(tensor.contract_all(points[:1], 1))
+    cost: Cost = ComplexCost(tensor) if is_complex else RealCost(tensor)
+    return cost, cost.place(weights, unit_rows(points))
 
 
 def _slope(steps: Array, errors: Array) -> float:
@@ -67,7 +78,7 @@ def check_gradient(
     tensor : SymmetricTensor
     weights : ndarray, shape (rank,)
     points : ndarray, shape (rank, dim)
-        Of unit norm, real or complex.
+        Real or complex; they are divided by their norms.
     random_state : int, optional
 
     Returns
@@ -96,8 +107,7 @@ def check_hessian(
 def _taylor(
     tensor: Contractible, weights: Array, points: Array, random_state: int | None, *, second_order: bool
 ) -> DerivativeCheck:
-    cost = _cost(tensor, points)
-    place = cost.place(weights, points)
+    cost, place = _problem(tensor, weights, points)
     basis = tangent_basis(place)
     by_weight, by_unit = cost.gradient(place)
     gradient = reduced_gradient(basis, by_weight, by_unit)
@@ -132,9 +142,9 @@ def check_retraction(
     check : DerivativeCheck
         Slope 2 of ``|R(t x) - (p + t x)|``; a step that leaves the spheres counts as an error of one.
     """
-    place = _cost(tensor, points).place(weights, points)
+    _, place = _problem(tensor, weights, points)
     basis = tangent_basis(place)
-    rank = len(weights)
+    rank = len(place.weights)
     direction = random_generator(random_state).standard_normal(rank + basis.shape[0] * basis.shape[2])
     direction /= np.linalg.norm(direction)
     tangent = np.einsum("ipq,iq->ip", basis, direction[rank:].reshape(rank, -1))

@@ -1,15 +1,16 @@
 """The condition of a decomposition: how much noise is amplified."""
 
 import numpy as np
-from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from apolar._arrays import Array, unit_rows
-from apolar.decomposition.gram import TangentGram
+from apolar.decomposition.gram import TangentGram, power_jacobian
 from apolar.tensor import n_monomials
 
-# Up to this many unknowns the eigenvalues are taken of the matrix itself.
-DENSE_LIMIT = 800
+# Up to this many multiplications the singular values are those of Terracini's matrix itself.
+DENSE_WORK = 2e9
+# Larger problems go through its Gram matrix, which squares the condition: what lies above is out of sight.
+GRAM_LIMIT = 1e7
 
 
 def condition_number(points: Array, order: int) -> float:
@@ -36,23 +37,30 @@ def condition_number(points: Array, order: int) -> float:
         return 1.0 if rank == 1 else float("inf")
     if rank * dim > n_monomials(dim, order):
         return float("inf")
-    gram = TangentGram(unit_rows(points), np.ones(rank), order)
-    # For a unit a, d a^(d-1) x = a^(d-1) (d x_parallel) + sqrt(d) [sqrt(d) a^(d-1) x_orthogonal]:
-    # dividing by d and sqrt(d) makes the columns of one term orthonormal.
-    if rank * dim <= DENSE_LIMIT:
-        least = eigvalsh(gram.normalised_matrix(), subset_by_index=[0, 0])[0]
-    else:
-        shape = (rank * dim, rank * dim)
-        inverse = LinearOperator(shape, matvec=gram.normalised_solve, dtype=points.dtype)
-        forward = LinearOperator(shape, matvec=gram.normalised_product, dtype=points.dtype)
-        start = np.random.default_rng(0).standard_normal(rank * dim)
-        try:
-            least = eigsh(
-                forward, k=1, sigma=0, OPinv=inverse, v0=start, tol=1e-3, return_eigenvectors=False
-            )[0]
-        except ArpackError:
-            return float("inf")
-    return float("inf") if least <= 1e-15 else max(1.0, 1 / float(np.sqrt(least)))
+    units = unit_rows(points)
+    if n_monomials(dim, order) * (rank * dim) ** 2 <= DENSE_WORK:
+        least = np.linalg.svd(_terracini(units, order), compute_uv=False)[-1]
+        return float("inf") if least <= 1e-15 else max(1.0, 1 / float(least))
+    gram = TangentGram(units, np.ones(rank), order)
+    shape = (rank * dim, rank * dim)
+    inverse = LinearOperator(shape, matvec=gram.normalised_solve, dtype=points.dtype)
+    forward = LinearOperator(shape, matvec=gram.normalised_product, dtype=points.dtype)
+    start = np.random.default_rng(0).standard_normal(rank * dim)
+    try:
+        least = eigsh(forward, k=1, sigma=0, OPinv=inverse, v0=start, tol=1e-3, return_eigenvectors=False)[0]
+    except ArpackError:
+        return float("inf")
+    return float("inf") if least <= GRAM_LIMIT**-2 else max(1.0, 1 / float(np.sqrt(least)))
+
+
+def _terracini(units: Array, order: int) -> Array:
+    """Return Terracini's matrix, the columns of each term orthonormal."""
+    rank, dim = units.shape
+    along = np.einsum("ip,iq->ipq", units, units.conj())
+    # d a^(d-1) x has norm d along a, and sqrt(d) across.
+    scaling = along / order + (np.eye(dim) - along) / np.sqrt(order)
+    jacobian = power_jacobian(units, np.ones(rank), order)
+    return np.einsum("sip,ipq->siq", jacobian, scaling, optimize=True).reshape(len(jacobian), -1)
 
 
 def condition_estimate(vectors: Array, order: int, n_steps: int = 3) -> float:

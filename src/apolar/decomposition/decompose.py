@@ -1,5 +1,6 @@
 """The front door: a symmetric tensor in, its Waring decomposition out."""
 
+import numbers
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from apolar._checks import numeric_array, one_of, positive_number, random_genera
 from apolar.decomposition import ranks, simple
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.refine import to_waring
-from apolar.decomposition.search import Budget, Candidate, best_terms, candidate_of, converged
+from apolar.decomposition.search import Budget, Candidate, best_terms, candidate_of, converged, straightened
 from apolar.decomposition.spm import power_method
 from apolar.decomposition.starts import Flattening, middle_degree, pencil_or_none, real_starts, unrefined
 from apolar.decomposition.waring import Status, Waring
@@ -19,8 +20,8 @@ from apolar.tensor import SymmetricTensor, n_monomials
 METHODS = ("auto", "pencil", "spm")
 FIELDS = ("auto", "real", "complex")
 
-# A detected rank whose terms leave more than this is not the tensor's own, noise or not.
-FAR = 0.05
+# A detected rank whose terms leave more than this is not the tensor's own; less may be noise.
+FAR = 0.01
 # Up to this many monomials, ranks above the Hankel matrix's are tried one after another.
 SMALL = 40
 
@@ -52,7 +53,8 @@ def decompose(
         `apolar.decomposition.ranks` for `tolerance` and `gap`. None detects
         it: the numerical rank of that matrix if its terms are exact; else the
         rank above a flat floor of noise, if there is one; else, for small
-        forms, the first rank from there on that is exact.
+        forms that it leaves more than 1% of, the first rank from there on that
+        is exact.
     method : {"auto", "pencil", "spm"}, default="auto"
         "auto" tries the others and random starts, and returns the best by
         residual. "pencil" is algorithm 2 of the paper [khouja2022moments],
@@ -104,13 +106,16 @@ def decompose(
         row_degree = whole_number(row_degree, "row_degree", least=1)
         if method != "pencil":
             raise ValueError("row_degree belongs to method='pencil'.")
-        if form.order > 2 and not 2 <= row_degree < form.order:
-            raise ValueError(f"row_degree must be from 2 to {form.order - 1}; got {row_degree}.")
+        if not 2 <= row_degree < form.order:
+            raise ValueError(f"row_degree must be from 2 to the order less one; got {row_degree}.")
     if not (rank is None or callable(rank)):
         rank = whole_number(rank, "rank", least=1)
     rng = random_generator(random_state)
     if not np.any(form.coefficients):
-        return Waring(np.zeros(0), np.zeros((0, form.dim)), form.order, 0.0, Status.ZERO, method)
+        nothing = Waring(np.zeros(0), np.zeros((0, form.dim)), form.order, 0.0, Status.ZERO, method)
+        return replace(nothing, rank_source="the tensor is zero")
+    if not np.isfinite(form.norm()):
+        raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
     if form.order <= 2 or form.dim == 1:
         return _simple(form, rank)
     form, scale = _scaled(form)
@@ -123,6 +128,9 @@ def decompose(
         candidate = structured(form, flattening, number, field, rng)
         if refine:
             candidate = _refined(form, candidate, field, budget)
+        if refine and method == "spm" and field == "auto" and not (candidate.exact or form.is_complex):
+            rival = _refined(form, _spm(form, flattening, number, "complex", rng), field, budget)
+            candidate = rival if rival.residual < 0.1 * candidate.residual else candidate
     waring = to_waring(form, candidate.refined, candidate.method)
     if not refine:
         waring = replace(waring, status=Status.UNREFINED)
@@ -158,6 +166,8 @@ def _simple(form: SymmetricTensor, rank: int | ranks.RankRule | None) -> Waring:
             number, source = _plain_rank(rank, spectrum)
             if number > form.dim:
                 raise ValueError(f"A quadratic form in {form.dim} variables has rank at most {form.dim}.")
+            if number > len(vectors):
+                source = f"its matrix has rank {len(vectors)}, less than the {number} asked for"
             vectors, signs = vectors[:number], signs[:number]
     else:
         maker = simple.linear_terms if form.order == 1 else simple.univariate_terms
@@ -176,7 +186,7 @@ def _plain_rank(rank: int | ranks.RankRule | None, singular_values: Array) -> tu
         return ranks.numerical_rank(singular_values), "the numerical rank of the Hankel matrix"
     if callable(rank):
         number = rank(singular_values)
-        if isinstance(number, bool) or int(number) != number or not number >= 1:
+        if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
             raise ValueError(f"The rank rule returned {number!r}: it must return a whole number from 1 on.")
         return int(number), "the rank rule"
     return rank, "given"
@@ -232,8 +242,13 @@ def _refined(form: SymmetricTensor, candidate: Candidate, field: str, budget: Bu
     """Return a candidate refined; complex terms of a real tensor stay so only if they are far better."""
     finished = converged(form, candidate, budget)
     vectors = candidate.refined.vectors
-    if form.is_complex or field != "auto" or not np.iscomplexobj(vectors) or finished.exact:
+    if form.is_complex or field != "auto" or not np.iscomplexobj(vectors):
         return finished
+    if finished.exact:
+        return straightened(form, finished, budget)
+    turned = straightened(form, finished, budget)
+    if not np.iscomplexobj(turned.refined.vectors):
+        return turned
     points = real_starts(unit_rows(vectors))
     straight = converged(form, candidate_of(form, candidate.method, unrefined(form, points)), budget)
     return finished if finished.residual < 0.1 * straight.residual else straight

@@ -6,9 +6,9 @@ from typing import Protocol
 import numpy as np
 
 from apolar._arrays import Array
-from apolar.decomposition.gram import TangentGram
+from apolar.decomposition.gram import TangentGram, power_jacobian
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import exponents, monomial_values, n_monomials, product_positions
+from apolar.tensor.monomials import monomial_values, n_monomials
 
 
 class Contractible(Protocol):
@@ -74,7 +74,7 @@ class _DenseModel:
     """The linearised problem by its Jacobian, for small tensors."""
 
     def __init__(self, tensor: SymmetricTensor, scale: float, vectors: Array, signs: Array) -> None:
-        order, dim = tensor.order, tensor.dim
+        order = tensor.order
         self.shape = vectors.shape
         roots = np.sqrt(tensor.multinomials)
         values = signs @ monomial_values(vectors, order)
@@ -82,14 +82,7 @@ class _DenseModel:
         self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
         # The residual is computed entry by entry, so that small costs are accurate too.
         self.rounding = 1e-15 * self.cost + 1e-31
-        lower = (signs[:, None] * monomial_values(vectors, order - 1)).T
-        where = product_positions(dim, order - 1, 1)
-        powers = exponents(dim, order - 1) + 1
-        jacobian = np.zeros((len(roots), *self.shape), dtype=vectors.dtype)
-        for p in range(dim):
-            rows = where[:, p]
-            jacobian[rows, :, p] = (roots[rows] * powers[:, p])[:, None] * lower
-        self.jacobian = jacobian.reshape(len(roots), -1)
+        self.jacobian = power_jacobian(vectors, signs, order).reshape(len(roots), -1)
         self.gradient = (self.jacobian.conj().T @ self.residual).reshape(self.shape)
         norms = np.sum(np.abs(vectors) ** 2, axis=1)
         self.scales = np.maximum(order * norms ** (order - 1), np.finfo(float).tiny)

@@ -3,6 +3,33 @@
 import numpy as np
 
 from apolar._arrays import Array
+from apolar.tensor.monomials import exponents, monomial_values, multinomials, product_positions
+
+
+def power_jacobian(vectors: Array, signs: Array, order: int) -> Array:
+    """Return the Jacobian of sum_i s_i (a_i . x)^d, in weighted compact coordinates.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (rank, dim)
+    signs : ndarray, shape (rank,)
+    order : int
+        At least 2.
+
+    Returns
+    -------
+    jacobian : ndarray, shape (n_monomials(dim, order), rank, dim)
+    """
+    dim = vectors.shape[1]
+    roots = np.sqrt(multinomials(dim, order))
+    lower = (signs[:, None] * monomial_values(vectors, order - 1)).T
+    where = product_positions(dim, order - 1, 1)
+    powers = exponents(dim, order - 1) + 1
+    jacobian = np.zeros((len(roots), *vectors.shape), dtype=vectors.dtype)
+    for p in range(dim):
+        rows = where[:, p]
+        jacobian[rows, :, p] = (roots[rows] * powers[:, p])[:, None] * lower
+    return jacobian
 
 
 class TangentGram:
@@ -111,14 +138,3 @@ class TangentGram:
         b = self._unnormalised(flat.reshape(self.vectors.shape))
         solution, _ = self.solve(b, damping=1e-14, rtol=rtol, max_iter=1000)
         return self._unnormalised(solution).ravel()
-
-    def normalised_matrix(self) -> Array:
-        """Return the Gram matrix of Terracini's matrix, shape (rank * dim, rank * dim)."""
-        rank, dim = self.vectors.shape
-        n = rank * dim
-        matrix = np.einsum("ij,iq,jp->ipjq", self.second, self.conjugate, self.vectors)
-        matrix[:, np.arange(dim), :, np.arange(dim)] += self.first
-        blocks = np.einsum("ip,iq->ipq", self.vectors, self.conjugate)
-        scaling = blocks / self.order + (np.eye(dim) - blocks) / np.sqrt(self.order)
-        left = np.einsum("ips,isjq->ipjq", scaling, matrix, optimize=True)
-        return np.einsum("ipjs,jsq->ipjq", left, scaling, optimize=True).reshape(n, n)

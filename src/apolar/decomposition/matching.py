@@ -33,6 +33,9 @@ def component_errors(truth: Waring, found: Waring) -> Array:
     >>> component_errors(W, apolar.Waring([1.0, 8.0], [[0.0, 1.1], [0.5, 0.0]], 3)).round(6)
     array([0. , 0.1])
     """
+    for waring in (truth, found):
+        if not isinstance(waring, Waring):
+            raise TypeError(f"component_errors takes two Waring decompositions; got {type(waring).__name__}.")
     if (truth.order, truth.dim) != (found.order, found.dim):
         raise ValueError(
             f"The decompositions differ: order {truth.order} in {truth.dim} variables "
@@ -42,7 +45,8 @@ def component_errors(truth: Waring, found: Waring) -> Array:
     turns = np.round(np.angle(theirs.conj() @ mine.T) * truth.order / (2 * np.pi)).T
     turned = theirs[None] * np.exp(2j * np.pi * turns / truth.order)[:, :, None]
     distances = np.linalg.norm(mine[:, None] - turned, axis=2)
-    distances /= np.linalg.norm(mine, axis=1)[:, None]
+    lengths = np.linalg.norm(mine, axis=1)
+    distances /= np.where(lengths > 0, lengths, 1)[:, None]
     errors = np.full(truth.rank, np.inf)
     rows, columns = linear_sum_assignment(distances)
     errors[rows] = distances[rows, columns]

@@ -23,13 +23,13 @@ def numerical_rank(singular_values: Array) -> int:
 def noise_floor_rank(singular_values: Array) -> int | None:
     """Return the rank above a flat floor of singular values, or None if there is no floor.
 
-    Noise leaves singular values of one size: at least three of them, within a
-    factor of ten, a factor of ten below the rest.
+    Noise leaves singular values of one size: at least three of them, the
+    largest within a factor of ten of their median, a factor of ten below the rest.
     """
     values = np.asarray(singular_values)[: numerical_rank(singular_values)]
     best_drop, rank = 10.0, None
     for i in range(1, len(values) - 2):
-        if values[i] <= 10 * values[-1] and values[i - 1] / values[i] >= best_drop:
+        if values[i] <= 10 * np.median(values[i:]) and values[i - 1] / values[i] >= best_drop:
             best_drop, rank = float(values[i - 1] / values[i]), i
     return rank
 

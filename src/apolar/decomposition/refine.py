@@ -65,6 +65,8 @@ def refine(
     'EXACT'
     """
     one_of(method, "method", REFINEMENTS)
+    if not isinstance(waring, Waring):
+        raise TypeError(f"refine takes a Waring decomposition to start from; got {type(waring).__name__}.")
     max_iter = whole_number(max_iter, "max_iter", least=1)
     tol = positive_number(tol, "tol")
     if (waring.order, waring.dim) != (tensor.order, tensor.dim):
@@ -78,9 +80,12 @@ def refine(
         raise ValueError("The decomposition to refine has no terms, or a point that is zero.")
     if tensor.norm() == 0:
         raise ValueError("The tensor is zero: its decomposition has no terms.")
-    vectors, signs = absorbed_weights(waring.weights, waring.points, waring.order)
+    # A term of weight zero has a direction all the same: it is given a little of the tensor to start from.
+    weights = np.where(waring.weights == 0, 1e-3 * tensor.norm(), waring.weights)
+    vectors, signs = absorbed_weights(weights, waring.points, waring.order)
     refined = refined_terms(tensor, vectors, signs, method=method, max_iter=max_iter, tol=tol)
-    return replace(to_waring(tensor, refined, waring.method), singular_values=waring.singular_values)
+    found = to_waring(tensor, refined, waring.method)
+    return replace(found, singular_values=waring.singular_values, rank_source=waring.rank_source)
 
 
 def refined_terms(
@@ -149,7 +154,8 @@ def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> boo
     if not np.isfinite(largest) or (largest > 50 and residual * largest > 1e-4):
         return True
     # On the way there: two large terms, nearly one and the same, of opposite sign.
-    return not refined.converged and residual > EXACT and largest > 5 and _cancelling(refined, tensor.order)
+    still_moving = refined.gradient_norm > 1e-9 and refined.n_iter >= 20
+    return still_moving and residual > EXACT and largest > 5 and _cancelling(refined, tensor.order)
 
 
 def _cancelling(refined: Refined, order: int) -> bool:

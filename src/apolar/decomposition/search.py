@@ -16,6 +16,7 @@ from apolar.decomposition.starts import (
     middle_degree,
     pencil_or_none,
     random_points,
+    rotated_to_real,
     starting_points,
     structured_limit,
     unrefined,
@@ -150,9 +151,27 @@ def _best_of_field(
             # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
             return converged(tensor, twisted, budget)
     best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
-    if best.exact or best.certified or complex_wanted or field == "real":
+    if best.exact or best.certified or complex_wanted:
         return best
-    return _far_better(_complex_rival(tensor, flattening, rank, points, best, rng, budget), best)
+    rival = _complex_rival(tensor, flattening, rank, points, best, rng, budget)
+    if rival is not None:
+        rival = straightened(tensor, rival, budget)
+        if field == "real" and np.iscomplexobj(rival.refined.vectors):
+            return best
+    return _far_better(rival, best)
+
+
+def straightened(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) -> Candidate:
+    """Return complex terms of a real tensor as real ones, where they are real but for a phase."""
+    if tensor.is_complex or not np.iscomplexobj(candidate.refined.vectors):
+        return candidate
+    turned = rotated_to_real(unit_rows(candidate.refined.vectors))
+    if np.abs(turned.imag).max() > 1e-6:
+        return candidate
+    terms = unrefined(tensor, unit_rows(turned.real))
+    more = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=budget.max_iter, tol=budget.tol)
+    real = candidate_of(tensor, candidate.method, candidate.refined.then(more))
+    return real if real.residual <= 2 * candidate.residual + EXACT else candidate
 
 
 def _complex_rival(

@@ -66,13 +66,13 @@ def pencil_or_none(
     except np.linalg.LinAlgError:
         return None
     if np.iscomplexobj(points) and not tensor.is_complex:
-        straight = _rotated_to_real(points)
+        straight = rotated_to_real(points)
         if np.abs(straight.imag).max() < 1e-10:
             return unit_rows(straight.real)
     return points
 
 
-def _rotated_to_real(points: Array) -> Array:
+def rotated_to_real(points: Array) -> Array:
     """Return complex points turned by a phase so that their real part is largest."""
     squares = np.einsum("ij,ij->i", points, points)
     return points * np.exp(-0.5j * np.angle(squares))[:, None]
@@ -80,7 +80,7 @@ def _rotated_to_real(points: Array) -> Array:
 
 def real_starts(points: Array) -> Array:
     """Return real points near complex ones: a pair of conjugates becomes its real and imaginary part."""
-    turned = _rotated_to_real(points)
+    turned = rotated_to_real(points)
     real = turned.real.copy()
     bent = np.flatnonzero(np.linalg.norm(turned.imag, axis=1) > 0.1)
     for i in bent:

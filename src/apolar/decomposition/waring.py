@@ -134,6 +134,8 @@ class Waring:
         names = variable_names(self.dim, variables)
         terms: list[tuple[complex, str]] = []
         for weight, point in zip(self.weights, self.points, strict=True):
+            if not np.any(point) or weight == 0:
+                continue
             largest = point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]
             form = _rounded(point / largest, precision)
             linear = [(c, name) for c, name in zip(form, names, strict=True) if c != 0]

@@ -6,6 +6,7 @@ import numbers
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from math import comb
 from typing import Any
 
 Terms = dict[tuple[int, ...], complex]
@@ -21,6 +22,9 @@ _TOKEN = re.compile(
 )
 
 MAX_DEGREE = 1000
+# Terms of a product that is written out, and brackets within brackets: beyond is a slip or an attack.
+MAX_TERMS = 200_000
+MAX_DEPTH = 100
 
 
 def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
@@ -45,6 +49,8 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms
     else:
         terms = _sympy_terms(polynomial, variables)
     degrees = sorted({sum(key) for key in terms})
+    if degrees[-1] > MAX_DEGREE:
+        raise ValueError(f"The polynomial has degree {degrees[-1]}; the largest is {MAX_DEGREE}.")
     if len(degrees) > 1:
         listed = ", ".join(map(str, degrees))
         raise ValueError(
@@ -68,7 +74,9 @@ def _checked_terms(polynomial: Mapping[Any, Any]) -> Terms:
     lengths = sorted({len(key) for key in terms})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"Every key needs one exponent a variable; got keys of lengths {lengths}.")
-    return terms
+    # Terms that are not there have no degree; if none is, the zero form has that of the first.
+    first = next(iter(terms))
+    return {key: value for key, value in terms.items() if value != 0} or {first: 0.0}
 
 
 def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
@@ -78,15 +86,25 @@ def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
             "A polynomial is a dict of exponents, a text such as 'x^3 - 3*x*y^2', "
             f"or a SymPy expression; got {type(polynomial).__name__}."
         )
-    symbols = [sympy.Symbol(name) for name in variables] if variables is not None else []
+    if isinstance(polynomial, sympy.Poly) and variables is None:
+        symbols = list(polynomial.gens)
+    else:
+        # By name: symbols with assumptions differ from those without. All else is a coefficient.
+        found = {symbol.name: symbol for symbol in polynomial.free_symbols}
+        names = sorted(found) if variables is None else list(variables)
+        symbols = [found.get(name, sympy.Symbol(name)) for name in names]
+    if not symbols:
+        raise ValueError(f"{polynomial} has no variable.")
     try:
         poly = sympy.Poly(polynomial, *symbols)
         if not all(generator.is_Symbol for generator in poly.gens):
             raise TypeError("a function of the variables")
         terms = {tuple(map(int, key)): _simplest(complex(value)) for key, value in poly.as_dict().items()}
-    except (sympy.PolynomialError, TypeError) as error:
+    except (sympy.polys.polyerrors.BasePolynomialError, TypeError) as error:
         raise ValueError(f"{polynomial} is not a polynomial with numbers as coefficients.") from error
-    return terms or {(0,) * len(poly.gens): 0.0}
+    if not terms:
+        raise ValueError("The polynomial is zero and has no degree: use SymmetricTensor.zeros(order, dim).")
+    return terms
 
 
 def _simplest(value: complex) -> complex:
@@ -118,6 +136,13 @@ def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple
     total = parser.whole()
     found = sorted(parser.names, key=_natural)
     names = list(found if variables is None else variables)
+    if variables is None and not {"i", "j"}.isdisjoint(found):
+        raise ValueError(
+            "i and j are kept for the imaginary unit: write 1i for it, name the variable otherwise, "
+            "or list the variables."
+        )
+    if not all(names):
+        raise ValueError("variables has an empty name.")
     if len(set(names)) != len(names):
         raise ValueError(f"variables repeats a name: {', '.join(names)}.")
     unknown = [name for name in found if name not in names]
@@ -146,12 +171,13 @@ class _Parser:
         self.names: set[str] = set()
         self.tokens = list(self._split())
         self.next = 0
+        self.depth = 0
 
     def _split(self) -> Iterator[tuple[str, str, int]]:
         place = 0
         while place < len(self.text.rstrip()):
             match = _TOKEN.match(self.text, place)
-            if match is None:
+            if match is None or (match["variable"] and not match["variable"][0].isalpha()):
                 raise self._error("cannot read", place)
             start = match.start(match.lastgroup or 0)
             if match["number"]:
@@ -187,7 +213,10 @@ class _Parser:
     def whole(self) -> _Sum:
         if not self.tokens:
             raise ValueError("The polynomial is empty. Write it as x^3 - 3*x*y^2.")
-        total = self._sum()
+        try:
+            total = self._sum()
+        except OverflowError as error:
+            raise ValueError("A coefficient of the polynomial is too large for a number.") from error
         if self.next < len(self.tokens):
             raise self._error("unexpected", self._here()[2])
         return total
@@ -228,6 +257,8 @@ class _Parser:
             raise self._error(f"a power must be a whole number up to {MAX_DEGREE}, not", place)
         self.next += 1
         exponent = int(value)
+        if comb(len(base) + exponent - 1, exponent) > MAX_TERMS:
+            raise ValueError(f"The power {exponent} of a sum of {len(base)} terms is too large to write out.")
         if len(base) == 1:
             ((monomial, coefficient),) = base.items()
             return {
@@ -249,7 +280,11 @@ class _Parser:
             self.names.add(value)
             return {((value, 1),): 1}
         if value == "(":
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise ValueError(f"The polynomial has more than {MAX_DEPTH} brackets within brackets.")
             inner = self._sum()
+            self.depth -= 1
             if not self._take(")"):
                 raise self._error("a bracket is not closed before", self._here()[2])
             return inner
@@ -257,6 +292,8 @@ class _Parser:
 
 
 def _multiplied(left: _Sum, right: _Sum) -> _Sum:
+    if len(left) * len(right) > 10 * MAX_TERMS:
+        raise ValueError(f"A product of {len(left)} by {len(right)} terms is too large to write out.")
     total: _Sum = {}
     for first, a in left.items():
         for second, b in right.items():

@@ -178,6 +178,7 @@ class SymmetricTensor:
     @classmethod
     def zeros(cls, order: int, dim: int) -> SymmetricTensor:
         """Return the zero tensor."""
+        order, dim = whole_number(order, "order", least=1), whole_number(dim, "dim", least=1)
         return cls(order, dim, np.zeros(monomials.n_monomials(dim, order)))
 
     # --- views ------------------------------------------------------------
