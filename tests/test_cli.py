@@ -91,6 +91,7 @@ def test_no_usable_decomposition_exits_with_1():
         (["x^3 + y^3", "--rank", "2", "--gap"], "exclude each other"),
         (["x^3 + y^3", "--method", "als"], "'als' is not one of"),
         (["x^3", "--variables", "y"], "not listed: x"),
+        (["x^3", "--variables", "x,,y"], "empty name"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message):

@@ -217,7 +217,9 @@ def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> Non
             console.print(Text(f"  = {formula}"))
     condition = waring.condition
     amplified = (
-        "a continuous family" if math.isinf(condition) else f"noise is amplified {condition:.3g} times"
+        "one of a continuous family, or too near to one to tell"
+        if math.isinf(condition)
+        else f"noise is amplified {condition:.3g} times"
     )
     lines = [
         ("rank", f"{waring.rank} ({waring.rank_source})"),

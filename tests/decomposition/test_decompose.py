@@ -120,6 +120,7 @@ def test_quadratic_linear_and_univariate_forms():
     assert sorted(np.sign(found.weights)) == [-1, -1, 1]
     assert found.residual < 1e-14
     assert apolar.decompose("x^2 + 2*x*y + y^2").rank == 1
+    assert "less than the 2" in apolar.decompose({(2, 0): 1.0}, 2).rank_source
     assert apolar.decompose("4*x^2 + y^2", 1).residual == pytest.approx(1 / np.sqrt(17))
     takagi = apolar.decompose("x^2 + (1+2i)*x*y + 3i*y^2")
     assert (takagi.rank, takagi.is_complex) == (2, True)
@@ -138,6 +139,24 @@ def test_the_zero_tensor_has_rank_0():
     assert found.to_tensor() == apolar.SymmetricTensor.zeros(3, 2)
     assert found.to_string() == "0"
     assert found.condition == 1
+
+
+def test_a_real_decomposition_that_only_the_complex_search_finds_is_real():
+    rng = np.random.default_rng(1)
+    points, weights = rng.standard_normal((7, 4)), rng.standard_normal(7)
+    found = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 4), 7, random_state=0)
+    assert (found.is_complex, found.status) == (False, Status.EXACT)
+    assert largest_error(weights, points, found) < 1e-6
+
+
+def test_the_power_method_turns_to_complex_points_where_real_ones_fail():
+    found = apolar.decompose("x^3 - 3*x*y^2", method="spm", random_state=0)
+    assert (found.is_complex, found.status) == (True, Status.EXACT)
+
+
+def test_a_form_near_one_of_low_rank_is_not_taken_for_it():
+    found = apolar.decompose("x^3 + y^3 + z^3 + 0.1*x*y*z", random_state=0)
+    assert (found.rank, found.status) == (4, Status.EXACT)
 
 
 # --- best approximation ----------------------------------------------------------------
@@ -171,6 +190,11 @@ def test_terms_that_diverge_are_said_to():
     assert "no best approximation" in found.message
     assert found.residual < 1e-2
     assert apolar.decompose("x^3 - 3*x*y^2", 2, field="real", random_state=0).status is Status.DIVERGING
+
+
+def test_stopping_early_is_not_diverging():
+    found = apolar.decompose("x*y*z", 4, max_iter=1, random_state=0)
+    assert found.status is Status.NOT_CONVERGED
 
 
 def test_more_terms_than_needed_are_exact():
@@ -234,6 +258,14 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
     monkeypatch.setattr("apolar.decomposition.condition.DENSE_WORK", 0)
     assert apolar.Waring(np.ones(5), points, 3).condition == pytest.approx(dense, rel=1e-2)
     assert apolar.Waring(np.ones(3), random_terms(2, 3, 0)[1], 3).condition == np.inf
+    twice = np.concatenate([points, points[:1]])
+    assert apolar.Waring(np.ones(6), twice, 3).condition == np.inf
+
+
+def test_condition_of_points_that_nearly_coincide():
+    # For the points (1, e) and (1, -e) it is 1 / (2 sqrt(2) e^3) to leading order.
+    close = apolar.Waring([1.0, 1.0], [[1, 1e-3], [1, -1e-3]], 3)
+    assert close.condition == pytest.approx(3.5355e8, rel=1e-3)
 
 
 # --- bad input --------------------------------------------------------------------------
@@ -253,6 +285,8 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
         ("x^3 + y^3", {"rank": True}, TypeError, "rank must be a whole number"),
         ("x^3 + y^3", {"rank": 50}, ValueError, "no form of degree 3 in 2 variables"),
         ("x^3 + y^3", {"rank": lambda values: 0}, ValueError, "rank rule returned 0"),
+        ("x^3 + y^3", {"rank": lambda values: None}, ValueError, "rank rule returned None"),
+        ({(3, 0): 1.7e308, (0, 3): 1.7e308}, {}, ValueError, "overflows"),
         ("x^2 + y^2", {"rank": 3}, ValueError, "rank at most 2"),
         ("x^3 + 0*x^3", {"rank": 2}, ValueError, "its rank is 1"),
         ("x^3 + y^3", {"method": "als"}, ValueError, "method must be one of 'auto', 'pencil', 'spm'"),

@@ -112,6 +112,14 @@ def test_rank_rules():
         ranks.tolerance(0)
 
 
+@pytest.mark.parametrize(("dim", "order", "rank"), [(6, 4, 3), (4, 4, 3), (4, 6, 4), (4, 5, 3)])
+def test_rank_above_the_noise_of_any_order(dim, order, rank):
+    for seed in range(3):
+        weights, points = random_terms(dim, rank, seed)
+        tensor = noisy(apolar.SymmetricTensor.from_waring(weights, points, order), 1e-3, seed)
+        assert apolar.decompose(tensor, random_state=0).rank == rank
+
+
 @pytest.mark.parametrize("rule", [ranks.tolerance(0.05), ranks.gap(), None])
 def test_rank_of_a_noisy_tensor_is_detected(rule):
     weights, points = random_terms(8, 3, seed=1)
@@ -151,3 +159,7 @@ def test_component_errors_match_terms_up_to_roots_of_unity():
     assert sorted(np.isinf(missing)) == [False, True]
     with pytest.raises(ValueError, match="differ"):
         component_errors(truth, even)
+    with pytest.raises(TypeError, match="Waring"):
+        component_errors(truth, points)
+    nothing = apolar.Waring([1.0, 0.0], np.eye(2), 4)
+    assert component_errors(nothing, apolar.Waring([1.0, 1.0], np.eye(2), 4)).tolist() == [0.0, 1.0]

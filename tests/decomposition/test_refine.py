@@ -135,6 +135,23 @@ def test_refinement_takes_an_implicit_tensor():
         np.testing.assert_allclose(implicit.points, expected.points, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["newton", "gauss-newton"])
+def test_a_term_of_weight_zero_keeps_its_direction(method):
+    tensor = apolar.SymmetricTensor.from_polynomial("x^3 + y^3 + x*y^2")
+    start = apolar.Waring([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], 3)
+    assert apolar.refine(tensor, start, method=method).status is apolar.Status.EXACT
+
+
+def test_the_checks_take_what_users_pass():
+    tensor = apolar.SymmetricTensor.from_polynomial("x^3 + y^3 + x*y^2")
+    assert checks.check_hessian(tensor, [1, 1], [[3, 4], [1, 0]]).passed
+    assert checks.check_hessian(tensor * 1j, [1, 1], [[0.6, 0.8], [1, 0]]).passed
+    with pytest.raises(ValueError, match="shape"):
+        checks.check_gradient(tensor, [1, 1], [[1, 0]])
+    with pytest.raises(ValueError, match="order must be at least 2"):
+        checks.check_gradient(apolar.SymmetricTensor(1, 2, [1, 2]), [1], [[1, 0]])
+
+
 def test_max_iter_is_kept_and_reported():
     tensor, weights, points = problem(3, is_complex=False)
     found = apolar.refine(tensor, apolar.Waring(weights, points, 3), method="newton", max_iter=2)
@@ -167,3 +184,5 @@ def test_bad_starts_are_refused():
         apolar.refine(apolar.SymmetricTensor.zeros(3, 4), apolar.Waring(weights, points, 3))
     with pytest.raises(ValueError, match="rank"):
         apolar.Waring([1.0, 2.0], [[1.0, 2.0]], 3)
+    with pytest.raises(TypeError, match="Waring"):
+        apolar.refine(tensor, points)

@@ -60,6 +60,7 @@ def test_dict_round_trip():
     tensor = SymmetricTensor.from_polynomial(terms)
     np.testing.assert_array_equal(tensor.coefficients, [1, 0, -1, 0])
     assert tensor.to_polynomial() == terms
+    assert SymmetricTensor.from_polynomial({**terms, (1, 0): 0.0}) == tensor
 
 
 def test_sympy():
@@ -67,6 +68,13 @@ def test_sympy():
     expected = SymmetricTensor.from_polynomial("x^3 - 3*x*y^2 / 2")
     assert SymmetricTensor.from_polynomial(x**3 - sympy.Rational(3, 2) * x * y**2) == expected
     assert SymmetricTensor.from_polynomial(sympy.Poly(x**3 - 3 * x * y**2 / 2, x, y)) == expected
+    irrational = SymmetricTensor.from_polynomial(sympy.sqrt(2) * x**2 + sympy.pi * y**2)
+    np.testing.assert_allclose(irrational.coefficients, [np.sqrt(2), 0, np.pi])
+    a, b = sympy.symbols("a b", real=True)
+    assert SymmetricTensor.from_polynomial(a * b, variables=["b", "a"]).to_polynomial() == {(1, 1): 1.0}
+    for nothing in (sympy.Integer(3), sympy.Poly(0, x, y)):
+        with pytest.raises(ValueError, match=r"no variable|no degree"):
+            SymmetricTensor.from_polynomial(nothing)
     with pytest.raises(ValueError, match="not homogeneous"):
         SymmetricTensor.from_polynomial(x**3 + y)
     with pytest.raises(ValueError, match="not a polynomial"):
@@ -92,6 +100,11 @@ def test_sympy():
         ("x $ y", "cannot read"),
         ("x) + y", "unexpected"),
         ("__import__('os')", "cannot read"),
+        ("x² + y²", "cannot read"),
+        ("i*x^3 + y^4", "imaginary unit"),
+        ("10^1000*x^3", "too large for a number"),
+        ("(" * 200 + "x" + ")" * 200, "more than 100 brackets"),
+        ("(x+y+z+u+v+w)^60", "too large to write out"),
     ],
 )
 def test_bad_texts_are_refused_with_their_place(text, message):
@@ -110,6 +123,7 @@ def test_bad_texts_are_refused_with_their_place(text, message):
         ({(3, 0): "1"}, TypeError, "must be a number"),
         ({(3, 0): float("nan")}, ValueError, "NaN"),
         ({(0, 0): 1}, ValueError, "degree"),
+        ({(1100, 0): 1}, ValueError, "degree 1100"),
         (3.0, TypeError, "a dict of exponents"),
     ],
 )
