@@ -167,9 +167,10 @@ def _mixture(
 def _paper_mixture(moments: Moments, n_components: int, rng: np.random.Generator) -> SphericalMixture:
     """Run the paper's pipeline: algorithm 2, at most five Newton iterations, algorithm 1.
 
-    In units in which the means have size one: Newton's trust region would see others.
+    In units of a tenth of the size of the means: Newton's trust region sees the units, and this is what
+    the paper's own examples have.
     """
-    unit = float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
+    unit = 0.1 * float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
     moments = replace(
         moments,
         first=moments.first / unit**3,
