@@ -1,5 +1,3 @@
-import io
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -269,4 +267,4 @@ def test_a_missing_folder_is_named(tmp_path):
 
 def test_repr():
     assert repr(MomentSketch(4).update(X)) == "MomentSketch(n_features=4, n_rows=500)"
-    assert io.StringIO(repr(MomentSketch(4))).read().endswith("n_rows=0)")
+    assert repr(MomentSketch(4)) == "MomentSketch(n_features=4, n_rows=0)"

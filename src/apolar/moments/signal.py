@@ -8,7 +8,7 @@ from scipy import sparse
 
 from apolar._arrays import Array
 from apolar._rows import Rows, Scratch, open_rows, summed
-from apolar.moments.sketch import CentralMoments, MomentSketch, third_sums
+from apolar.moments.sketch import CentralMoments, MomentSketch, summarised, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 
 # Up to this many columns the covariance is formed; above, its range is found at random.
@@ -73,11 +73,10 @@ def signal_moments(X: Any, n_signal: int, sample_weight: Any, rng: np.random.Gen
     -------
     moments : SignalMoments
     """
-    if isinstance(X, CentralMoments | MomentSketch):
-        if sample_weight is not None:
-            raise ValueError("sample_weight belongs to rows; a sketch has its weights already.")
-        check_components(n_signal + 1, X.n_features if isinstance(X, MomentSketch) else len(X.mean))
-        return _from_central(X if isinstance(X, CentralMoments) else X.central(), n_signal)
+    central = summarised(X, sample_weight)
+    if central is not None:
+        check_components(n_signal + 1, len(central.mean))
+        return _from_central(central, n_signal)
     rows = open_rows(X, sample_weight)
     check_components(n_signal + 1, rows.n_features)
     if not rows.rereadable:

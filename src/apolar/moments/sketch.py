@@ -258,6 +258,15 @@ class MomentSketch:
         return f"MomentSketch(n_features={self.n_features}, n_rows={self.n_rows})"
 
 
+def summarised(X: Any, sample_weight: Any) -> CentralMoments | None:
+    """Return the moments of a sketch, or moments as they are; None for rows."""
+    if not isinstance(X, CentralMoments | MomentSketch):
+        return None
+    if sample_weight is not None:
+        raise ValueError("sample_weight belongs to rows; a sketch has its weights already.")
+    return X if isinstance(X, CentralMoments) else X.central()
+
+
 @dataclass(eq=False)
 class _Sums:
     """Weighted sums of z, z z^t, z z z (compact, in the frame) and |z|^2 z, z = x - centre."""

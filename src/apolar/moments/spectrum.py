@@ -8,7 +8,7 @@ import numpy as np
 from apolar._arrays import Array, frozen
 from apolar._rows import open_rows
 from apolar.moments.signal import row_covariance
-from apolar.moments.sketch import CentralMoments, MomentSketch
+from apolar.moments.sketch import summarised
 
 # Components of different variances make the noise fluctuate as that of fewer rows would.
 FEWER_ROWS = 3.0
@@ -81,10 +81,8 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     >>> apolar.n_components_from_spectrum(X).n_components
     4
     """
-    if isinstance(X, CentralMoments | MomentSketch):
-        if sample_weight is not None:
-            raise ValueError("sample_weight belongs to rows; a sketch has its weights already.")
-        central = X if isinstance(X, CentralMoments) else X.central()
+    central = summarised(X, sample_weight)
+    if central is not None:
         n_rows, covariance = central.n_rows, central.covariance
     else:
         _, n_rows, _, covariance = row_covariance(open_rows(X, sample_weight))

@@ -7,7 +7,7 @@ import numpy as np
 
 from apolar._arrays import Array, frozen
 from apolar._rows import open_rows
-from apolar.moments.sketch import CentralMoments, MomentSketch
+from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
 from apolar.tensor import SymmetricTensor
 
 
@@ -46,10 +46,9 @@ class Moments:
 
 def central_moments(X: Any, sample_weight: Any = None) -> CentralMoments:
     """Return the moments about the mean of rows, of a sketch, or as they are."""
-    if isinstance(X, CentralMoments | MomentSketch):
-        if sample_weight is not None:
-            raise ValueError("sample_weight belongs to rows; a sketch has its weights already.")
-        return X if isinstance(X, CentralMoments) else X.central()
+    central = summarised(X, sample_weight)
+    if central is not None:
+        return central
     rows = open_rows(X, sample_weight)
     return MomentSketch(rows.n_features)._update_rows(rows).central()
 
