@@ -1,7 +1,10 @@
 """Rows of data from whatever holds them, in chunks of float64 with their weights."""
 
 import itertools
+import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +31,16 @@ class Rows:
     read : callable
         Takes the number of rows of a chunk and yields pairs (X, weights or
         None), unchecked.
+    take : callable or None
+        Takes an array of row numbers and returns those rows and their weights
+        or None, unchecked; None if rows can only be read in order.
     """
 
     n_features: int
     n_rows: int | None
     rereadable: bool
     read: Callable[[int], Iterator[tuple[Any, Any]]]
+    take: Callable[[Any], tuple[Any, Any]] | None = None
 
     def blocks(self, width: int | None = None) -> Iterator[tuple[Array, Array | None]]:
         """Yield checked chunks: float64 rows (a CSR matrix if sparse), and their weights.
@@ -43,8 +50,8 @@ class Rows:
         width : int, optional
             Numbers of working memory a row; by default the number of features.
         """
-        size = max(1, CHUNK_SIZE // max(width or 1, self.n_features))
         first, empty = 0, True
+        size = self.chunk_rows(width)
         for values, raw_weights in self.read(size):
             block = _checked_block(values, self.n_features, first)
             weights = _checked_weights(raw_weights, block.shape[0], first)
@@ -58,6 +65,10 @@ class Rows:
         if empty:
             raise ValueError("X has no rows." if first == 0 else "The weights of the rows are all zero.")
 
+    def chunk_rows(self, width: int | None = None) -> int:
+        """Return the number of rows of a chunk."""
+        return max(1, CHUNK_SIZE // max(width or 1, self.n_features))
+
 
 class Scratch:
     """Working memory that is used again from chunk to chunk: fresh pages cost more than arithmetic."""
@@ -67,7 +78,7 @@ class Scratch:
 
     def __call__(self, name: str, *shape: int) -> Array:
         """Return an array of that shape, with whatever is in it."""
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or len(buffer) < size:
             buffer = self._buffers[name] = np.empty(size)
@@ -76,6 +87,48 @@ class Scratch:
 
 Statistic = Callable[[Any, Array | None], tuple[Any, ...]]
 """Takes a chunk and its weights and returns numbers and arrays that add up."""
+
+
+def mapped(rows: Rows, function: Callable[[Any, Any], Any], size: int, threads: int = 1) -> Iterator[Any]:
+    """Yield a function of each chunk and its weights, in order, computed by several threads.
+
+    The chunks are not checked: this is for rows that have been read before. They go to the function as
+    they are stored, so that converting them is shared out as well.
+    """
+    chunks = rows.read(size)
+    if threads == 1:
+        yield from itertools.starmap(function, chunks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Any]] = deque()
+        for values, weights in chunks:
+            waiting.append(pool.submit(function, values, weights))
+            # A few ahead, so that nobody waits, and memory stays bounded.
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def gathered(rows: Rows, positions: Any) -> tuple[Array, Array | None]:
+    """Return some rows by their numbers, in ascending order, as float64, and their weights."""
+    if rows.take is not None:
+        values, weights = rows.take(positions)
+        return _dense(values), None if weights is None else np.asarray(weights, dtype=np.float64)
+    parts: list[Array] = []
+    part_weights: list[Array] = []
+    first = 0
+    for values, weights in rows.read(rows.chunk_rows()):
+        inside = positions[(positions >= first) & (positions < first + values.shape[0])] - first
+        parts.append(_dense(values[inside]))
+        if weights is not None:
+            part_weights.append(np.asarray(weights, dtype=np.float64)[inside])
+        first += values.shape[0]
+    return np.concatenate(parts), np.concatenate(part_weights) if part_weights else None
+
+
+def _dense(values: Any) -> Array:
+    return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
 
 
 def summed(rows: Rows, statistic: Statistic, width: int | None = None) -> list[Any]:
@@ -116,6 +169,8 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
     -------
     rows : Rows
     """
+    if isinstance(X, Rows):
+        return X
     if sparse.issparse(X):
         _table_shape(X)
         matrix = X.tocsr()
@@ -148,7 +203,7 @@ def _table_shape(array: Any) -> tuple[int, int]:
     return array.shape[0], array.shape[1]
 
 
-def _sliced(shape: tuple[int, int], rows: Callable[[slice], Any], sample_weight: Any) -> Rows:
+def _sliced(shape: tuple[int, int], rows: Callable[[Any], Any], sample_weight: Any) -> Rows:
     n_rows, n_features = shape
     if n_features == 0:
         raise ValueError(f"X has no columns: its shape is ({n_rows}, {n_features}).")
@@ -163,7 +218,10 @@ def _sliced(shape: tuple[int, int], rows: Callable[[slice], Any], sample_weight:
             part = slice(start, min(start + size, n_rows))
             yield rows(part), None if weights is None else weights[part]
 
-    return Rows(n_features, n_rows, True, read)
+    def take(positions: Any) -> tuple[Any, Any]:
+        return rows(positions), None if weights is None else weights[positions]
+
+    return Rows(n_features, n_rows, True, read, take)
 
 
 def _is_table(value: Any) -> bool:
@@ -222,7 +280,7 @@ def _dataframe(X: Any) -> Any:
     return frame if hasattr(frame, "columns") else None
 
 
-def _frame_values(frame: Any, part: slice) -> Array:
+def _frame_values(frame: Any, part: Any) -> Array:
     columns = []
     # By position: names may be numbers, or repeated.
     for i in range(frame.shape[1]):

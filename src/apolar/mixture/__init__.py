@@ -1,5 +1,6 @@
-"""Mixtures of Gaussians: their parameters."""
+"""Mixtures of Gaussians: their parameters, covariance families and prior."""
 
 from apolar.mixture.parameters import MixtureStatus, SphericalMixture
+from apolar.mixture.prior import Prior
 
-__all__ = ["MixtureStatus", "SphericalMixture"]
+__all__ = ["MixtureStatus", "Prior", "SphericalMixture"]

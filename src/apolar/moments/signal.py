@@ -164,7 +164,8 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
         spectrum, total = values[::-1], float(np.trace(covariance))
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        weight, n_rows, mean, total = _mean_and_trace(rows)
+        weight, n_rows, mean, variances = column_moments(rows)
+        total = float(variances.sum())
         check_spread(n_signal + 1, n_rows, total, total, total + float(mean @ mean))
         spectrum, basis = _leading_directions(rows, mean, total, weight, n_signal, rng)
     spare = rows.n_features - n_signal
@@ -257,21 +258,21 @@ def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
     return float(weight), n_rows, mean, second / weight - np.outer(offset, offset)
 
 
-def _mean_and_trace(rows: Rows) -> tuple[float, int, Array, float]:
-    """Return total weight, number of rows, mean, and the trace of the covariance."""
+def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
+    """Return total weight, number of rows, mean, and the variance of each column."""
     shift, scratch = _pilot(rows), Scratch()
 
-    def statistic(block: Any, weights: Array | None) -> tuple[float, int, Array, float]:
+    def statistic(block: Any, weights: Array | None) -> tuple[float, int, Array, Array]:
         x = _shifted(block, shift, scratch)
-        squares = _row_squares(x)
-        total = squares.sum() if weights is None else weights @ squares
+        squares = x.multiply(x) if sparse.issparse(x) else np.multiply(x, x, out=scratch("squares", *x.shape))
         weight = block.shape[0] if weights is None else float(weights.sum())
-        return weight, block.shape[0], _column_sums(_weighted(x, weights)), float(total)
+        ones = np.ones(block.shape[0]) if weights is None else weights
+        return weight, block.shape[0], np.asarray(ones @ x).ravel(), np.asarray(ones @ squares).ravel()
 
     weight, n_rows, first, squares = summed(rows, statistic)
     offset = first / weight
     mean = offset if shift is None else shift + offset
-    return float(weight), n_rows, mean, squares / weight - float(offset @ offset)
+    return float(weight), n_rows, mean, squares / weight - offset**2
 
 
 def _leading_directions(

@@ -1,0 +1,24 @@
+"""Covariance families, by scikit-learn's names and by mclust's codes."""
+
+from apolar.mixture.families.base import Family
+from apolar.mixture.families.diagonal import Diagonal
+from apolar.mixture.families.full import Full
+from apolar.mixture.families.spherical import Spherical
+from apolar.mixture.families.tied import Tied
+from apolar.mixture.families.tied_diagonal import TiedDiagonal
+from apolar.mixture.families.tied_spherical import TiedSpherical
+
+__all__ = ["FAMILIES", "Family", "family"]
+
+_ALL: tuple[Family, ...] = (Full(), Tied(), Diagonal(), TiedDiagonal(), Spherical(), TiedSpherical())
+
+FAMILIES: dict[str, Family] = {one.name: one for one in _ALL} | {one.code: one for one in _ALL}
+
+
+def family(covariance_type: str) -> Family:
+    """Return a family by its name or code."""
+    try:
+        return FAMILIES[covariance_type]
+    except (KeyError, TypeError):
+        listed = ", ".join(f"{one.name!r} ({one.code})" for one in _ALL)
+        raise ValueError(f"covariance_type must be one of {listed}; got {covariance_type!r}.") from None

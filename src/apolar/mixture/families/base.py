@@ -1,0 +1,247 @@
+"""What a covariance family must provide."""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.mixture.components import Components
+from apolar.mixture.prior import Prior
+
+LOG_2PI = float(np.log(2 * np.pi))
+# The least weight of a component in a logarithm: an empty one must not become NaN.
+LEAST_WEIGHT = 1e-300
+# The least variance, relative to the variance of all rows, where there is no prior.
+LEAST_VARIANCE = 1e-12
+
+
+class Family(abc.ABC):
+    """A family of covariances, as an exponential family.
+
+    The logarithm of a component's weighted density is linear in the features
+    (1, x, quadratics of x) of a row, and a component is estimated from the
+    weighted sums of those features. So that the E-step is one product of
+    matrices, features times natural parameters, and the statistics of the
+    M-step are another.
+
+    Everything is in the units of a frame: centred at the mean of all rows and
+    scaled by their spread. Sums have shape (..., n_components, width), with
+    the total weight, the sums of x and the sums of the quadratics in that
+    order.
+    """
+
+    name: str
+    code: str
+    tied: bool
+    frame_kind: str
+    """What the data are scaled by: "scalar", "columns" or "matrix"."""
+
+    @property
+    @abc.abstractmethod
+    def untied(self) -> Family:
+        """The family with a covariance of its own for each component."""
+
+    @abc.abstractmethod
+    def n_quadratics(self, n_features: int) -> int:
+        """Return how many quadratics of a row there are."""
+
+    def width(self, n_features: int) -> int:
+        """Return the number of features of a row: 1, x, and quadratics."""
+        return 1 + n_features + self.n_quadratics(n_features)
+
+    def split(self, sums: Array) -> tuple[Array, Array, Array]:
+        """Return weight, sums of x and sums of quadratics out of sums of shape (..., width)."""
+        m = self.n_columns(sums.shape[-1])
+        return sums[..., 0], sums[..., 1 : 1 + m], sums[..., 1 + m :]
+
+    @abc.abstractmethod
+    def n_columns(self, width: int) -> int:
+        """Return the number of columns of data whose rows have that many features."""
+
+    @abc.abstractmethod
+    def write_quadratics(self, x: Array, out: Array) -> None:
+        """Write the quadratics of x, shape (n_features, n), into `out`, shape (n_quadratics, n)."""
+
+    @abc.abstractmethod
+    def natural(self, components: Components) -> Array:
+        """Return the natural parameters, shape (..., n_components, width).
+
+        Their product with the features of a row is log(w_k) + log N(x; mu_k, S_k).
+        """
+
+    @abc.abstractmethod
+    def scatter(self, sums: Array) -> Array:
+        """Return the scatter of each component about its own mean, (..., n_components, covariance shape)."""
+
+    @abc.abstractmethod
+    def between(self, offsets: Array, factors: Array) -> Array:
+        """Return factor times the outer product of each offset, in the shape of the covariances."""
+
+    @abc.abstractmethod
+    def divisor(self, weight: Array, n_features: int) -> Array:
+        """Return what scatter is divided by, for components of that weight and without a prior."""
+
+    @abc.abstractmethod
+    def prior_terms(
+        self, prior: Prior, n_components: int, n_features: int
+    ) -> tuple[float, Array, float, float]:
+        """Return the prior as (shrinkage, scatter it adds, divisor it adds, divisor a mean adds)."""
+
+    @abc.abstractmethod
+    def floored(self, covariances: Array) -> Array:
+        """Return the covariances, no variance below LEAST_VARIANCE."""
+
+    @abc.abstractmethod
+    def log_det(self, covariances: Array, n_features: int) -> Array:
+        """Return the logarithms of the determinants."""
+
+    @abc.abstractmethod
+    def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
+        """Return tr(S^-1 scatter) for each covariance S."""
+
+    @abc.abstractmethod
+    def moments(self, components: Components) -> Array:
+        """Return the sums, of total weight one, that give these components back without a prior."""
+
+    @abc.abstractmethod
+    def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
+        """Return the number of free parameters of the covariances."""
+
+    @abc.abstractmethod
+    def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
+        """Return spherical covariances v I in the units of the frame.
+
+        Parameters
+        ----------
+        variances : ndarray, shape (n_components,)
+            In the units of the data.
+        metric : ndarray
+            What the identity becomes: a number, shape (n_features,), or
+            shape (n_features, n_features).
+        weights : ndarray, shape (n_components,)
+        """
+
+    @abc.abstractmethod
+    def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
+        """Return one (n_features, n_features) matrix a component."""
+
+    # --- local coordinates, of one mixture: see `apolar.em.chart` --------------------------
+
+    @abc.abstractmethod
+    def root(self, covariances: Array) -> Array:
+        """Return L with covariance L L^t."""
+
+    @abc.abstractmethod
+    def lifted(self, root: Array, offsets: Array) -> Array:
+        """Return L b for the offsets b, shape (n_components, n_features)."""
+
+    @abc.abstractmethod
+    def lowered(self, root: Array, covariances: Array, vectors: Array) -> Array:
+        """Return L^t S^-1 d for the vectors d, shape (n_components, n_features)."""
+
+    @abc.abstractmethod
+    def information(self, n_features: int) -> Array:
+        """Return the Fisher information that a row has on each coordinate of `stretched`."""
+
+    @abc.abstractmethod
+    def stretched(self, root: Array, coordinates: Array) -> Array:
+        """Return the covariances at those coordinates, shape (..., n_coordinates); L L^t at zero."""
+
+    @abc.abstractmethod
+    def stretch_score(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+        """Return the gradient of -1/2 (divisor log|S| + tr(S^-1 scatter)) in those coordinates.
+
+        `divisor` is in the units of `divisor()`.
+        """
+
+    def precisions(self, covariances: Array) -> Array:
+        """Return the inverses of the covariances."""
+        return 1 / covariances
+
+    def whiteners(self, covariances: Array) -> Array:
+        """Return A with A A^t the inverse of each covariance; upper triangular where it is a matrix."""
+        return 1 / np.sqrt(covariances)
+
+    def narrowed(self, covariance: Array, offset: Array) -> Array:
+        """Return one covariance less the spread of two equal parts at plus and minus the offset."""
+        n_features = offset.shape[-1]
+        parted = self.between(offset, np.ones(())) / self.divisor(np.ones(()), n_features)
+        return np.maximum(covariance - parted, 0.1 * covariance)
+
+    # --- common to all ----------------------------------------------------------------
+
+    def n_parameters(self, n_components: int, n_features: int) -> int:
+        """Return the number of free parameters of a mixture."""
+        return (
+            n_components
+            - 1
+            + n_components * n_features
+            + self.n_covariance_parameters(n_components, n_features)
+        )
+
+    def maximised(self, sums: Array, prior: Prior | None) -> Components:
+        """Return the M-step: the components that the sums give, with the prior or without.
+
+        Parameters
+        ----------
+        sums : ndarray, shape (..., n_components, width)
+        prior : Prior or None
+
+        Returns
+        -------
+        components : Components
+        """
+        weight, first, _ = self.split(sums)
+        n_components, n_features = first.shape[-2:]
+        weight = np.maximum(weight, LEAST_WEIGHT)
+        scatter = self.scatter(sums)
+        divisor = self.divisor(weight, n_features)
+        means = first / weight[..., None]
+        if prior is not None:
+            shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
+            drawn = weight * shrinkage / (weight + shrinkage)
+            scatter = scatter + self.between(means, drawn)
+            divisor = divisor + mean_dof
+            means = first / (weight + shrinkage)[..., None]
+        if self.tied:
+            axis = weight.ndim - 1
+            scatter, divisor = scatter.sum(axis=axis), divisor.sum(axis=-1)
+        if prior is not None:
+            scatter, divisor = scatter + added, divisor + dof
+        extra = scatter.ndim - divisor.ndim
+        covariances = scatter / divisor[(...,) + (None,) * extra]
+        return Components(weight / weight.sum(axis=-1, keepdims=True), means, self.floored(covariances))
+
+    def log_prior(self, components: Components, prior: Prior | None) -> Array:
+        """Return the logarithm of the prior density, up to a constant, of each mixture of a batch."""
+        if prior is None:
+            return np.zeros(components.weights.shape[:-1])
+        n_components, n_features = components.means.shape[-2:]
+        shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
+        unit = self.divisor(np.ones(()), n_features)
+        log_det = self.log_det(components.covariances, n_features)
+        # Multiples of log|S|: the divisors count what one row adds to them as `unit`.
+        spread = -0.5 * (dof / unit * log_det + self.trace_ratio(added, components.covariances))
+        squares = self.between(components.means, np.full(components.weights.shape, shrinkage))
+        covariances = components.covariances
+        if self.tied:
+            squares = squares.sum(axis=components.weights.ndim - 1)
+            pulled = -0.5 * (
+                n_components * mean_dof / unit * log_det + self.trace_ratio(squares, covariances)
+            )
+            return spread + pulled
+        pulled = -0.5 * (mean_dof / unit * log_det + self.trace_ratio(squares, covariances))
+        return (spread + pulled).sum(axis=-1)
+
+    def merging_term(self, sums: Array) -> Array:
+        """Return weight times log-determinant of each component: what merging raises [runnalls2007]."""
+        weight, first, _ = self.split(sums)
+        n_features = first.shape[-1]
+        weight = np.maximum(weight, LEAST_WEIGHT)
+        divisor = self.divisor(weight, n_features)
+        scatter = self.untied.scatter(sums)
+        extra = scatter.ndim - divisor.ndim
+        covariances = self.untied.floored(scatter / divisor[(...,) + (None,) * extra])
+        return weight * self.untied.log_det(covariances, n_features)

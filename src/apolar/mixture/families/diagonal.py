@@ -1,0 +1,103 @@
+"""Diagonal covariances: a variance a column and component (mclust's VVI)."""
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.mixture.components import Components
+from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.prior import Prior
+
+
+class Diagonal(Family):
+    """Components whose columns are independent."""
+
+    name = "diag"
+    code = "VVI"
+    tied = False
+    frame_kind = "columns"
+
+    @property
+    def untied(self) -> Family:
+        return Diagonal()
+
+    def n_quadratics(self, n_features: int) -> int:
+        return n_features
+
+    def n_columns(self, width: int) -> int:
+        return (width - 1) // 2
+
+    def write_quadratics(self, x: Array, out: Array) -> None:
+        np.multiply(x, x, out=out)
+
+    def natural(self, components: Components) -> Array:
+        weights, means = components.weights, components.means
+        precisions = 1 / self._each(components)
+        constants = (
+            np.log(np.maximum(weights, LEAST_WEIGHT))
+            - 0.5 * means.shape[-1] * LOG_2PI
+            + 0.5 * np.sum(np.log(precisions) - means**2 * precisions, axis=-1)
+        )
+        parts = np.broadcast_arrays(means * precisions, -0.5 * precisions)
+        return np.concatenate([constants[..., None], *parts], axis=-1)
+
+    def _each(self, components: Components) -> Array:
+        """Return the variances of each component."""
+        return components.covariances
+
+    def scatter(self, sums: Array) -> Array:
+        weight, first, second = self.split(sums)
+        return np.maximum(second - first**2 / np.maximum(weight, LEAST_WEIGHT)[..., None], 0.0)
+
+    def between(self, offsets: Array, factors: Array) -> Array:
+        return factors[..., None] * offsets**2
+
+    def divisor(self, weight: Array, n_features: int) -> Array:
+        return weight
+
+    def prior_terms(
+        self, prior: Prior, n_components: int, n_features: int
+    ) -> tuple[float, Array, float, float]:
+        # The prior of a single column, on each of them.
+        shrinkage, dof, scale = prior.scaled(n_components, 1)
+        return shrinkage, np.full(n_features, scale), dof + 2, 1.0
+
+    def floored(self, covariances: Array) -> Array:
+        return np.maximum(covariances, LEAST_VARIANCE)
+
+    def log_det(self, covariances: Array, n_features: int) -> Array:
+        return np.log(covariances).sum(axis=-1)
+
+    def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
+        return (scatter / covariances).sum(axis=-1)
+
+    def moments(self, components: Components) -> Array:
+        weights, means = components.weights[..., None], components.means
+        second = weights * (self._each(components) + means**2)
+        return np.concatenate([weights, weights * means, second], axis=-1)
+
+    def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
+        return n_components * n_features
+
+    def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
+        return variances[:, None] * metric
+
+    def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
+        return covariances[:, :, None] * np.eye(n_features)
+
+    def root(self, covariances: Array) -> Array:
+        return np.sqrt(covariances)
+
+    def lifted(self, root: Array, offsets: Array) -> Array:
+        return root * offsets
+
+    def lowered(self, root: Array, covariances: Array, vectors: Array) -> Array:
+        return root / covariances * vectors
+
+    def information(self, n_features: int) -> Array:
+        return np.full(n_features, 2.0)
+
+    def stretched(self, root: Array, coordinates: Array) -> Array:
+        return root**2 * np.exp(2 * coordinates)
+
+    def stretch_score(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+        return scatter / self.stretched(root, coordinates) - divisor[..., None]

@@ -1,0 +1,111 @@
+"""Spherical covariances: one variance a component (mclust's VII)."""
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.mixture.components import Components
+from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.prior import Prior
+
+
+class Spherical(Family):
+    """Components of covariance v_k I."""
+
+    name = "spherical"
+    code = "VII"
+    tied = False
+    frame_kind = "scalar"
+
+    @property
+    def untied(self) -> Family:
+        return Spherical()
+
+    def n_quadratics(self, n_features: int) -> int:
+        return 1
+
+    def n_columns(self, width: int) -> int:
+        return width - 2
+
+    def write_quadratics(self, x: Array, out: Array) -> None:
+        np.einsum("ij,ij->j", x, x, out=out[0])
+
+    def natural(self, components: Components) -> Array:
+        variances = self._each(components)
+        weights, means = components.weights, components.means
+        n_features = means.shape[-1]
+        out = np.empty((*weights.shape, n_features + 2))
+        out[..., 0] = (
+            np.log(np.maximum(weights, LEAST_WEIGHT))
+            - 0.5 * n_features * (LOG_2PI + np.log(variances))
+            - 0.5 * np.einsum("...i,...i->...", means, means) / variances
+        )
+        out[..., 1:-1] = means / variances[..., None]
+        out[..., -1] = -0.5 / variances
+        return out
+
+    def _each(self, components: Components) -> Array:
+        """Return one variance a component."""
+        return components.covariances
+
+    def scatter(self, sums: Array) -> Array:
+        weight, first, second = self.split(sums)
+        squares = np.einsum("...i,...i->...", first, first) / np.maximum(weight, LEAST_WEIGHT)
+        return np.maximum(second[..., 0] - squares, 0.0)
+
+    def between(self, offsets: Array, factors: Array) -> Array:
+        return factors * np.einsum("...i,...i->...", offsets, offsets)
+
+    def divisor(self, weight: Array, n_features: int) -> Array:
+        return weight * n_features
+
+    def prior_terms(
+        self, prior: Prior, n_components: int, n_features: int
+    ) -> tuple[float, Array, float, float]:
+        shrinkage, dof, scale = prior.scaled(n_components, n_features)
+        return shrinkage, np.asarray(scale), dof + 2, float(n_features)
+
+    def floored(self, covariances: Array) -> Array:
+        return np.maximum(covariances, LEAST_VARIANCE)
+
+    def log_det(self, covariances: Array, n_features: int) -> Array:
+        return n_features * np.log(covariances)
+
+    def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
+        return scatter / covariances
+
+    def moments(self, components: Components) -> Array:
+        weights, means = components.weights, components.means
+        n_features = means.shape[-1]
+        out = np.empty((*weights.shape, n_features + 2))
+        out[..., 0] = weights
+        out[..., 1:-1] = weights[..., None] * means
+        squares = np.einsum("...i,...i->...", means, means)
+        out[..., -1] = weights * (n_features * self._each(components) + squares)
+        return out
+
+    def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
+        return n_components
+
+    def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
+        return variances * metric
+
+    def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
+        return covariances[:, None, None] * np.eye(n_features)
+
+    def root(self, covariances: Array) -> Array:
+        return np.sqrt(covariances)
+
+    def lifted(self, root: Array, offsets: Array) -> Array:
+        return root[..., None] * offsets
+
+    def lowered(self, root: Array, covariances: Array, vectors: Array) -> Array:
+        return (root / covariances)[..., None] * vectors
+
+    def information(self, n_features: int) -> Array:
+        return np.full(1, 2.0 * n_features)
+
+    def stretched(self, root: Array, coordinates: Array) -> Array:
+        return root**2 * np.exp(2 * coordinates[..., 0])
+
+    def stretch_score(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+        return (scatter / self.stretched(root, coordinates) - divisor)[..., None]

@@ -1,0 +1,30 @@
+"""Spherical covariances of one variance for all components (mclust's EII)."""
+
+from apolar._arrays import Array
+from apolar.mixture.components import Components
+from apolar.mixture.families.base import Family
+from apolar.mixture.families.spherical import Spherical
+
+
+class TiedSpherical(Spherical):
+    """Components of covariance v I, the same v for all."""
+
+    name = "tied_spherical"
+    code = "EII"
+    tied = True
+
+    @property
+    def untied(self) -> Family:
+        return Spherical()
+
+    def _each(self, components: Components) -> Array:
+        return components.covariances[..., None]
+
+    def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
+        return 1
+
+    def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
+        return weights @ variances / weights.sum() * metric
+
+    def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
+        return super().matrices(covariances.repeat(n_components), n_components, n_features)

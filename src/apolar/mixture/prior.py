@@ -1,0 +1,45 @@
+"""The conjugate prior that keeps components from collapsing on a few rows."""
+
+from dataclasses import dataclass
+
+from apolar._checks import positive_number
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A weak conjugate prior on means and covariances, in the manner of [fraley2007].
+
+    Relative to the data: means are drawn towards the mean of all rows, and
+    covariances towards a fraction of the covariance of all rows. What it adds
+    counts as a few rows, so that large components do not feel it, and a
+    component on one or two rows keeps a spread.
+
+    Attributes
+    ----------
+    shrinkage : float, default=0.01
+        Rows that the prior mean counts as.
+    dof : float or None, default=None
+        Degrees of freedom of the inverse Wishart (or inverse gamma) prior.
+        None: n_features + 2 for spherical and full covariances, 3 a column
+        for diagonal ones.
+    scale : float or None, default=None
+        The prior scale as a fraction of the variance of all rows. None:
+        n_components^(-2 / n_features), and n_components^(-2) for diagonal
+        covariances: the spread of as many equal parts of the data.
+    """
+
+    shrinkage: float = 0.01
+    dof: float | None = None
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("shrinkage", "dof", "scale"):
+            value = getattr(self, name)
+            if value is not None:
+                positive_number(value, name)
+
+    def scaled(self, n_components: int, n_features: int) -> tuple[float, float, float]:
+        """Return shrinkage, degrees of freedom and scale of the prior over that many columns at once."""
+        dof = n_features + 2.0 if self.dof is None else float(self.dof)
+        scale = n_components ** (-2.0 / n_features) if self.scale is None else float(self.scale)
+        return float(self.shrinkage), dof, scale

@@ -1,0 +1,150 @@
+"""Scores of clusterings and of models."""
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from apolar._arrays import Array
+from apolar._checks import whole_number
+
+__all__ = [
+    "adjusted_rand_index",
+    "confusion",
+    "error_rate",
+    "lower_is_better_aic",
+    "lower_is_better_bic",
+    "lower_is_better_icl",
+    "mclust_bic",
+    "mclust_icl",
+]
+
+
+def confusion(true: Any, predicted: Any) -> Array:
+    """Return how many rows have each pair of labels.
+
+    Parameters
+    ----------
+    true, predicted : array_like, shape (n_samples,)
+        Labels of any kind: numbers, texts.
+
+    Returns
+    -------
+    counts : ndarray of int, shape (n_true, n_predicted)
+        Labels in sorted order.
+    """
+    first, second = np.asarray(true), np.asarray(predicted)
+    if first.ndim != 1 or first.shape != second.shape:
+        raise ValueError(
+            f"Labels must be two lists of one length; got shapes {first.shape} and {second.shape}."
+        )
+    if len(first) == 0:
+        raise ValueError("There are no labels to compare.")
+    _, rows = np.unique(first, return_inverse=True)
+    _, columns = np.unique(second, return_inverse=True)
+    counts = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
+    np.add.at(counts, (rows, columns), 1)
+    return counts
+
+
+def error_rate(true: Any, predicted: Any) -> float:
+    """Return the fraction of rows that are wrong under the best matching of labels.
+
+    Parameters
+    ----------
+    true, predicted : array_like, shape (n_samples,)
+        Labels; the numbers of clusters may differ.
+
+    Returns
+    -------
+    rate : float
+
+    Examples
+    --------
+    >>> from apolar.scores import error_rate
+    >>> error_rate(["a", "a", "b", "b"], [1, 1, 0, 1])
+    0.25
+    """
+    counts = confusion(true, predicted)
+    matched = counts[linear_sum_assignment(-counts)].sum()
+    return float(1 - matched / counts.sum())
+
+
+def adjusted_rand_index(true: Any, predicted: Any) -> float:
+    """Return the adjusted Rand index [hubert1985]: 1 for equal partitions, about 0 for unrelated ones.
+
+    Parameters
+    ----------
+    true, predicted : array_like, shape (n_samples,)
+
+    Returns
+    -------
+    index : float
+    """
+    counts = confusion(true, predicted)
+
+    def pairs(numbers: Array) -> float:
+        return float(np.sum(numbers * (numbers - 1.0)) / 2)
+
+    both, rows, columns = pairs(counts), pairs(counts.sum(axis=1)), pairs(counts.sum(axis=0))
+    everything = pairs(np.asarray([counts.sum()]))
+    expected = rows * columns / everything if everything else 0.0
+    largest = (rows + columns) / 2
+    return 1.0 if largest == expected else (both - expected) / (largest - expected)
+
+
+def mclust_bic(log_likelihood: float, n_parameters: int, n_samples: float) -> float:
+    """Return 2 l - p log n, as mclust writes the BIC: larger is better.
+
+    Parameters
+    ----------
+    log_likelihood : float
+        Of all rows together.
+    n_parameters : int
+    n_samples : float
+
+    Returns
+    -------
+    bic : float
+    """
+    return -lower_is_better_bic(log_likelihood, n_parameters, n_samples)
+
+
+def lower_is_better_bic(log_likelihood: float, n_parameters: int, n_samples: float) -> float:
+    """Return p log n - 2 l, as scikit-learn writes the BIC [schwarz1978]: lower is better."""
+    n_parameters = whole_number(n_parameters, "n_parameters", least=0)
+    if not n_samples > 0:
+        raise ValueError(f"n_samples must be above zero, not {n_samples}.")
+    return float(n_parameters * np.log(n_samples) - 2 * log_likelihood)
+
+
+def lower_is_better_aic(log_likelihood: float, n_parameters: int) -> float:
+    """Return 2 p - 2 l, Akaike's criterion: lower is better."""
+    return float(2 * whole_number(n_parameters, "n_parameters", least=0) - 2 * log_likelihood)
+
+
+def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
+    """Return the integrated completed likelihood [biernacki2000], from a BIC of which lower is better.
+
+    The BIC plus twice the uncertainty of the labels, -log of the largest posterior of each row: overlapping
+    components cost.
+
+    Parameters
+    ----------
+    bic : float
+        Of which lower is better.
+    posteriors : array_like, shape (n_samples, n_components)
+    sample_weight : array_like, shape (n_samples,), optional
+
+    Returns
+    -------
+    icl : float
+    """
+    uncertainty = -np.log(np.max(np.asarray(posteriors), axis=1))
+    total = uncertainty.sum() if sample_weight is None else np.asarray(sample_weight) @ uncertainty
+    return float(bic + 2 * total)
+
+
+def mclust_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
+    """Return the integrated completed likelihood from mclust's BIC: larger is better."""
+    return -lower_is_better_icl(-bic, posteriors, sample_weight)
