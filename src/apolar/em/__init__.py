@@ -1,0 +1,1 @@
+"""EM: rows in a frame, one step, and the loop around it."""

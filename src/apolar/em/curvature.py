@@ -1,0 +1,62 @@
+"""Whether a stationary point is a maximum: the largest curvature there, by Lanczos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from apolar._arrays import Array
+
+# Products with the Hessian that are made, and the step of the differences that make them.
+MOST_PRODUCTS = 20
+DIFFERENCE = 1e-4
+# Curvature, in units of the complete information, above which a direction rises.
+RISING = 2e-5
+
+
+def rising_direction(
+    gradient_at: Callable[[Array], Array], point: Array, gradient: Array
+) -> tuple[float, Array] | None:
+    """Return the largest curvature found and its direction, if the function curves upwards there.
+
+    Ritz values are never above the largest eigenvalue, so that a maximum is not taken for a saddle.
+
+    Parameters
+    ----------
+    gradient_at : callable
+        The gradient at a point; one pass over the rows.
+    point : ndarray
+    gradient : ndarray
+        At the point.
+
+    Returns
+    -------
+    found : tuple of float and ndarray, or None
+    """
+    # Any start serves, the same each time.
+    vector = np.random.default_rng(0).standard_normal(len(point))
+    basis = [vector / np.linalg.norm(vector)]
+    images: list[Array] = []
+    largest: tuple[float, Array] | None = None
+    before = -np.inf
+    for _ in range(min(MOST_PRODUCTS, len(point))):
+        image = (gradient_at(point + DIFFERENCE * basis[-1]) - gradient) / DIFFERENCE
+        if not np.all(np.isfinite(image)):
+            break
+        images.append(image)
+        q = np.array(basis)
+        projected = q @ np.array(images).T
+        values, vectors = np.linalg.eigh((projected + projected.T) / 2)
+        if values[-1] > RISING:
+            largest = float(values[-1]), vectors[:, -1] @ q
+            if values[-1] < 1.1 * before:
+                break
+            before = float(values[-1])
+        rest = image - q.T @ (q @ image)
+        rest -= q.T @ (q @ rest)
+        norm = float(np.linalg.norm(rest))
+        if norm < 1e-8 * float(np.linalg.norm(image)) or norm == 0:
+            break
+        basis.append(rest / norm)
+    return largest

@@ -1,0 +1,164 @@
+"""The units in which EM works: the mean of all rows as origin, their spread as unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+from apolar._rows import Rows
+from apolar.mixture.components import Components
+from apolar.mixture.families import Family
+from apolar.moments.signal import column_moments, row_covariance
+
+# A column whose deviation is below this much of its size is constant but for rounding.
+ROUNDING = 1e-14
+# The unit of a constant column, relative to the other columns.
+CONSTANT_UNIT = 1e-3
+# The least variance of a direction, relative to uncorrelated columns, in the units of the columns.
+LEAST_DIRECTION = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """An affine change of coordinates, x -> (x - centre) A.
+
+    Attributes
+    ----------
+    centre : ndarray, shape (n_features,)
+    matrix : ndarray
+        A: a number, shape (n_features,) if diagonal, or (n_features, n_features).
+    inverse : ndarray
+        Of the same shape as `matrix`.
+    log_det : float
+        log |det A|.
+    n_rows : int
+    weight : float
+        The sum of the weights of the rows.
+    """
+
+    centre: Array
+    matrix: Array
+    inverse: Array
+    log_det: float
+    n_rows: int
+    weight: float
+
+    @property
+    def metric(self) -> Array:
+        """What the identity becomes as a covariance: A^t A."""
+        return self.matrix.T @ self.matrix if self.matrix.ndim == 2 else self.matrix**2
+
+    def write(self, block: Any, out: Array) -> None:
+        """Write rows, shape (n, n_features), into `out`, shape (n_features, n), in the frame."""
+        dense = block.toarray() if sparse.issparse(block) else block
+        if self.matrix.ndim == 2:
+            np.matmul(self.matrix.T, (dense - self.centre).T, out=out)
+            return
+        np.subtract(dense.T, self.centre[:, None], out=out)
+        out *= self.matrix if self.matrix.ndim == 0 else self.matrix[:, None]
+
+    def inward(self, points: Array) -> Array:
+        """Return points, shape (..., n_features), in the frame."""
+        offsets = points - self.centre
+        return offsets @ self.matrix if self.matrix.ndim == 2 else offsets * self.matrix
+
+    def outward(self, points: Array) -> Array:
+        """Return points of the frame in the units of the data."""
+        offsets = points @ self.inverse if self.matrix.ndim == 2 else points * self.inverse
+        return self.centre + offsets
+
+    def _moved(self, covariances: Array, matrix: Array) -> Array:
+        if matrix.ndim == 2:
+            moved = matrix.T @ covariances @ matrix
+            return (moved + np.swapaxes(moved, -1, -2)) / 2
+        return covariances * matrix**2
+
+    def components_inward(self, components: Components) -> Components:
+        """Return components, in the units of the data, in the frame."""
+        means, covariances = self.inward(components.means), self._moved(components.covariances, self.matrix)
+        return Components(components.weights, means, covariances)
+
+    def components_outward(self, components: Components) -> Components:
+        """Return components of the frame in the units of the data."""
+        means, covariances = self.outward(components.means), self._moved(components.covariances, self.inverse)
+        return Components(components.weights, means, covariances)
+
+
+def frame_of(rows: Rows, family: Family) -> Frame:
+    """Return the frame in which a family of covariances sees these rows.
+
+    Spherical families are scaled by one number, diagonal ones by columns, and
+    full ones whitened: fits are then equivariant under what leaves the family
+    as it is.
+    """
+    if family.frame_kind == "matrix":
+        weight, n_rows, mean, covariance = row_covariance(rows)
+        variances = np.diag(covariance).copy()
+    else:
+        weight, n_rows, mean, variances = column_moments(rows)
+        covariance = None
+    # The sample variance: a single row has none.
+    correction = weight / (weight - 1) if weight >= 2 else 1.0
+    variances = np.maximum(variances, 0.0) * correction
+    units = _units(variances, mean)
+    if family.frame_kind == "scalar":
+        unit = float(np.sqrt(np.mean(variances)))
+        constant = np.all(np.sqrt(variances) <= ROUNDING * np.abs(mean))
+        unit = float(units.max()) if constant or not unit > 0 else unit
+        log_det = -len(mean) * float(np.log(unit))
+        return Frame(mean, np.asarray(1 / unit), np.asarray(unit), log_det, n_rows, weight)
+    if covariance is None:
+        return Frame(mean, 1 / units, units, -float(np.log(units).sum()), n_rows, weight)
+    correlation = covariance * correction / np.outer(units, units)
+    values, vectors = np.linalg.eigh(correlation)
+    return _whitening(mean, units, values, vectors, n_rows, weight)
+
+
+def frame_around(components: Components, family: Family) -> Frame:
+    """Return the frame of a mixture, in the units of the data, as if it were that of its own rows."""
+    weights, means = components.weights, components.means
+    centre = weights @ means
+    r, m = means.shape
+    offsets = means - centre
+    between = family.untied.between(offsets, weights).sum(axis=0)
+    within = components.covariances
+    if not family.tied:
+        within = np.tensordot(weights, components.covariances, axes=1)
+    total = within + between / family.divisor(np.ones(()), m)
+    if family.frame_kind != "matrix":
+        unit = np.sqrt(total)
+        log_det = -float(np.sum(np.log(unit))) * (m if unit.ndim == 0 else 1)
+        return Frame(centre, np.asarray(1 / unit), np.asarray(unit), log_det, r, 1.0)
+    units = np.sqrt(np.diag(total))
+    values, vectors = np.linalg.eigh(total / np.outer(units, units))
+    return _whitening(centre, units, values, vectors, r, 1.0)
+
+
+def _whitening(
+    centre: Array, units: Array, values: Array, vectors: Array, n_rows: int, weight: float
+) -> Frame:
+    """Return the frame that divides columns by their units, and then makes their covariance the identity."""
+    roots = np.sqrt(np.maximum(values, LEAST_DIRECTION))
+    matrix = vectors / roots / units[:, None]
+    inverse = (vectors * roots).T * units
+    log_det = -float(np.log(roots).sum() + np.log(units).sum())
+    return Frame(centre, matrix, inverse, log_det, n_rows, weight)
+
+
+def _units(variances: Array, mean: Array) -> Array:
+    """Return a unit for each column: its deviation, or a small one if it is constant."""
+    deviations = np.sqrt(variances)
+    constant = deviations <= ROUNDING * np.abs(mean)
+    if not np.any(constant):
+        return deviations
+    others = deviations[~constant]
+    if len(others):
+        unit = CONSTANT_UNIT * float(np.sqrt(np.mean(others**2)))
+    else:
+        unit = CONSTANT_UNIT * max(float(np.abs(mean).max()), 1.0)
+    # Rounding of the column itself must stay small in its unit.
+    return np.where(constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)

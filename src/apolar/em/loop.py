@@ -1,0 +1,321 @@
+"""EM from a start to the optimum: plain steps, then quasi-Newton steps, each one pass over the rows."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.em.chart import Chart
+from apolar.em.curvature import rising_direction
+from apolar.em.quasi_newton import Memory, line_search
+from apolar.em.table import Table
+from apolar.mixture.components import Components
+from apolar.mixture.prior import Prior
+
+# Steps of plain EM before the accelerated ones: far from an optimum, EM is the better of the two.
+FIRST_STEPS = 3
+# Accelerated steps in a row that must promise and bring less than the tolerance.
+QUIET_STEPS = 2
+# Steps from which the memory must have learnt before its estimate is believed.
+LEARNT = 4
+# The coordinates are made anew when the logarithm of a weight or a deviation has changed by this much; no
+# step changes one by more.
+FAR = 1.0
+# Saddles that a run leaves before it gives up, and what leaving one must bring.
+MOST_SADDLES = 10
+SADDLE_RISE = 1e-6
+
+
+class FitStatus(enum.Enum):
+    """How EM ended; the text says what to do."""
+
+    CONVERGED = "EM reached an optimum: less than the tolerance is left to gain."
+    MAX_ITER = "EM stopped at max_iter passes before it converged. Raise max_iter, or tol."
+    STOPPED = "EM was stopped by a callback."
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Where EM ended.
+
+    Attributes
+    ----------
+    components : Components
+        One mixture, in the frame.
+    objective : float
+        Log-likelihood plus log-prior, in the units of the frame.
+    log_likelihood : float
+        In the units of the frame.
+    sums : ndarray, shape (n_components, width)
+        Of the E-step at the components.
+    n_iter : int
+        Passes over the rows.
+    history : tuple of float
+        The best objective after each pass.
+    status : FitStatus
+    """
+
+    components: Components
+    objective: float
+    log_likelihood: float
+    sums: Array
+    n_iter: int
+    history: tuple[float, ...]
+    status: FitStatus
+
+
+Watcher = Callable[["Fit"], bool]
+"""Called after each pass with the best so far; true to stop."""
+
+
+def evaluated(table: Table, components: Components, prior: Prior | None) -> tuple[Array, Array, Array]:
+    """Return sums, objectives and log-likelihoods of a batch of mixtures."""
+    sums, log_likelihood = table.expectation(components)
+    return sums, log_likelihood + table.family.log_prior(components, prior), log_likelihood
+
+
+def short_runs(
+    table: Table, components: Components, prior: Prior | None, n_steps: int
+) -> tuple[Components, Array]:
+    """Return a batch of mixtures after some steps of EM, and their objectives one step before the last.
+
+    Parameters
+    ----------
+    table : Table
+    components : Components
+        With one leading axis.
+    prior : Prior or None
+    n_steps : int
+
+    Returns
+    -------
+    components : Components
+    objective : ndarray, shape (n_mixtures,)
+        At the components that the last step started from.
+    """
+    objective = np.full(len(components.weights), -np.inf)
+    for _ in range(n_steps):
+        sums, objective, _ = evaluated(table, components, prior)
+        components = table.family.maximised(sums, prior)
+    return components, objective
+
+
+class _Stop(Exception):  # noqa: N818 - it is not an error
+    """Ends a run from inside a line search."""
+
+
+class Run:
+    """One run of EM: counts the passes and keeps the best mixture."""
+
+    def __init__(self, table: Table, prior: Prior | None, max_iter: int, watcher: Watcher | None) -> None:
+        self.table, self.prior, self.max_iter, self.watcher = table, prior, max_iter, watcher
+        self.history: list[float] = []
+        self.best: Fit | None = None
+        self.status = FitStatus.MAX_ITER
+
+    def __call__(self, components: Components) -> tuple[Array, float]:
+        """Return the sums and the objective of one mixture, by one pass."""
+        if len(self.history) >= self.max_iter:
+            raise _Stop
+        sums, objective, likelihood = evaluated(self.table, components[None], self.prior)
+        value = float(objective[0])
+        if self.best is None or value >= self.best.objective:
+            self.history.append(value)
+            self.best = Fit(
+                components, value, float(likelihood[0]), sums[0], len(self.history), (), FitStatus.MAX_ITER
+            )
+        else:
+            self.history.append(self.best.objective)
+        if self.watcher is not None and self.watcher(self.best):
+            self.status = FitStatus.STOPPED
+            raise _Stop
+        return sums[0], value
+
+    def result(self) -> Fit:
+        """Return the best mixture of the run."""
+        if self.best is None:
+            raise ValueError("max_iter must be at least 1.")
+        best = self.best
+        return Fit(
+            best.components,
+            best.objective,
+            best.log_likelihood,
+            best.sums,
+            len(self.history),
+            tuple(self.history),
+            self.status,
+        )
+
+
+def converge(
+    table: Table,
+    components: Components,
+    prior: Prior | None,
+    *,
+    tol: float,
+    max_iter: int,
+    watcher: Watcher | None = None,
+    checked_on: Table | None = None,
+) -> Fit:
+    """Run EM from a start to an optimum.
+
+    A few plain steps, then L-BFGS in coordinates where EM is steepest ascent: each step is one pass, as
+    EM's is, and none is kept that lowers the objective. It ends when two steps in a row brought less than
+    `tol`, and the quadratic model g^t H g / 2 of what is left promises less as well: a plateau, where
+    steps of EM are small and much is left, does not end it.
+
+    Parameters
+    ----------
+    table : Table
+    components : Components
+        One mixture, in the frame.
+    prior : Prior or None
+    tol : float
+        The log-likelihood (of all rows together) that may be left to gain.
+    max_iter : int
+        The most passes over the rows.
+    watcher : callable, optional
+    checked_on : Table, optional
+        The rows, or some of them, on which the end is checked to be a maximum: near a saddle everything
+        is as quiet as at an optimum, and k-means likes to start there. If it is a saddle, the run goes on.
+
+    Returns
+    -------
+    fit : Fit
+    """
+    run = Run(table, prior, max_iter, watcher)
+    try:
+        for _ in range(FIRST_STEPS):
+            sums, _ = run(components)
+            components = table.family.maximised(sums, prior)
+        _accelerated(run, components, tol)
+        for _ in range(MOST_SADDLES if checked_on is not None else 0):
+            assert checked_on is not None
+            escaped = _escaped(run, checked_on)
+            if escaped is None:
+                break
+            run.status = FitStatus.MAX_ITER
+            _accelerated(run, escaped, tol)
+    except _Stop:
+        pass
+    fit = run.result()
+    if fit.status is FitStatus.MAX_ITER:
+        # The sums of the last pass are paid for: one more M-step is free.
+        return replace(fit, components=table.family.maximised(fit.sums, prior))
+    return fit
+
+
+def _escaped(run: Run, sample: Table) -> Components | None:
+    """Return a better mixture beside the best one if that is a saddle, or None."""
+    assert run.best is not None
+    family, prior, best = sample.family, run.prior, run.best
+    chart = Chart(family, best.components, sample.weight)
+
+    def gradient_at(point: Array) -> Array:
+        moved = chart.components(point)
+        sums, _ = sample.expectation(moved[None])
+        return chart.gradient(point, moved, sums[0], prior)
+
+    found = rising_direction(gradient_at, chart.origin, gradient_at(chart.origin))
+    if found is None:
+        return None
+    better, direction = None, found[1] / max(chart.change(found[1]), 1e-300)
+    for length in (0.05, -0.05, 0.25, -0.25, 1.0, -1.0):
+        components = chart.components(length * direction)
+        before = run.best.objective
+        if run(components)[1] > before + SADDLE_RISE:
+            better = components
+    return better
+
+
+def plain(
+    table: Table,
+    components: Components,
+    prior: Prior | None,
+    *,
+    relative_tol: float,
+    max_iter: int,
+) -> Fit:
+    """Run EM as mclust does: until the log-likelihood changes by `relative_tol` of itself.
+
+    Each iteration is an M-step and an E-step; the objective of iteration i is after i M-steps. The start
+    is the result of a first M-step.
+    """
+    run = Run(table, prior, max_iter, None)
+    offset = table.frame.log_det * table.weight
+    before = np.inf
+    try:
+        while True:
+            sums, _ = run(components)
+            assert run.best is not None
+            likelihood = run.best.log_likelihood + offset
+            if abs(before - likelihood) <= relative_tol * (1 + abs(likelihood)):
+                run.status = FitStatus.CONVERGED
+                break
+            before = likelihood
+            components = table.family.maximised(sums, prior)
+    except _Stop:
+        pass
+    return run.result()
+
+
+@dataclass(frozen=True, eq=False)
+class _Ray:
+    """The objective along a direction: each evaluation is one pass."""
+
+    run: Run
+    chart: Chart
+    point: Array
+    direction: Array
+
+    def __call__(self, length: float) -> tuple[float, float, Array]:
+        """Return value, slope and gradient at a length."""
+        moved = self.point + length * self.direction
+        components = self.chart.components(moved)
+        if not components.is_finite:
+            return -np.inf, 0.0, np.zeros_like(moved)
+        sums, value = self.run(components)
+        gradient = self.chart.gradient(moved, components, sums, self.run.prior)
+        return value, float(gradient @ self.direction), gradient
+
+
+def _accelerated(run: Run, components: Components, tol: float) -> None:
+    """Go from a mixture to the optimum by L-BFGS."""
+    family, prior, weight = run.table.family, run.prior, run.table.weight
+    chart, memory = Chart(family, components, weight), Memory()
+    point = chart.origin
+    sums, value = run(components)
+    gradient = chart.gradient(point, components, sums, prior)
+    quiet = 0
+    while True:
+        direction = memory.direction(gradient)
+        slope = float(gradient @ direction)
+        # What the quadratic model promises. It is believed once it has been learnt.
+        left = 0.5 * slope
+        learnt = len(memory.pairs) >= LEARNT or left < 1e-6 * tol
+        if left < tol and learnt and quiet >= QUIET_STEPS:
+            run.status = FitStatus.CONVERGED
+            return
+        first = min(1.0, FAR / max(chart.change(direction), 1e-300))
+        found = line_search(_Ray(run, chart, point, direction), value, slope, first)
+        if found is None:
+            if not memory.pairs:
+                # Not even along the gradient: what is left is rounding.
+                run.status = FitStatus.CONVERGED
+                return
+            memory = Memory()
+            continue
+        length, new_value, new_gradient = found
+        memory.learn(length * direction, gradient - new_gradient)
+        point = point + length * direction
+        quiet = quiet + 1 if new_value - value < tol else 0
+        value, gradient = new_value, new_gradient
+        if chart.change(point) > FAR and run.best is not None:
+            components = chart.components(point)
+            chart, memory = Chart(family, components, weight), Memory()
+            point = chart.origin
+            gradient = chart.gradient(point, components, run.best.sums, prior)

@@ -1,0 +1,226 @@
+"""Rows in a frame: the E-step over chunks, by threads, and what it sums."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from apolar._arrays import Array
+from apolar._rows import CHUNK_SIZE, Rows, Scratch, gathered, mapped, open_rows
+from apolar.em.frame import Frame, frame_of
+from apolar.mixture.components import Components
+from apolar.mixture.families import Family
+
+# The features of the rows are kept if they are no more numbers than this (16 MB); else made anew each time.
+KEPT_FEATURES = 2**21
+
+
+class Table:
+    """Rows in the frame of a covariance family, ready for EM.
+
+    Parameters
+    ----------
+    rows : Rows
+        That can be read again.
+    family : Family
+    frame : Frame, optional
+        By default that of the rows, which reads them once and checks them.
+    threads : int, default=1
+    """
+
+    def __init__(self, rows: Rows, family: Family, frame: Frame | None = None, threads: int = 1) -> None:
+        self.rows, self.family = rows, family
+        self.frame = frame_of(rows, family) if frame is None else frame
+        self.n_features = rows.n_features
+        self.width = family.width(rows.n_features)
+        self.threads = threads
+        self._local = threading.local()
+        self._kept: tuple[Array, Array | None] | None = None
+        if rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES:
+            values, weights = gathered(rows, slice(None)) if rows.take else (None, None)
+            if values is not None:
+                features = np.empty((self.width, len(values)))
+                self._write(values, features)
+                self._kept = features, weights
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights of the rows."""
+        return self.frame.weight
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.frame.n_rows
+
+    def _write(self, block: Any, features: Array) -> None:
+        """Write the features of rows, shape (width, n)."""
+        features[0] = 1
+        inside = features[1 : 1 + self.n_features]
+        self.frame.write(block, inside)
+        self.family.write_quadratics(inside, features[1 + self.n_features :])
+
+    def chunks(self, function: Callable[[Array, Array | None, Scratch], Any], depth: int) -> Any:
+        """Yield function(features, weights, scratch) of each chunk, in order.
+
+        `depth` is how many numbers a row the function works on besides the features.
+        """
+        if self._kept is not None:
+            features, weights = self._kept
+            size = max(256, CHUNK_SIZE // (self.width + depth))
+            scratch = self._scratch()
+            for start in range(0, features.shape[1], size):
+                part = slice(start, start + size)
+                yield function(features[:, part], None if weights is None else weights[part], scratch)
+            return
+
+        def work(block: Any, weights: Any) -> Any:
+            scratch = self._scratch()
+            features = scratch("features", self.width, block.shape[0])
+            self._write(block, features)
+            return function(features, None if weights is None else np.asarray(weights, np.float64), scratch)
+
+        size = max(64, CHUNK_SIZE // (self.width + depth))
+        if self.threads == 1:
+            yield from mapped(self.rows, work, size)
+            return
+        # The products of matrices are shared out by chunks; threads of their own would only be in the way.
+        with _BLAS.limit(limits=1, user_api="blas"):
+            yield from mapped(self.rows, work, size, self.threads)
+
+    def _scratch(self) -> Scratch:
+        if not hasattr(self._local, "scratch"):
+            self._local.scratch = Scratch()
+        return self._local.scratch
+
+    def expectation(self, components: Components) -> tuple[Array, Array]:
+        """Return the sums of the E-step, and the log-likelihoods.
+
+        Parameters
+        ----------
+        components : Components
+            A batch of mixtures, in the frame: one leading axis.
+
+        Returns
+        -------
+        sums : ndarray, shape (n_mixtures, n_components, width)
+            Posterior-weighted sums of the features.
+        log_likelihood : ndarray, shape (n_mixtures,)
+            In the units of the frame: `frame.log_det` a row is to be added.
+        """
+        natural = self.family.natural(components)
+        n_mixtures, n_components, width = natural.shape
+        flat = natural.reshape(-1, width)
+
+        def statistic(features: Array, weights: Array | None, scratch: Scratch) -> tuple[Array, Array]:
+            n = features.shape[1]
+            logits = scratch("logits", len(flat), n)
+            np.matmul(flat, features, out=logits)
+            density = posterior_in_place(logits.reshape(n_mixtures, n_components, n), scratch)
+            if weights is None:
+                return logits @ features.T, density.sum(axis=-1)
+            logits *= weights
+            return logits @ features.T, density @ weights
+
+        sums, log_likelihood = 0.0, 0.0
+        for part_sums, part_likelihood in self.chunks(statistic, 2 * len(flat)):
+            sums, log_likelihood = sums + part_sums, log_likelihood + part_likelihood
+        return np.asarray(sums).reshape(natural.shape), np.asarray(log_likelihood)
+
+    def hard_sums(self, labels: Array, n_components: int) -> Array:
+        """Return the sums of the features by label, shape (n_components, width); labels in row order."""
+        return self.soft_sums(labels[None] == np.arange(n_components)[:, None])
+
+    def soft_sums(self, responsibilities: Array) -> Array:
+        """Return the sums of the features under responsibilities of shape (n_components, n_rows)."""
+        position, sums = 0, np.zeros((len(responsibilities), self.width))
+        # In order, by one thread: each chunk takes its part of the responsibilities.
+        for features, weights in self.under(self.family, threads=1).chunks(lambda f, w, _: (f, w), 0):
+            part = responsibilities[:, position : position + features.shape[1]]
+            sums += (part if weights is None else part * weights).astype(float) @ features.T
+            position += features.shape[1]
+        return sums
+
+    def under(self, family: Family, threads: int | None = None) -> Table:
+        """Return the same rows under a family of the same features (the tied one, or the untied)."""
+        other = copy.copy(self)
+        other.family = family
+        other.threads = self.threads if threads is None else threads
+        return other
+
+    def row_posteriors(self, components: Components) -> tuple[Array, Array]:
+        """Return posteriors, shape (n_components, n_rows), and log-densities, shape (n_rows,), in the frame.
+
+        `components` is one mixture.
+        """
+        natural = self.family.natural(components)
+
+        def each(features: Array, _: Array | None, scratch: Scratch) -> tuple[Array, Array]:
+            logits = natural @ features
+            return logits, posterior_in_place(logits[None], scratch)[0].copy()
+
+        parts = list(self.chunks(each, 2 * len(natural)))
+        return np.concatenate([p for p, _ in parts], axis=1), np.concatenate([d for _, d in parts])
+
+    def features(self) -> Array:
+        """Return the features of all rows, shape (width, n_rows)."""
+        if self._kept is not None:
+            return self._kept[0]
+        return np.concatenate(list(self.chunks(lambda features, *_: features.copy(), 0)), axis=1)
+
+    def row_weights(self) -> Array | None:
+        """Return the weights of all rows, or None if they are all one."""
+        if self._kept is not None:
+            return self._kept[1]
+        parts = list(self.chunks(lambda _, weights, __: weights, 0))
+        return None if parts[0] is None else np.concatenate(parts)
+
+    def subsample(self, n_rows: int, rng: np.random.Generator) -> Table:
+        """Return a table of rows chosen at random, in a frame of their own weight but the same units."""
+        available = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
+        if n_rows >= available:
+            return self
+        positions = np.sort(rng.choice(available, n_rows, replace=False))
+        values, weights = gathered(self.rows, positions)
+        weight = float(n_rows if weights is None else weights.sum())
+        frame = Frame(
+            self.frame.centre, self.frame.matrix, self.frame.inverse, self.frame.log_det, n_rows, weight
+        )
+        return Table(open_rows(values, weights), self.family, frame, self.threads)
+
+
+def posterior_in_place(logits: Array, scratch: Scratch) -> Array:
+    """Turn logits, shape (n_mixtures, n_components, n), into posteriors; return the log-densities.
+
+    Returns
+    -------
+    density : ndarray, shape (n_mixtures, n)
+    """
+    n_mixtures, _, n = logits.shape
+    largest = np.max(logits, axis=1, out=scratch("largest", n_mixtures, n))
+    logits -= largest[:, None]
+    np.exp(logits, out=logits)
+    total = np.sum(logits, axis=1, out=scratch("total", n_mixtures, n))
+    logits /= total[:, None]
+    np.log(total, out=total)
+    total += largest
+    return total
+
+
+class _Blas:
+    """The threads of the linear algebra library, looked up once."""
+
+    _controller: ThreadpoolController | None = None
+
+    def limit(self, **kwargs: Any) -> Any:
+        if self._controller is None:
+            self._controller = ThreadpoolController()
+        return self._controller.limit(**kwargs)
+
+
+_BLAS = _Blas()
