@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "GaussianMixture",
     "MixtureStatus",
     "MomentSketch",
     "Moments",
+    "Prior",
     "SphericalMixture",
     "Status",
     "SymmetricTensor",
@@ -29,14 +31,16 @@ __all__ = [
     "n_components_from_spectrum",
     "recover",
     "refine",
+    "scores",
     "spherical_moments",
     "tensor",
 ]
 
 if TYPE_CHECKING:
-    from apolar import datasets, decomposition, mixture, moments, tensor
+    from apolar import datasets, decomposition, mixture, moments, scores, tensor
     from apolar.decomposition import Status, Waring, decompose, refine
-    from apolar.mixture import MixtureStatus, SphericalMixture
+    from apolar.estimator import GaussianMixture
+    from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
     from apolar.recovery import mixture_from_moments, recover
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
@@ -45,10 +49,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
     "apolar.decomposition": ("Status", "Waring", "decompose", "refine"),
-    "apolar.mixture": ("MixtureStatus", "SphericalMixture"),
+    "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.datasets": (),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("mixture_from_moments", "recover"),
+    "apolar.scores": (),
+    "apolar.estimator": ("GaussianMixture",),
 }
 
 

@@ -1,0 +1,468 @@
+"""`GaussianMixture`, with scikit-learn's contract."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from apolar._arrays import Array
+from apolar._checks import one_of, positive_number, random_generator, whole_number
+from apolar._rows import Rows, Scratch, open_rows
+from apolar.em.frame import frame_around
+from apolar.em.loop import Fit, FitStatus
+from apolar.em.table import Table, posterior_in_place
+from apolar.fitting import Outcome, fitted, in_canonical_order
+from apolar.mixture import SphericalMixture
+from apolar.mixture.components import Components
+from apolar.mixture.families import Family, family
+from apolar.mixture.prior import Prior
+from apolar.progress import CallbackSupportMixin, Progress, with_callbacks
+from apolar.scores import lower_is_better_aic, lower_is_better_bic, lower_is_better_icl
+from apolar.starts import STARTS, Candidate, Started, started
+from apolar.starts.given import (
+    checked_means,
+    checked_precisions,
+    checked_weights,
+    from_assignment,
+    nearest_to,
+)
+
+__all__ = ["GaussianMixture"]
+
+
+class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
+    """A mixture of Gaussians, fitted by EM from a start that does not fail.
+
+    Takes the place of `sklearn.mixture.GaussianMixture`: the same parameters, methods and attributes. It
+    differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a weak prior that
+    keeps components from collapsing, and in running EM to the optimum.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+    covariance_type : str, default="full"
+        "full", "tied", "diag", "spherical" as in scikit-learn, "tied_diag", "tied_spherical", or mclust's
+        codes for these: "VVV", "EEE", "VVI", "VII", "EEI", "EII".
+    init_params : str, callable or array_like, default="auto"
+        Where EM starts. "auto": a portfolio of starts, the best of which goes on. "moments": the moments of
+        the data, without any randomness. "overseed": four times as many k-means++ seeds, merged. "kmeans":
+        the best of 10 runs. "mbhc": model-based hierarchical clustering. "emem": the best of 50 short runs
+        from random rows. "k-means++", "random_from_data", "random": as the names say. A callable takes
+        (X, n_components, random_state) and returns labels, responsibilities or a mixture; labels, shape
+        (n_samples,), and responsibilities, shape (n_samples, n_components), can be given as they are.
+    n_init : int, default=1
+        How often to start; the best result is kept.
+    max_iter : int, default=500
+        The most passes over the data of a run of EM.
+    tol : float, default=1e-3
+        EM ends when less than this is left to gain in the log-likelihood of all rows together.
+    prior : "default", Prior or None, default="default"
+        The conjugate prior; None is plain maximum likelihood, as in mclust.
+    random_state : int, RandomState, Generator or None, default=None
+    warm_start : bool, default=False
+        Start where the last fit ended.
+    verbose : int, default=0
+        Whether to print lines on the progress.
+    weights_init, means_init, precisions_init : array_like, optional
+        Parts of the start, in place of what `init_params` says.
+    n_threads : int or None, default=None
+        Threads for data of many rows; None: one a processor.
+
+    Attributes
+    ----------
+    weights_ : ndarray, shape (n_components,)
+        Components are in canonical order, the heaviest first, unless the start was given by labels,
+        responsibilities or parameters: then they keep its order.
+    means_ : ndarray, shape (n_components, n_features)
+    covariances_ : ndarray
+        Shape (n_components, n_features, n_features) full, (n_features, n_features) tied, (n_components,
+        n_features) diag, (n_components,) spherical, (n_features,) tied_diag, () tied_spherical.
+    precisions_, precisions_cholesky_ : ndarray
+        Of the same shape.
+    converged_ : bool
+    n_iter_ : int
+        Passes over the data of the run that won.
+    lower_bound_ : float
+        The mean log-likelihood of the rows.
+    lower_bounds_ : list of float
+        What EM raises, log-likelihood plus log-prior a row, after each pass.
+    start_ : str
+        The start that won.
+    start_notes_ : list of str
+        Which starts stepped aside, and why.
+    message_ : str
+        How EM ended, in words.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If X has column names.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, labels = apolar.datasets.make_example(1, random_state=0)
+    >>> gm = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0).fit(X)
+    >>> gm.weights_.round(2)
+    array([0.36, 0.33, 0.29, 0.01])
+    >>> apolar.scores.error_rate(labels, gm.predict(X)) < 0.005
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        init_params: Any = "auto",
+        n_init: int = 1,
+        max_iter: int = 500,
+        tol: float = 1e-3,
+        prior: Any = "default",
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.init_params = init_params
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.prior = prior
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.n_threads = n_threads
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # --- fitting ------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix, dataframe, or iterable of chunks that can be read again
+            Of shape (n_samples, n_features).
+        y : None
+            Ignored.
+        sample_weight : array_like, shape (n_samples,), optional
+            How many rows each row stands for.
+
+        Returns
+        -------
+        self : GaussianMixture
+        """
+        kind, prior = self._checked_parameters()
+        rows = self._opened(X, sample_weight, reset=True)
+        table = Table(rows, kind, threads=self._threads())
+        n_components = self.n_components
+        if table.n_rows < n_components:
+            raise ValueError(
+                f"n_components = {n_components} components need at least as many rows; got "
+                f"n_samples = {table.n_rows}. Ask for fewer components."
+            )
+        start, given_order = self._start(table, X, prior)
+        progress = Progress(
+            self, X, table.weight, table.frame.log_det, lambda fit: self._attributes(table, kind, fit)
+        )
+        outcome = fitted(
+            table,
+            prior,
+            start,
+            n_init=1 if given_order else self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            rng=random_generator(self.random_state),
+            watcher=progress,
+        )
+        fit = outcome.fit if given_order else in_canonical_order(outcome.fit, kind)
+        for name, value in self._attributes(table, kind, fit).items():
+            setattr(self, name, value)
+        self._tell(outcome)
+        progress.end(self.message_, {})
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+        """Fit the mixture and return the component of each row, shape (n_samples,)."""
+        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+
+    def _checked_parameters(self) -> tuple[Family, Prior | None]:
+        whole_number(self.n_components, "n_components", least=1)
+        whole_number(self.n_init, "n_init", least=1)
+        whole_number(self.max_iter, "max_iter", least=0)
+        if self.tol != 0:
+            positive_number(self.tol, "tol")
+        if isinstance(self.init_params, str):
+            one_of(self.init_params, "init_params", STARTS)
+        if self.n_threads is not None:
+            whole_number(self.n_threads, "n_threads", least=1)
+        if self.prior is not None and self.prior != "default" and not isinstance(self.prior, Prior):
+            raise ValueError(f"prior must be 'default', an apolar.Prior, or None; got {self.prior!r}.")
+        return family(self.covariance_type), Prior() if self.prior == "default" else self.prior
+
+    def _threads(self) -> int:
+        if self.n_threads is not None:
+            return self.n_threads
+        try:
+            return len(os.sched_getaffinity(0))
+        except AttributeError:  # not on Linux
+            return os.cpu_count() or 1
+
+    def _opened(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Rows:
+        """Return the rows of X, after scikit-learn's checks or, for chunks, our own."""
+        if _is_chunked(X):
+            rows = open_rows(X, sample_weight)
+            if not rows.rereadable:
+                raise ValueError(
+                    "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
+                    "whose __iter__ starts again, or use partial_fit."
+                )
+            if reset:
+                self.n_features_in_ = rows.n_features
+            elif rows.n_features != self.n_features_in_:
+                raise ValueError(
+                    f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input."
+                )
+            return rows
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
+        if sample_weight is None:
+            return open_rows(X)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if np.all(weights > 0):
+            return open_rows(X, weights)
+        if not np.any(weights > 0):
+            raise ValueError("The weights of the rows are all zero.")
+        # Rows of weight zero are as if they were not there.
+        return open_rows(X[weights > 0], weights[weights > 0])
+
+    def _start(
+        self, table: Table, X: Any, prior: Prior | None
+    ) -> tuple[Callable[[np.random.Generator], Started], bool]:
+        """Return what makes the candidates, and whether their order is the user's."""
+        r = self.n_components
+        if self.warm_start and hasattr(self, "weights_") and self.weights_.shape == (r,):
+            components = table.frame.components_inward(self._components())
+            return lambda _: ([Candidate("warm start", components)], []), True
+        if any(value is not None for value in (self.weights_init, self.means_init, self.precisions_init)):
+            return (lambda rng: ([self._from_parameters(table, X, prior, rng)], [])), True
+        if isinstance(self.init_params, str):
+            name = self.init_params
+            return (lambda rng: started(name, table, r, prior, rng)), False
+        if callable(self.init_params):
+            return (lambda rng: ([self._called(table, X, prior, rng)], [])), False
+        components = from_assignment(table, r, prior, self.init_params, "init_params")
+        return lambda _: ([Candidate("given", components)], []), True
+
+    def _called(self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator) -> Candidate:
+        found = self.init_params(X, self.n_components, np.random.RandomState(rng.integers(2**31)))
+        name = getattr(self.init_params, "__name__", "callable")
+        if isinstance(found, SphericalMixture):
+            metric = table.frame.metric
+            covariances = table.family.from_spherical(found.variances, metric, found.weights)
+            return Candidate(name, Components(found.weights, table.frame.inward(found.means), covariances))
+        return Candidate(
+            name, from_assignment(table, self.n_components, prior, found, "What init_params returned")
+        )
+
+    def _from_parameters(
+        self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator
+    ) -> Candidate:
+        r, m, frame = self.n_components, table.n_features, table.frame
+        weights = None if self.weights_init is None else checked_weights(self.weights_init, r)
+        means = None if self.means_init is None else frame.inward(checked_means(self.means_init, r, m))
+        covariances = None
+        if self.precisions_init is not None:
+            covariances = checked_precisions(self.precisions_init, table.family, r, m)
+            covariances = frame.components_inward(
+                Components(np.ones(r), np.zeros((r, m)), covariances)
+            ).covariances
+        if weights is None or means is None or covariances is None:
+            # What is not given comes from the rows nearest to the means, or from the start by name.
+            if means is not None:
+                labels = nearest_to(table, means)
+                base = table.family.maximised(table.hard_sums(labels, r), Prior() if prior is None else prior)
+            elif isinstance(self.init_params, str):
+                base = started(self.init_params, table, r, prior, rng)[0][0].components
+            elif callable(self.init_params):
+                base = self._called(table, X, prior, rng).components
+            else:
+                base = from_assignment(table, r, prior, self.init_params, "init_params")
+            weights = base.weights if weights is None else weights
+            means = base.means if means is None else means
+            covariances = base.covariances if covariances is None else covariances
+        weights = np.maximum(weights, 1e-3 / table.weight)
+        return Candidate("given", Components(weights / weights.sum(), means, covariances))
+
+    def _attributes(self, table: Table, kind: Family, fit: Fit) -> dict[str, Any]:
+        """Return the fitted attributes that a fit in the frame of a table stands for."""
+        found = table.frame.components_outward(fit.components)
+        offset = table.frame.log_det
+        return {
+            "weights_": found.weights,
+            "means_": found.means,
+            "covariances_": found.covariances,
+            "precisions_": kind.precisions(found.covariances),
+            "precisions_cholesky_": kind.whiteners(found.covariances),
+            "converged_": fit.status is FitStatus.CONVERGED,
+            "n_iter_": fit.n_iter,
+            "lower_bound_": fit.log_likelihood / table.weight + offset,
+            "lower_bounds_": [value / table.weight + offset for value in fit.history],
+            "n_features_in_": table.n_features,
+        }
+
+    def _tell(self, outcome: Outcome) -> None:
+        """Set what the fit says of itself, and warn."""
+        self.start_ = outcome.start
+        self.start_notes_ = list(outcome.notes)
+        self.message_ = outcome.fit.status.value
+        if outcome.fit.status is FitStatus.MAX_ITER and self.max_iter > 0:
+            warnings.warn(self.message_, ConvergenceWarning, stacklevel=4)
+        if self.init_params == "moments" if isinstance(self.init_params, str) else False:
+            for note in outcome.notes:
+                warnings.warn(note, UserWarning, stacklevel=4)
+        for text in outcome.warnings:
+            warnings.warn(text, UserWarning, stacklevel=4)
+
+    # --- what a fitted mixture says of rows ---------------------------------------------------
+
+    def _components(self) -> Components:
+        return Components(self.weights_, self.means_, np.asarray(self.covariances_))
+
+    def _each(self, X: Any, function: Callable[[Array, Array], Any]) -> list[Any]:
+        """Return a function of posteriors, (n_components, n), and log-densities, (n,), of each chunk of X."""
+        check_is_fitted(self)
+        kind = family(self.covariance_type)
+        rows = self._opened(X, reset=False)
+        frame = frame_around(self._components(), kind)
+        natural = kind.natural(frame.components_inward(self._components()))
+
+        def each(features: Array, _: Array | None, scratch: Scratch) -> Any:
+            logits = natural @ features
+            density = posterior_in_place(logits[None], scratch)[0] + frame.log_det
+            return function(logits, density)
+
+        return list(Table(rows, kind, frame, threads=self._threads()).chunks(each, 2 * len(natural)))
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable component of each row, shape (n_samples,)."""
+        return np.concatenate(self._each(X, lambda posterior, _: posterior.argmax(axis=0)))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the posterior probability of each component, shape (n_samples, n_components)."""
+        return np.concatenate(self._each(X, lambda posterior, _: posterior.T.copy()))
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log-density of each row, shape (n_samples,)."""
+        return np.concatenate(self._each(X, lambda _, density: density))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Return the mean log-density of the rows.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array_like, shape (n_samples,), optional
+
+        Returns
+        -------
+        score : float
+        """
+        densities = self.score_samples(X)
+        if sample_weight is None:
+            return float(densities.mean())
+        return float(np.average(densities, weights=np.asarray(sample_weight)))
+
+    @property
+    def n_parameters_(self) -> int:
+        """The number of free parameters of the fitted mixture."""
+        check_is_fitted(self)
+        return family(self.covariance_type).n_parameters(*self.means_.shape)
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
+        log_likelihood, weight = self._log_likelihood(X, sample_weight)
+        return lower_is_better_bic(log_likelihood, self.n_parameters_, weight)
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return Akaike's information criterion on X: lower is better, as in scikit-learn."""
+        return lower_is_better_aic(self._log_likelihood(X, sample_weight)[0], self.n_parameters_)
+
+    def icl(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the integrated completed likelihood on X: lower is better; overlap costs."""
+        bic = self.bic(X, sample_weight)
+        return lower_is_better_icl(bic, self.predict_proba(X), sample_weight)
+
+    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
+        densities = self.score_samples(X)
+        if sample_weight is None:
+            return float(densities.sum()), float(len(densities))
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        if weights.shape != densities.shape:
+            raise ValueError(f"sample_weight must have shape {densities.shape}; got {weights.shape}.")
+        return float(weights @ densities), float(weights.sum())
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
+        """Return rows drawn from the mixture, and their components.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, n_features)
+            Grouped by component, as in scikit-learn.
+        y : ndarray of int, shape (n_samples,)
+        """
+        check_is_fitted(self)
+        whole_number(n_samples, "n_samples", least=1)
+        state = self.random_state
+        rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
+        counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
+        labels = np.repeat(np.arange(len(counts)), counts)
+        noise = rng.standard_normal(size=(n_samples, self.means_.shape[1]))
+        kind = family(self.covariance_type)
+        root = kind.root(np.asarray(self.covariances_))
+        own = root if kind.tied else root[labels]
+        return self.means_[labels] + kind.lifted(own, noise), labels
+
+
+def _is_chunked(X: Any) -> bool:
+    """Return whether X is an iterable of chunks, not a table: those are not scikit-learn's to check."""
+    if (
+        hasattr(X, "shape")
+        or hasattr(X, "__array__")
+        or hasattr(X, "__dataframe__")
+        or isinstance(X, str | bytes)
+    ):
+        return False
+    if isinstance(X, list | tuple):
+        return bool(X) and getattr(X[0] if not isinstance(X[0], tuple) else X[0][0], "ndim", 1) == 2
+    return hasattr(X, "__iter__")

@@ -1,0 +1,160 @@
+"""From rows to a fitted mixture: starts, EM, and what there is to say about the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from apolar.em.loop import Fit, FitStatus, Watcher, converge
+from apolar.em.table import Table
+from apolar.mixture.components import Components
+from apolar.mixture.families import Family
+from apolar.mixture.families.base import LEAST_VARIANCE
+from apolar.mixture.prior import Prior
+from apolar.scores import adjusted_rand_index
+from apolar.starts import Candidate, Started
+
+# Rows on which the end of EM is checked to be a maximum, and on which partitions are compared.
+CHECKED_ROWS = 10_000
+# Optima whose log-likelihoods differ by less than this a row are nearly equal; partitions whose adjusted
+# Rand index is below this are different.
+NEARLY_EQUAL = 0.1
+DIFFERENT = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A fitted mixture.
+
+    Attributes
+    ----------
+    fit : Fit
+        In the frame of the table.
+    start : str
+        The name of the start that won.
+    warnings : tuple of str
+        What the user should know.
+    notes : tuple of str
+        What stepped aside on the way.
+    """
+
+    fit: Fit
+    start: str
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def fitted(
+    table: Table,
+    prior: Prior | None,
+    start: Callable[[np.random.Generator], Started],
+    *,
+    n_init: int,
+    tol: float,
+    max_iter: int,
+    rng: np.random.Generator,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Return the best mixture of several starts.
+
+    Parameters
+    ----------
+    table : Table
+    prior : Prior or None
+    start : callable
+        Takes a generator, returns candidates and notes.
+    n_init : int
+        How often to start.
+    tol : float
+        The log-likelihood that may be left to gain.
+    max_iter : int
+        The most passes of each run.
+    rng : numpy.random.Generator
+    watcher : callable, optional
+
+    Returns
+    -------
+    outcome : Outcome
+    """
+    best: tuple[Fit, Candidate] | None = None
+    warnings: list[str] = []
+    notes: list[str] = []
+    rivals: list[Candidate] = []
+    sample = table.subsample(CHECKED_ROWS, np.random.default_rng(0))
+    for _ in range(n_init):
+        candidates, new_notes = start(rng)
+        notes += [note for note in new_notes if note not in notes]
+        rivals += candidates
+        fit = converge(
+            table,
+            candidates[0].components,
+            prior,
+            tol=tol,
+            max_iter=max_iter,
+            watcher=watcher,
+            checked_on=sample,
+        )
+        if best is None or fit.objective > best[0].objective:
+            best = fit, candidates[0]
+        if fit.status is FitStatus.STOPPED:
+            break
+    assert best is not None
+    fit, winner = best
+    warnings += _collapsed(table, fit)
+    warnings += _disagreeing(sample, fit, rivals)
+    return Outcome(fit, winner.name, tuple(warnings), tuple(notes))
+
+
+def in_canonical_order(fit: Fit, family: Family) -> Fit:
+    """Return the fit with the heaviest component first; of equals, the one with the lower first column."""
+    components = fit.components
+    order = np.lexsort((*components.means.T[::-1], -components.weights))
+    covariances = components.covariances if family.tied else components.covariances[order]
+    ordered = Components(components.weights[order], components.means[order], covariances)
+    return replace(fit, components=ordered, sums=fit.sums[order])
+
+
+def _collapsed(table: Table, fit: Fit) -> list[str]:
+    """Return warnings on components without rows, and without spread."""
+    found = []
+    counts = fit.components.weights * table.weight
+    empty = np.flatnonzero(counts < 0.5)
+    if len(empty):
+        found.append(
+            f"{len(empty)} of {len(counts)} components hold less than one row. Ask for fewer components."
+        )
+    covariances = fit.components.covariances
+    if table.family.frame_kind == "matrix":
+        least = float(np.linalg.eigvalsh(covariances).min())
+    else:
+        least = float(np.min(covariances))
+    if least <= 2 * LEAST_VARIANCE:
+        found.append(
+            "A component has collapsed: its variance is zero in some direction, and the likelihood has no "
+            "maximum. Use the default prior in place of prior=None, or ask for fewer components."
+        )
+    return found
+
+
+def _disagreeing(sample: Table, fit: Fit, rivals: list[Candidate]) -> list[str]:
+    """Return a warning if another optimum, of nearly the same likelihood, parts the rows differently."""
+    rivals = [rival for rival in rivals if rival.fit is not None]
+    if not rivals or fit.components.n_components == 1:
+        return []
+    best = max(rival.objective for rival in rivals)
+    ours = sample.row_posteriors(fit.components)[0].argmax(axis=0)
+    for rival in rivals:
+        if best - rival.objective > NEARLY_EQUAL * sample.weight:
+            continue
+        theirs = sample.row_posteriors(rival.components)[0].argmax(axis=0)
+        index = adjusted_rand_index(ours, theirs)
+        if index < DIFFERENT:
+            gap = (best - rival.objective) / sample.weight
+            return [
+                f"Good starts disagree: another optimum, only {gap:.2g} lower in mean log-likelihood, parts "
+                f"the rows differently (adjusted Rand index {index:.2f} between the two). Components of this "
+                "form may not be what the data are made of: try another covariance_type or n_components."
+            ]
+    return []

@@ -1,0 +1,85 @@
+"""What a fit says while it runs: lines of text, and scikit-learn's callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from apolar.em.loop import Fit
+
+try:  # scikit-learn 1.9 or later
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # pragma: no cover - older scikit-learn
+    CallbackSupportMixin = object
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method as it is."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
+
+# A line is printed after this many passes.
+LINES_EVERY = 10
+
+
+class Progress:
+    """Watches the passes of a fit.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : object
+        Handed to the callbacks.
+    weight : float
+        The sum of the weights of the rows.
+    offset : float
+        What is added to a log-likelihood of the frame, a row.
+    attributes : callable
+        The fitted attributes that a Fit stands for.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        weight: float,
+        offset: float,
+        attributes: Callable[[Fit], dict[str, Any]],
+    ) -> None:
+        self.estimator, self.X = estimator, X
+        self.weight, self.offset, self.attributes = weight, offset, attributes
+        self.n_passes, self.last = 0, -float("inf")
+        self.context = None
+        if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
+            self.context = estimator._init_callback_context(max_subtasks=None)
+            self.context.call_on_fit_task_begin(estimator=estimator, X=X)
+
+    def __call__(self, fit: Fit) -> bool:
+        """Report a pass; return whether a callback asks to stop."""
+        self.n_passes += 1
+        mean = fit.log_likelihood / self.weight + self.offset
+        if self.estimator.verbose and (self.n_passes == 1 or self.n_passes % LINES_EVERY == 0):
+            gain = "" if self.n_passes == 1 else f", gain {mean - self.last:.3g}"
+            print(f"pass {self.n_passes}: mean log-likelihood {mean:.8g}{gain}")
+            self.last = mean
+        if self.context is None:
+            return False
+        task = self.context.subcontext(task_name="pass")
+        task.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
+        return bool(
+            task.call_on_fit_task_end(
+                estimator=self.estimator,
+                X=self.X,
+                reconstruction_attributes=lambda: self.attributes(fit),
+            )
+        )
+
+    def end(self, message: str, attributes: dict[str, Any]) -> None:
+        """Report the end of the fit."""
+        if self.estimator.verbose:
+            print(f"after {self.n_passes} passes: {message}")
+        if self.context is not None:
+            self.context.call_on_fit_task_end(
+                estimator=self.estimator, X=self.X, reconstruction_attributes=attributes
+            )

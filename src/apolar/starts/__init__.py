@@ -1,0 +1,96 @@
+"""Where EM starts: by name, the best candidate first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from apolar.em.table import Table
+from apolar.mixture.components import Components
+from apolar.mixture.prior import Prior
+from apolar.starts.auto import Candidate, portfolio
+from apolar.starts.emem import best_of_short_runs, random_responsibilities
+from apolar.starts.kmeans import from_kmeans
+from apolar.starts.mbhc import mbhc_labels
+from apolar.starts.moments import from_moments
+from apolar.starts.overseed import overseeded, reduced
+from apolar.starts.seeds import coordinates, nearest_sums, random_rows, spread_rows
+
+__all__ = ["STARTS", "Candidate", "Started", "started"]
+
+# Starts other than the moments, which see all rows, see at most this many.
+MOST_ROWS = 20_000
+
+Started = tuple[list[Candidate], list[str]]
+"""Candidates, the best first, and notes on what stepped aside."""
+
+_Single = Callable[[Table, int, Prior | None, np.random.Generator], Components]
+
+
+def _overseed(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
+    return overseeded(table, n_components, prior, rng)[0]
+
+
+def _mbhc(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
+    rows = np.ascontiguousarray(coordinates(table).T)
+    labels = mbhc_labels(rows, n_components, rng, criterion="EII" if table.family.tied else "VII")
+    return table.family.maximised(table.hard_sums(labels, n_components), prior)
+
+
+def _random(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
+    responsibilities = random_responsibilities(table, n_components, rng)
+    return table.family.maximised(table.soft_sums(responsibilities), prior)
+
+
+def _seeded(choose: Callable[[Table, int, np.random.Generator], np.ndarray]) -> _Single:
+    def start(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
+        sums = nearest_sums(table, choose(table, n_components, rng))
+        return table.family.maximised(reduced(table, sums, n_components), prior)
+
+    return start
+
+
+_SINGLES: dict[str, _Single] = {
+    "overseed": _overseed,
+    "kmeans": from_kmeans,
+    "mbhc": _mbhc,
+    "emem": best_of_short_runs,
+    "k-means++": _seeded(spread_rows),
+    "random_from_data": _seeded(random_rows),
+    "random": _random,
+}
+
+STARTS = ("auto", "moments", *_SINGLES)
+
+
+def started(
+    name: str, table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> Started:
+    """Return the candidates of a start.
+
+    Parameters
+    ----------
+    name : str
+        One of `STARTS`.
+    table : Table
+    n_components : int
+    prior : Prior or None
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    candidates : list of Candidate
+    notes : list of str
+    """
+    if name == "auto" or n_components == 1:
+        return portfolio(table, n_components, prior, rng)
+    notes: list[str] = []
+    if name == "moments":
+        try:
+            return [Candidate(name, from_moments(table, n_components))], notes
+        except ValueError as error:
+            notes.append(f"moments stepped aside, overseed took over: {error}")
+            name = "overseed"
+    sample = table.subsample(MOST_ROWS, rng)
+    return [Candidate(name, _SINGLES[name](sample, n_components, prior, rng))], notes

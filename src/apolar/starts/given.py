@@ -1,0 +1,106 @@
+"""Starts that the user gives: labels, responsibilities, or parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar._checks import numeric_array
+from apolar.em.table import Table
+from apolar.mixture.components import Components
+from apolar.mixture.families import Family
+from apolar.mixture.prior import Prior
+
+
+def from_assignment(
+    table: Table, n_components: int, prior: Prior | None, given: Any, name: str
+) -> Components:
+    """Return the M-step from labels or responsibilities.
+
+    Parameters
+    ----------
+    table : Table
+    n_components : int
+    prior : Prior or None
+    given : array_like, shape (n_rows,) or (n_rows, n_components)
+        Labels of any kind, or responsibilities.
+    name : str
+        How messages call it.
+
+    Returns
+    -------
+    components : Components
+        In the order of the sorted labels, or of the columns.
+    """
+    array = np.asarray(given)
+    if array.ndim not in (1, 2) or len(array) != table.n_rows:
+        raise ValueError(
+            f"{name} must be labels of shape ({table.n_rows},) or responsibilities of shape "
+            f"({table.n_rows}, {n_components}); got {array.shape}."
+        )
+    if array.ndim == 1:
+        kinds, labels = np.unique(array, return_inverse=True)
+        if len(kinds) != n_components:
+            raise ValueError(f"{name} has {len(kinds)} different labels; n_components is {n_components}.")
+        return table.family.maximised(table.hard_sums(labels, n_components), prior)
+    responsibilities = numeric_array(array, name)
+    if array.shape[1] != n_components or np.iscomplexobj(responsibilities) or np.any(responsibilities < 0):
+        raise ValueError(
+            f"{name} must hold {n_components} responsibilities a row, none negative; got shape {array.shape}."
+        )
+    if not np.allclose(responsibilities.sum(axis=1), 1, atol=1e-6):
+        raise ValueError(f"The responsibilities of {name} must add up to one a row.")
+    sums = table.soft_sums(responsibilities.T)
+    if np.any(sums[:, 0] <= 0):
+        raise ValueError(f"{name} leaves components without rows: give each one some.")
+    return table.family.maximised(sums, prior)
+
+
+def nearest_to(table: Table, means: Array) -> Array:
+    """Return for each row the nearest of the means (in the frame, shape (n_components, n_features))."""
+    constants = -0.5 * np.einsum("ij,ij->i", means, means)[:, None]
+    columns = slice(1, 1 + table.n_features)
+    parts = table.chunks(lambda f, *_: (means @ f[columns] + constants).argmax(axis=0), len(means))
+    return np.concatenate(list(parts))
+
+
+def checked_weights(weights: Any, n_components: int) -> Array:
+    """Return weights of sum one."""
+    array = numeric_array(weights, "weights_init")
+    if array.shape != (n_components,) or np.any(array < 0) or not np.isclose(array.sum(), 1, atol=1e-6):
+        raise ValueError(
+            f"weights_init must be {n_components} numbers from 0 to 1 that add up to one; got {weights!r}."
+        )
+    return np.maximum(array, 1e-12) / np.maximum(array, 1e-12).sum()
+
+
+def checked_means(means: Any, n_components: int, n_features: int) -> Array:
+    """Return means, checked."""
+    array = numeric_array(means, "means_init")
+    if array.shape != (n_components, n_features):
+        raise ValueError(f"means_init must have shape ({n_components}, {n_features}); got {array.shape}.")
+    return array
+
+
+def checked_precisions(precisions: Any, family: Family, n_components: int, n_features: int) -> Array:
+    """Return the covariances that precisions in the shape of a family stand for."""
+    array = numeric_array(precisions, "precisions_init")
+    one = family.from_spherical(np.ones(n_components), _identity(family, n_features), np.ones(n_components))
+    if array.shape != one.shape:
+        raise ValueError(
+            f"precisions_init for {family.name!r} covariances must have shape {one.shape}; got {array.shape}."
+        )
+    if family.frame_kind != "matrix":
+        if np.any(array <= 0):
+            raise ValueError("precisions_init must be positive: they are one over the variances.")
+        return 1 / array
+    if not np.allclose(array, np.swapaxes(array, -1, -2)) or np.any(np.linalg.eigvalsh(array) <= 0):
+        raise ValueError("precisions_init must be symmetric, positive definite matrices.")
+    return np.linalg.inv(array)
+
+
+def _identity(family: Family, n_features: int) -> Array:
+    kinds = {"scalar": np.ones(()), "columns": np.ones(n_features), "matrix": np.eye(n_features)}
+    return kinds[family.frame_kind]

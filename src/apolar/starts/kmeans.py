@@ -1,0 +1,32 @@
+"""The k-means start: the best of several runs of Lloyd's algorithm, by scikit-learn."""
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from apolar.em.table import Table
+from apolar.mixture.components import Components
+from apolar.mixture.prior import Prior
+from apolar.starts.seeds import coordinates
+
+
+def from_kmeans(
+    table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 10
+) -> Components:
+    """Return the mixture of the clusters of k-means, in the units of the frame.
+
+    Parameters
+    ----------
+    table : Table
+    n_components : int
+    prior : Prior or None
+    rng : numpy.random.Generator
+    n_runs : int
+        The run with the least inertia is taken.
+
+    Returns
+    -------
+    components : Components
+    """
+    method = KMeans(n_components, n_init=n_runs, random_state=int(rng.integers(2**31)))
+    labels = method.fit(coordinates(table).T, sample_weight=table.row_weights()).labels_
+    return table.family.maximised(table.hard_sums(labels, n_components), prior)

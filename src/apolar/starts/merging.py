@@ -1,0 +1,44 @@
+"""Fewer components out of more: merge the pair that costs least, until as many are left as asked for."""
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.mixture.families import Family
+
+
+def merged_down(family: Family, sums: Array, n_components: int) -> Array:
+    """Return the sums of fewer components, by greedy merging [runnalls2007].
+
+    Merging is addition of sums: mean and covariance of the merger are those of the two together. The cost
+    of a pair is what its merger adds to the sum of weight times log-determinant.
+
+    Parameters
+    ----------
+    family : Family
+    sums : ndarray, shape (n_more, width)
+    n_components : int
+
+    Returns
+    -------
+    sums : ndarray, shape (n_components, width)
+    """
+    sums = sums.copy()
+    n = len(sums)
+    if n <= n_components:
+        return sums
+    terms = family.merging_term(sums)
+    costs = np.full((n, n), np.inf)
+    for i in range(n - 1):
+        costs[i, i + 1 :] = family.merging_term(sums[i] + sums[i + 1 :]) - terms[i] - terms[i + 1 :]
+    active = np.ones(n, dtype=bool)
+    for _ in range(n - n_components):
+        i, j = divmod(int(costs.argmin()), n)
+        sums[i] += sums[j]
+        active[j] = False
+        costs[j] = costs[:, j] = np.inf
+        terms[i] = family.merging_term(sums[i : i + 1])[0]
+        others = np.flatnonzero(active & (np.arange(n) != i))
+        if len(others):
+            new = family.merging_term(sums[i] + sums[others]) - terms[i] - terms[others]
+            costs[np.minimum(i, others), np.maximum(i, others)] = new
+    return sums[active]

@@ -1,0 +1,90 @@
+"""The start from moments: no randomness, one or two passes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+from apolar._rows import Rows
+from apolar.em.loop import short_runs
+from apolar.em.table import Table
+from apolar.mixture import SphericalMixture
+from apolar.mixture.components import Components
+from apolar.mixture.prior import Prior
+from apolar.recovery import mixture_from_moments
+from apolar.starts.overseed import reduced
+
+# Steps of EM with one component more than asked for, before it is merged away.
+STEPS = 5
+
+
+def from_moments(table: Table, n_components: int, rows: Rows | None = None) -> Components:
+    """Return the mixture of the moments of the rows, by the equivariant form.
+
+    For families whose columns have units of their own, the columns are standardised first.
+
+    Parameters
+    ----------
+    table : Table
+    n_components : int
+        At most n_features.
+    rows : Rows, optional
+        Of which to take the moments; by default those of the table.
+
+    Returns
+    -------
+    components : Components
+        In the frame.
+    """
+    rows = table.rows if rows is None else rows
+    if table.family.frame_kind == "scalar":
+        found = mixture_from_moments(rows, n_components)
+        return in_frame(table, found, np.ones(table.n_features))
+    units = _column_units(table)
+    found = mixture_from_moments(_divided(rows, units), n_components)
+    return in_frame(table, found, units)
+
+
+def from_more_moments(
+    table: Table, n_components: int, prior: Prior | None, rows: Rows | None = None
+) -> Components:
+    """Return the mixture of one component more, after a few steps of EM, merged to as many as asked for."""
+    family = table.family
+    wide = table.under(family.untied)
+    more = from_moments(wide, n_components + 1, rows)
+    grown, _ = short_runs(wide, more[None], Prior() if prior is None else prior, STEPS)
+    sums = wide.family.moments(grown)[0] * table.weight
+    return family.maximised(reduced(table, sums, n_components), prior)
+
+
+def in_frame(table: Table, found: SphericalMixture, units: Array) -> Components:
+    """Return a spherical mixture of data divided by `units`, as components in the frame."""
+    frame, family = table.frame, table.family
+    scaled = frame.matrix * units[:, None] if frame.matrix.ndim == 2 else frame.matrix * units
+    if frame.matrix.ndim == 0:
+        metric = np.asarray(float(frame.matrix) ** 2)
+    else:
+        metric = scaled.T @ scaled if scaled.ndim == 2 else scaled**2
+    covariances = family.from_spherical(found.variances, metric, found.weights)
+    return Components(found.weights.copy(), frame.inward(found.means * units), covariances)
+
+
+def _column_units(table: Table) -> Array:
+    """Return the deviation of each column, from the frame."""
+    inverse = table.frame.inverse
+    return np.sqrt(np.einsum("ij,ij->j", inverse, inverse)) if inverse.ndim == 2 else inverse
+
+
+def _divided(rows: Rows, units: Array) -> Rows:
+    """Return the rows with each column divided by its unit."""
+
+    def read(size: int) -> Iterator[tuple[Any, Any]]:
+        for values, weights in rows.read(size):
+            if sparse.issparse(values):
+                yield sparse.csr_matrix(values.multiply(1 / units)), weights
+            else:
+                yield np.asarray(values, dtype=np.float64) / units, weights
+
+    return Rows(rows.n_features, rows.n_rows, rows.rereadable, read)

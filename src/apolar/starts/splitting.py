@@ -1,0 +1,172 @@
+"""One component more: split one of a mixture, or insert a small one where the density is too low."""
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.em.table import Table
+from apolar.mixture.components import Components
+from apolar.starts.seeds import coordinates
+
+# Principal axes are computed from the whole scatter up to this many columns, and by iteration above.
+DENSE_COLUMNS = 64
+ITERATIONS = 8
+# Halves are put at this many deviations from the centre, along the principal axis.
+HALF_STEP = 0.8
+# Rows that are tried as centres of an inserted component, how many of those are kept, and the steps that
+# find their weights.
+CANDIDATES = 128
+INSERTED = 2
+WEIGHT_STEPS = 4
+
+
+def with_one_more(table: Table, components: Components, rng: np.random.Generator) -> list[Components]:
+    """Return mixtures of one component more than the given one, in several ways."""
+    posterior, density = _posteriors(table, components)
+    axes = [_axis(table, p, mean) for p, mean in zip(posterior, components.means, strict=True)]
+    found = []
+    for k, (value, axis) in enumerate(axes):
+        if value > 0:
+            found.append(_halved(table, components, k, HALF_STEP * np.sqrt(value) * axis))
+        parts = _moment_split(table, components, posterior[k], k, value, axis)
+        if parts is not None:
+            found.append(parts)
+    return found + _inserted(table, components, density, rng)
+
+
+def _posteriors(table: Table, components: Components) -> tuple[Array, Array]:
+    """Return weighted posteriors, shape (n_components, n_rows), and log-densities."""
+    posterior, density = table.row_posteriors(components)
+    weights = table.row_weights()
+    return (posterior if weights is None else posterior * weights), density
+
+
+def _axis(table: Table, shares: Array, mean: Array) -> tuple[float, Array]:
+    """Return the largest variance of a component's rows and its direction."""
+    x = coordinates(table)
+    total = float(shares.sum())
+    if not total > 0:
+        return 0.0, np.zeros(len(mean))
+    if len(mean) <= DENSE_COLUMNS:
+        covariance = (x * shares) @ x.T / total - np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(covariance)
+        return float(values[-1]), vectors[:, -1]
+    vector = np.ones(len(mean)) / np.sqrt(len(mean))
+    value = 0.0
+    for _ in range(ITERATIONS):
+        image = x @ (shares * (vector @ x)) / total - mean * float(mean @ vector)
+        value = float(np.linalg.norm(image))
+        if not value > 0:
+            return 0.0, vector
+        vector = image / value
+    return value, vector
+
+
+def _appended(
+    components: Components, k: int, weights: Array, means: Array, covariances: Array | None
+) -> Components:
+    """Return the mixture with component k replaced by two; tied covariances stay as they are."""
+    new_weights = np.append(components.weights, weights[1])
+    new_weights[k] = weights[0]
+    new_means = np.vstack([components.means, means[1]])
+    new_means[k] = means[0]
+    if covariances is None:
+        return Components(new_weights, new_means, components.covariances)
+    new = np.concatenate([components.covariances, covariances[1:]])
+    new[k] = covariances[0]
+    return Components(new_weights, new_means, new)
+
+
+def _halved(table: Table, components: Components, k: int, offset: Array) -> Components:
+    """Return the mixture with component k cut in two along an axis."""
+    family, mean, weight = table.family, components.means[k], components.weights[k]
+    covariances = None
+    if not family.tied:
+        narrowed = family.narrowed(components.covariances[k], offset)
+        covariances = np.stack([narrowed, narrowed])
+    means = np.stack([mean - offset, mean + offset])
+    return _appended(components, k, np.full(2, weight / 2), means, covariances)
+
+
+def _moment_split(
+    table: Table, components: Components, shares: Array, k: int, value: float, axis: Array
+) -> Components | None:
+    """Return the mixture with component k cut in two by the moments of its rows, if it is spherical.
+
+    With one signal direction the equivariant form has a closed solution: the two offsets are the roots of
+    z^2 - (t / v) z - v, where v and t are second and third moment of the offsets.
+    """
+    family = table.family
+    n_features = table.n_features
+    if family.frame_kind != "scalar" or family.tied or n_features < 2:
+        return None
+    mean, weight, variance = components.means[k], components.weights[k], float(components.covariances[k])
+    total = float(shares.sum())
+    if not total > 0:
+        return None
+    x = coordinates(table)
+    squares = table.features()[-1] - 2 * (mean @ x) + mean @ mean
+    y = axis @ x - axis @ mean
+    rest = (squares - y * y) / (n_features - 1)
+    mean_variance = float(shares @ rest) / total
+    noise_times = float(shares @ (rest * y)) / total
+    second = value - mean_variance
+    if not second > 1e-6 * value:
+        return None
+    third = float(shares @ y**3) / total - 3 * noise_times
+    middle = third / (2 * second)
+    half = np.sqrt(middle**2 + second)
+    offsets = np.array([middle - half, middle + half])
+    parts = np.array([offsets[1], -offsets[0]]) / (2 * half)
+    parts = np.maximum(parts, 0.02)
+    parts /= parts.sum()
+    system = np.array([parts, parts * offsets])
+    variances = np.linalg.solve(system, [mean_variance, noise_times])
+    variances = np.clip(variances, 0.05 * variance, 1.2 * variance)
+    means = mean + offsets[:, None] * axis
+    return _appended(components, k, weight * parts, means, variances)
+
+
+def _inserted(
+    table: Table, components: Components, density: Array, rng: np.random.Generator
+) -> list[Components]:
+    """Return the mixture with a small component at rows where that raises the likelihood most."""
+    family, n = table.family, len(density)
+    x, weights = coordinates(table), table.row_weights()
+    shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    n_tried = min(CANDIDATES, n)
+    lowest = np.argpartition(density, n_tried // 2 - 1)[: n_tried // 2] if n_tried > 1 else np.zeros(1, int)
+    tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
+    centres = x[:, tried].T
+    gains = []
+    for spread in _spreads(table, components):
+        all_alike = spread if family.tied else np.repeat(spread, len(tried), axis=0)
+        one = Components(np.ones(len(tried)), centres, all_alike)
+        ratio = family.natural(one) @ table.features()
+        ratio -= density
+        np.minimum(ratio, 50.0, out=ratio)
+        np.exp(ratio, out=ratio)
+        share = np.full((len(tried), 1), 0.02)
+        for _ in range(WEIGHT_STEPS):
+            share = ((share * ratio / (1 - share + share * ratio)) @ shares)[:, None]
+        gain = np.log1p(share * (ratio - 1)) @ shares
+        best = np.argsort(-gain)[:INSERTED]
+        gains += [(float(gain[i]), float(share[i, 0]), centres[i], spread) for i in best]
+    gains.sort(key=lambda item: -item[0])
+    found = []
+    for _, part, centre, spread in gains[:INSERTED]:
+        part = max(part, 1 / n)
+        covariances = (
+            components.covariances if family.tied else np.concatenate([components.covariances, spread])
+        )
+        new_weights = np.append(components.weights * (1 - part), part)
+        found.append(Components(new_weights, np.vstack([components.means, centre]), covariances))
+    return found
+
+
+def _spreads(table: Table, components: Components) -> list[Array]:
+    """Return covariances for an inserted component: the smallest and the middle one there are."""
+    if table.family.tied:
+        return [components.covariances]
+    order = np.argsort(table.family.log_det(components.covariances, table.n_features))
+    chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
+    return [components.covariances[k : k + 1] for k in chosen]

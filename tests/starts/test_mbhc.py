@@ -1,0 +1,250 @@
+"""Model-based hierarchical clustering: mclust's merges, ties, degenerate data, subsamples."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import linkage
+
+from apolar.starts.mbhc import CRITERIA, MAX_ROWS, mbhc_labels, merge_tree
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+COLUMNS = {"iris.csv": range(4), "diabetes.csv": range(1, 4), "ex1_seed1.csv": range(6)}
+CASES = ["iris_VII", "iris_EII", "diabetes_VII", "ex1_seed1_VII"]
+
+laws = settings(max_examples=60, deadline=None, derandomize=True)
+criteria = st.sampled_from(sorted(CRITERIA))
+seeds = st.integers(0, 2**31)
+
+
+def table(name):
+    return np.loadtxt(REFERENCE / name, delimiter=",", skiprows=1, usecols=COLUMNS[name])
+
+
+def clusters(n_samples, seed, n_features=3):
+    """Rows of three well separated clusters of differing variances, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(n_samples) % 3)
+    means = np.array([[-20.0], [0.0], [25.0]]) * np.ones(n_features)
+    noise = rng.standard_normal((n_samples, n_features))
+    return means[labels] + np.array([0.5, 1.0, 2.0])[labels, None] * noise, labels
+
+
+def same_partition(one, other):
+    pairs = {*zip(one.tolist(), other.tolist(), strict=True)}
+    return len(pairs) == len({*one.tolist()}) == len({*other.tolist()})
+
+
+def in_order(labels):
+    """Whether labels are 0, 1, ... in order of first appearance."""
+    _, first = np.unique(labels, return_index=True)
+    return labels[0] == 0 and np.all(np.diff(first) > 0) and labels.max() == len(first) - 1
+
+
+def exhaustive(X, criterion):
+    """The merges by a search through all pairs, the last of the least in order of (second, first)."""
+    groups = CRITERIA[criterion](X)
+    merges, costs = [], []
+    while groups.count > 1:
+        rows = [groups.costs(second, second) for second in range(groups.count)]
+        costs.append(min(row.min() for row in rows[1:]))
+        ties = [
+            (second, first) for second, row in enumerate(rows) for first in np.flatnonzero(row == costs[-1])
+        ]
+        second, first = max(ties)
+        merges.append(groups.merge(int(first), second))
+    return np.array(merges), np.array(costs)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_merges_are_those_of_mclust(case):
+    expected = json.loads((REFERENCE / "mclust" / f"hc_{case}.json").read_text())
+    tree = merge_tree(table(expected["data"]), expected["model"])
+    np.testing.assert_array_equal(tree.merges + 1, expected["merges"])
+    # Costs are differences of terms of up to 1e4: so many digits are lost.
+    np.testing.assert_allclose(tree.costs, expected["merge_cost"], rtol=1e-11, atol=1e-11)
+    for k in range(2, 7):
+        np.testing.assert_array_equal(tree.labels(k) + 1, expected[f"classes_{k}"])
+
+
+def test_the_costs_are_the_increases_of_the_criterion():
+    X, _ = clusters(25, 1)
+    spread = np.mean(np.var(X, axis=0))
+
+    def value(labels):
+        parts = [X[labels == k] for k in range(labels.max() + 1)]
+        return sum(len(p) * np.log((np.sum((p - p.mean(axis=0)) ** 2) + spread) / len(p)) for p in parts)
+
+    tree = merge_tree(X)
+    values = [value(tree.labels(k)) for k in range(25, 0, -1)]
+    np.testing.assert_allclose(tree.costs, np.diff(values), atol=1e-10)
+
+
+def test_one_variance_is_the_criterion_of_ward():
+    X = np.random.default_rng(3).standard_normal((60, 4))
+    tree, expected = merge_tree(X, "EII"), linkage(X, "ward")
+    np.testing.assert_allclose(tree.costs, expected[:, 2] ** 2 / 2, rtol=1e-10)
+
+
+@laws
+@given(criteria, st.integers(2, 25), st.integers(1, 3), st.integers(1, 4), seeds)
+def test_of_the_least_pairs_the_last_is_merged(criterion, n_samples, n_features, n_values, seed):
+    X = np.random.default_rng(seed).integers(0, n_values, (n_samples, n_features)).astype(float)
+    tree = merge_tree(X, criterion)
+    merges, costs = exhaustive(X, criterion)
+    np.testing.assert_array_equal(tree.merges, merges)
+    np.testing.assert_array_equal(tree.costs, costs)
+
+
+@pytest.mark.parametrize("criterion", ["VII", "EII"])
+def test_larger_samples_agree_with_the_exhaustive_search(criterion):
+    X = np.random.default_rng(4).standard_t(2, (120, 2))
+    tree = merge_tree(X, criterion)
+    merges, costs = exhaustive(X, criterion)
+    np.testing.assert_array_equal(tree.merges, merges)
+    np.testing.assert_array_equal(tree.costs, costs)
+
+
+@pytest.mark.parametrize("criterion", ["VII", "EII"])
+@pytest.mark.parametrize("transform", [None, "svd"])
+def test_shifts_and_scales_change_nothing(criterion, transform):
+    X = table("ex1_seed1.csv")[:300]
+    tree = merge_tree(X, criterion, transform=transform)
+    for moved in (X + 1e3, 1e-12 * X, 7e9 * X - 3e9):
+        other = merge_tree(moved, criterion, transform=transform)
+        for k in range(1, 7):
+            np.testing.assert_array_equal(other.labels(k), tree.labels(k))
+
+
+def test_a_cut_numbers_clusters_by_appearance():
+    X, labels = clusters(80, 5)
+    tree = merge_tree(X)
+    assert tree.n_samples == 80
+    assert same_partition(tree.labels(3), labels)
+    for k in range(1, 81):
+        cut = tree.labels(k)
+        assert in_order(cut)
+        assert cut.max() == k - 1
+    np.testing.assert_array_equal(tree.labels(80), np.arange(80))
+    for bad in (0, 81):
+        with pytest.raises(ValueError, match="n_clusters"):
+            tree.labels(bad)
+    with pytest.raises(TypeError, match="whole number"):
+        tree.labels(2.0)
+
+
+def test_merges_use_each_name_as_its_definition_says():
+    tree = merge_tree(np.random.default_rng(6).standard_normal((50, 2)))
+    assert np.all(tree.merges[:, 0] < tree.merges[:, 1])
+    assert sorted(tree.merges[:, 1]) == list(range(1, 50))
+    with pytest.raises(ValueError, match="read-only"):
+        tree.merges[0] = 0
+
+
+@pytest.mark.parametrize("criterion", ["VII", "EII"])
+@pytest.mark.parametrize("transform", [None, "svd"])
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.ones((1, 3)),
+        np.ones((2, 1)),
+        np.full((30, 2), 0.1),
+        np.repeat(np.eye(4), 6, axis=0),
+        np.column_stack([np.full(40, 1 / 3), np.arange(40.0) ** 2, np.zeros(40)]),
+        np.random.default_rng(7).standard_normal((5, 12)),
+    ],
+    ids=["one row", "two rows", "equal rows", "duplicates", "constant columns", "wide"],
+)
+def test_degenerate_data(criterion, transform, X):
+    tree = merge_tree(X, criterion, transform=transform)
+    assert tree.merges.shape == (len(X) - 1, 2)
+    assert np.all(np.isfinite(tree.costs))
+    for k in range(1, len(X) + 1):
+        assert tree.labels(k).max() == k - 1
+
+
+def test_under_one_variance_duplicates_merge_first():
+    rng = np.random.default_rng(8)
+    which = rng.permutation(np.repeat(np.arange(12), 4))
+    tree = merge_tree(rng.standard_normal((12, 3))[which], "EII")
+    assert same_partition(tree.labels(12), which)
+
+
+def test_the_transform_of_the_paper():
+    X = table("diabetes.csv")
+    n_samples = len(X)
+    standardised = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    _, singular, directions = np.linalg.svd(standardised, full_matrices=False)
+    expected = merge_tree(standardised @ directions.T / np.sqrt(singular))
+    with_constants = np.column_stack(
+        [np.full(n_samples, 0.1), X[:, 0], X[:, 0], X[:, 1:], np.zeros(n_samples)]
+    )
+    twice = merge_tree(with_constants, transform="svd")
+    found = merge_tree(np.delete(with_constants, 2, axis=1), transform="svd")
+    np.testing.assert_allclose(found.costs, expected.costs, rtol=1e-9, atol=1e-9)
+    for k in range(1, 7):
+        np.testing.assert_array_equal(found.labels(k), expected.labels(k))
+    # A column that is there twice counts twice, but adds no direction.
+    assert np.all(np.isfinite(twice.costs))
+
+
+def test_too_many_rows_and_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="subsample"):
+        merge_tree(np.zeros((MAX_ROWS + 1, 1)))
+    with pytest.raises(ValueError, match="criterion must be one of"):
+        merge_tree(np.zeros((3, 1)), "VVV")
+    with pytest.raises(ValueError, match="transform must be one of"):
+        merge_tree(np.zeros((3, 1)), transform="pca")
+
+
+# --- labels for all rows ----------------------------------------------------------------
+
+
+def test_few_rows_are_all_in_the_tree():
+    X, _ = clusters(60, 9)
+    rng = np.random.default_rng(0)
+    for k in (1, 3, 60):
+        np.testing.assert_array_equal(mbhc_labels(X, k, rng, max_rows=60), merge_tree(X).labels(k))
+    assert rng.random() == np.random.default_rng(0).random()
+
+
+@pytest.mark.parametrize("criterion", ["VII", "EII"])
+@pytest.mark.parametrize("transform", [None, "svd"])
+def test_a_subsample_labels_all_rows(criterion, transform):
+    X, labels = clusters(3_000, 10)
+    scaled = X * [1.0, 1e3, 1e-3] if transform == "svd" else X
+    options = {"criterion": criterion, "transform": transform, "max_rows": 150}
+    found = mbhc_labels(scaled, 3, np.random.default_rng(1), **options)
+    assert same_partition(found, labels)
+    assert in_order(found)
+    np.testing.assert_array_equal(found, mbhc_labels(scaled, 3, np.random.default_rng(1), **options))
+
+
+def test_rows_go_to_the_likeliest_cluster_not_to_the_nearest_mean():
+    rng = np.random.default_rng(11)
+    # The last row, not in the subsample, is nearer to the mean of the narrow cluster, but 15 of its
+    # deviations away, and 3.3 of the other's.
+    narrow, wide = 0.2 * rng.standard_normal((500, 2)), [8.0, 0.0] + 1.5 * rng.standard_normal((500, 2))
+    rows = np.vstack([narrow, wide, [[3.0, 0.0]]])
+    labels = mbhc_labels(rows, 2, np.random.default_rng(1), max_rows=200)
+    assert labels[-1] == labels[500]
+
+
+@pytest.mark.parametrize("n_components", [1, 5, 20])
+def test_subsamples_of_degenerate_data(n_components):
+    for X in (np.ones((100, 2)), np.repeat(np.eye(5), 20, axis=0), np.arange(100.0)[:, None] // 30):
+        for transform in (None, "svd"):
+            labels = mbhc_labels(X, n_components, np.random.default_rng(3), transform=transform, max_rows=20)
+            assert in_order(labels)
+            assert labels.max() == n_components - 1
+
+
+def test_more_components_than_rows_are_refused():
+    X = np.arange(30.0)[:, None]
+    with pytest.raises(ValueError, match="n_components is 31"):
+        mbhc_labels(X, 31, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="tree has 10 rows"):
+        mbhc_labels(X, 11, np.random.default_rng(0), max_rows=10)
