@@ -89,13 +89,10 @@ Statistic = Callable[[Any, Array | None], tuple[Any, ...]]
 """Takes a chunk and its weights and returns numbers and arrays that add up."""
 
 
-def mapped(rows: Rows, function: Callable[[Any, Any], Any], size: int, threads: int = 1) -> Iterator[Any]:
-    """Yield a function of each chunk and its weights, in order, computed by several threads.
-
-    The chunks are not checked: this is for rows that have been read before. They go to the function as
-    they are stored, so that converting them is shared out as well.
-    """
-    chunks = rows.read(size)
+def mapped(
+    chunks: Iterable[tuple[Any, Any]], function: Callable[[Any, Any], Any], threads: int = 1
+) -> Iterator[Any]:
+    """Yield a function of each chunk and its weights, in order, computed by several threads."""
     if threads == 1:
         yield from itertools.starmap(function, chunks)
         return

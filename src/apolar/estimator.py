@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from apolar._checks import one_of, positive_number, random_generator, whole_numb
 from apolar._rows import Rows, Scratch, open_rows
 from apolar.em.frame import frame_around
 from apolar.em.loop import Fit, FitStatus
-from apolar.em.table import Table, posterior_in_place
+from apolar.em.table import Table, one_blas_thread, posterior_in_place
 from apolar.fitting import Outcome, fitted, in_canonical_order
 from apolar.mixture import SphericalMixture
 from apolar.mixture.components import Components
@@ -38,6 +39,7 @@ from apolar.starts.given import (
     from_assignment,
     nearest_to,
 )
+from apolar.streaming import Stream
 
 __all__ = ["GaussianMixture"]
 
@@ -104,6 +106,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Which starts stepped aside, and why.
     message_ : str
         How EM ended, in words.
+    n_samples_seen_ : float
+        The sum of the weights of the rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X has column names.
@@ -152,6 +156,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self.precisions_init = precisions_init
         self.n_threads = n_threads
 
+    n_samples_seen_: float
+    _stream: Stream
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -178,6 +185,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         kind, prior = self._checked_parameters()
         rows = self._opened(X, sample_weight, reset=True)
+        with one_blas_thread():
+            self._fit(X, rows, kind, prior)
+        return self
+
+    def _fit(self, X: Any, rows: Rows, kind: Family, prior: Prior | None) -> None:
         table = Table(rows, kind, threads=self._threads())
         n_components = self.n_components
         if table.n_rows < n_components:
@@ -202,8 +214,60 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         fit = outcome.fit if given_order else in_canonical_order(outcome.fit, kind)
         for name, value in self._attributes(table, kind, fit).items():
             setattr(self, name, value)
+        self.__dict__.pop("_stream", None)
         self._tell(outcome)
         progress.end(self.message_, {})
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Learn from a batch of a stream, in bounded memory.
+
+        The first batches are kept, until there are about 20 rows a parameter (and at least 5000), and fitted
+        together each time. From then on only sums are kept: stepwise EM mixes those of each batch into
+        those of the stream, and each time the number of rows has doubled, the mixture of the moments of all
+        rows seen is tried as well.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or dataframe, shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array_like, shape (n_samples,), optional
+
+        Returns
+        -------
+        self : GaussianMixture
+            After `fit`, it goes on where that ended.
+        """
+        kind, prior = self._checked_parameters()
+        fresh = not hasattr(self, "weights_")
+        rows = self._opened(X, sample_weight, reset=fresh)
+        if rows.n_rows is None:
+            raise ValueError("partial_fit takes one batch at a time: call it for each chunk.")
+        if fresh:
+            start = self.init_params if isinstance(self.init_params, str) else "auto"
+            stream = Stream(kind, self.n_components, prior, start)
+        elif hasattr(self, "_stream"):
+            stream = copy.deepcopy(self._stream)
+        else:
+            frame = frame_around(self._components(), kind)
+            stream = Stream.after(kind, self._components(), frame, self.n_samples_seen_, prior)
+        with one_blas_thread():
+            stream.update(rows, random_generator(self.random_state), self._threads())
+        assert stream.components is not None
+        found = stream.components
+        # Set together, when nothing can fail any more.
+        self._stream = stream
+        self.weights_, self.means_, self.covariances_ = found.weights, found.means, found.covariances
+        self.precisions_ = kind.precisions(found.covariances)
+        self.precisions_cholesky_ = kind.whiteners(found.covariances)
+        self.lower_bound_ = stream.mean_likelihood
+        self.n_samples_seen_ = stream.weight
+        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
+        self.lower_bounds_ = [*getattr(self, "lower_bounds_", []), self.lower_bound_]
+        self.converged_ = False
+        self.start_ = "stream"
+        self.start_notes_: list[str] = []
+        self.message_ = "The mixture follows a stream: each call of partial_fit moves it."
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
@@ -333,6 +397,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             "lower_bound_": fit.log_likelihood / table.weight + offset,
             "lower_bounds_": [value / table.weight + offset for value in fit.history],
             "n_features_in_": table.n_features,
+            "n_samples_seen_": table.weight,
         }
 
     def _tell(self, outcome: Outcome) -> None:
@@ -341,12 +406,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self.start_notes_ = list(outcome.notes)
         self.message_ = outcome.fit.status.value
         if outcome.fit.status is FitStatus.MAX_ITER and self.max_iter > 0:
-            warnings.warn(self.message_, ConvergenceWarning, stacklevel=4)
+            warnings.warn(self.message_, ConvergenceWarning, stacklevel=5)
         if self.init_params == "moments" if isinstance(self.init_params, str) else False:
             for note in outcome.notes:
-                warnings.warn(note, UserWarning, stacklevel=4)
+                warnings.warn(note, UserWarning, stacklevel=5)
         for text in outcome.warnings:
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warnings.warn(text, UserWarning, stacklevel=5)
 
     # --- what a fitted mixture says of rows ---------------------------------------------------
 
@@ -366,7 +431,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             density = posterior_in_place(logits[None], scratch)[0] + frame.log_det
             return function(logits, density)
 
-        return list(Table(rows, kind, frame, threads=self._threads()).chunks(each, 2 * len(natural)))
+        with one_blas_thread():
+            return list(Table(rows, kind, frame, threads=self._threads()).chunks(each, 2 * len(natural)))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable component of each row, shape (n_samples,)."""

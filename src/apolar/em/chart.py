@@ -60,6 +60,13 @@ class Chart:
         r, m = self.centre.means.shape
         return np.zeros(r + r * m + self._spreads.size)
 
+    @property
+    def idle(self) -> Array:
+        """The direction in which no mixture changes: all weights times one factor."""
+        direction = self.origin
+        direction[: len(self._counts)] = self._counts
+        return direction
+
     def components(self, point: Array) -> Components:
         """Return the mixture at a point."""
         a, b, c = self._cut(point)

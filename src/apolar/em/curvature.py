@@ -16,7 +16,7 @@ RISING = 2e-5
 
 
 def rising_direction(
-    gradient_at: Callable[[Array], Array], point: Array, gradient: Array
+    gradient_at: Callable[[Array], Array], point: Array, gradient: Array, idle: Array
 ) -> tuple[float, Array] | None:
     """Return the largest curvature found and its direction, if the function curves upwards there.
 
@@ -29,6 +29,8 @@ def rising_direction(
     point : ndarray
     gradient : ndarray
         At the point.
+    idle : ndarray
+        A direction in which nothing changes; it is left out.
 
     Returns
     -------
@@ -36,6 +38,8 @@ def rising_direction(
     """
     # Any start serves, the same each time.
     vector = np.random.default_rng(0).standard_normal(len(point))
+    idle = idle / np.linalg.norm(idle)
+    vector -= (idle @ vector) * idle
     basis = [vector / np.linalg.norm(vector)]
     images: list[Array] = []
     largest: tuple[float, Array] | None = None
@@ -55,7 +59,11 @@ def rising_direction(
             before = float(values[-1])
         rest = image - q.T @ (q @ image)
         rest -= q.T @ (q @ rest)
+        rest -= (idle @ rest) * idle
         norm = float(np.linalg.norm(rest))
+        # The last entry of a Ritz vector times the norm of what is left bounds the error of its value.
+        if values[-1] + 2 * norm * abs(vectors[-1, -1]) < 0:
+            break
         if norm < 1e-8 * float(np.linalg.norm(image)) or norm == 0:
             break
         basis.append(rest / norm)

@@ -16,8 +16,10 @@ from apolar.em.table import Table
 from apolar.mixture.components import Components
 from apolar.mixture.prior import Prior
 
-# Steps of plain EM before the accelerated ones: far from an optimum, EM is the better of the two.
+# Steps of plain EM before the accelerated ones: far from an optimum, EM is the better of the two, and it
+# goes on while each step gains less than this much of the one before.
 FIRST_STEPS = 3
+FAST = 0.1
 # Accelerated steps in a row that must promise and bring less than the tolerance.
 QUIET_STEPS = 2
 # Steps from which the memory must have learnt before its estimate is believed.
@@ -189,10 +191,7 @@ def converge(
     """
     run = Run(table, prior, max_iter, watcher)
     try:
-        for _ in range(FIRST_STEPS):
-            sums, _ = run(components)
-            components = table.family.maximised(sums, prior)
-        _accelerated(run, components, tol)
+        _first_steps(run, components, tol)
         for _ in range(MOST_SADDLES if checked_on is not None else 0):
             assert checked_on is not None
             escaped = _escaped(run, checked_on)
@@ -209,6 +208,29 @@ def converge(
     return fit
 
 
+def _first_steps(run: Run, components: Components, tol: float) -> None:
+    """Go on by plain EM while it is fast, to the end if it can, and by L-BFGS from there."""
+    family, prior = run.table.family, run.prior
+    before, gain, n_steps = -np.inf, np.inf, 0
+    while True:
+        sums, value = run(components)
+        components = family.maximised(sums, prior)
+        new_gain = value - before
+        # What is below rounding is nothing.
+        still = abs(new_gain) <= 1e-14 * abs(value)
+        ratio = 0.0 if still else new_gain / max(gain, 1e-300)
+        gain, before, n_steps = 0.0 if still else new_gain, value, n_steps + 1
+        if n_steps < FIRST_STEPS:
+            continue
+        # A geometric series of gains; where they fall slowly or rise, nothing is said about the rest.
+        if 0 <= ratio < 0.5 and gain * ratio / (1 - ratio) < tol:
+            run.status = FitStatus.CONVERGED
+            return
+        if not 0 <= ratio < FAST:
+            _accelerated(run, components, tol)
+            return
+
+
 def _escaped(run: Run, sample: Table) -> Components | None:
     """Return a better mixture beside the best one if that is a saddle, or None."""
     assert run.best is not None
@@ -220,7 +242,7 @@ def _escaped(run: Run, sample: Table) -> Components | None:
         sums, _ = sample.expectation(moved[None])
         return chart.gradient(point, moved, sums[0], prior)
 
-    found = rising_direction(gradient_at, chart.origin, gradient_at(chart.origin))
+    found = rising_direction(gradient_at, chart.origin, gradient_at(chart.origin), chart.idle)
     if found is None:
         return None
     better, direction = None, found[1] / max(chart.change(found[1]), 1e-300)

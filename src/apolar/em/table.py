@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,7 @@ class Table:
         self.frame.write(block, inside)
         self.family.write_quadratics(inside, features[1 + self.n_features :])
 
-    def chunks(self, function: Callable[[Array, Array | None, Scratch], Any], depth: int) -> Any:
+    def chunks(self, function: Callable[[Array, Array | None, Scratch], Any], depth: int) -> Iterator[Any]:
         """Yield function(features, weights, scratch) of each chunk, in order.
 
         `depth` is how many numbers a row the function works on besides the features.
@@ -73,11 +75,11 @@ class Table:
         if self._kept is not None:
             features, weights = self._kept
             size = max(256, CHUNK_SIZE // (self.width + depth))
-            scratch = self._scratch()
-            for start in range(0, features.shape[1], size):
-                part = slice(start, start + size)
-                yield function(features[:, part], None if weights is None else weights[part], scratch)
-            return
+            n = features.shape[1]
+            cuts = [slice(start, start + size) for start in range(0, n, size)]
+            kept = ((features[:, cut], None if weights is None else weights[cut]) for cut in cuts)
+            threads = self.threads if len(cuts) > self.threads else 1
+            return mapped(kept, lambda f, w: function(f, w, self._scratch()), threads)
 
         def work(block: Any, weights: Any) -> Any:
             scratch = self._scratch()
@@ -85,13 +87,10 @@ class Table:
             self._write(block, features)
             return function(features, None if weights is None else np.asarray(weights, np.float64), scratch)
 
+        # The rows have been checked when the frame was made; here they go to the threads as they are
+        # stored, so that converting them is shared out as well.
         size = max(64, CHUNK_SIZE // (self.width + depth))
-        if self.threads == 1:
-            yield from mapped(self.rows, work, size)
-            return
-        # The products of matrices are shared out by chunks; threads of their own would only be in the way.
-        with _BLAS.limit(limits=1, user_api="blas"):
-            yield from mapped(self.rows, work, size, self.threads)
+        return mapped(self.rows.read(size), work, self.threads)
 
     def _scratch(self) -> Scratch:
         if not hasattr(self._local, "scratch"):
@@ -188,9 +187,7 @@ class Table:
         positions = np.sort(rng.choice(available, n_rows, replace=False))
         values, weights = gathered(self.rows, positions)
         weight = float(n_rows if weights is None else weights.sum())
-        frame = Frame(
-            self.frame.centre, self.frame.matrix, self.frame.inverse, self.frame.log_det, n_rows, weight
-        )
+        frame = replace(self.frame, n_rows=n_rows, weight=weight)
         return Table(open_rows(values, weights), self.family, frame, self.threads)
 
 
@@ -212,15 +209,15 @@ def posterior_in_place(logits: Array, scratch: Scratch) -> Array:
     return total
 
 
-class _Blas:
-    """The threads of the linear algebra library, looked up once."""
-
-    _controller: ThreadpoolController | None = None
-
-    def limit(self, **kwargs: Any) -> Any:
-        if self._controller is None:
-            self._controller = ThreadpoolController()
-        return self._controller.limit(**kwargs)
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Return the linear algebra libraries that are loaded, looked up once."""
+    return ThreadpoolController()
 
 
-_BLAS = _Blas()
+def one_blas_thread() -> Any:
+    """Return a context in which products of matrices use one thread.
+
+    Work is shared out by chunks of rows; for products of this size, threads of their own only wait.
+    """
+    return _libraries().limit(limits=1, user_api="blas")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +11,13 @@ from scipy import sparse
 
 from apolar._arrays import Array
 from apolar._checks import numeric_array, whole_number
+from apolar._files import load_arrays, save_arrays, stored_numbers, stored_value
 from apolar._rows import Rows, Scratch, open_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import monomial_variables, product_positions
 
 FORMAT = "apolar moment sketch"
-VERSION = 1
+VERSION = 2
 
 # Third moments of this many columns fit in a few megabytes; above, a frame is asked for.
 MAX_COLUMNS = 150
@@ -188,61 +185,42 @@ class MomentSketch:
 
         The file appears whole or not at all.
         """
-        target = Path(path)
-        arrays = self._arrays()
-        arrays["checksum"] = np.frombuffer(_checksum(arrays), dtype=np.uint8)
-        if not target.parent.is_dir():
-            raise FileNotFoundError(f"There is no folder {target.parent} to save to.")
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with open(part, "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
+        save_arrays(path, FORMAT, VERSION, self._arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MomentSketch:
         """Read a sketch from a file that `save` wrote."""
+        arrays = load_arrays(path, FORMAT, VERSION, "a moment sketch", names=cls(1)._arrays())
         try:
-            with open(path, "rb") as file:
-                stored_arrays = np.load(file, allow_pickle=False)
-                arrays = {name: stored_arrays[name] for name in stored_arrays.files}
-        except FileNotFoundError:
-            raise
-        except (
-            ValueError, OSError, EOFError, KeyError, AttributeError, TypeError, NotImplementedError,
-            zipfile.BadZipFile, zlib.error,
-        ) as error:  # fmt: skip
-            raise ValueError(f"{path} is not a moment sketch, or is damaged: {error}") from error
-        stored = arrays.pop("checksum", np.zeros(0, dtype=np.uint8))
-        if str(arrays.get("format")) != FORMAT:
-            raise ValueError(f"{path} is not a moment sketch.")
-        if int(arrays.get("version", 0)) != VERSION:
+            return cls._from_arrays(arrays)
+        except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{path} has version {int(arrays.get('version', 0))}; this library reads {VERSION}. "
-                "Load it with the release that wrote it."
-            )
-        if stored.tobytes() != _checksum(arrays):
-            raise ValueError(f"{path} is damaged: its checksum does not fit. Make the sketch again.")
-        frame = arrays["frame"]
-        sketch = cls(int(arrays["n_features"]), frame=frame if frame.size else None)
-        sketch.n_rows = int(arrays["n_rows"])
-        sketch._centre = arrays["centre"] if arrays["centre"].size else None
-        sketch._sums = _Sums(
-            float(arrays["weight"]),
-            arrays["first"],
-            arrays["second"],
-            arrays["third"],
-            arrays["square_times"],
+                f"{path} is not a sound moment sketch: {error} Make the sketch again."
+            ) from error
+
+    @classmethod
+    def _from_arrays(cls, arrays: dict[str, Array]) -> MomentSketch:
+        n_features = whole_number(stored_value(arrays, "n_features", int), "n_features", least=1)
+        n_rows, frame, shape = stored_value(arrays, "n_rows", int), arrays["frame"], (n_features,)
+        n_frame = frame.shape[1] if frame.ndim == 2 and frame.size else n_features
+        # The sums before the sketch, which allocates as much: a file can claim any number of columns.
+        sums = _Sums(
+            stored_value(arrays, "weight", float),
+            stored_numbers(arrays, "first", shape),
+            stored_numbers(arrays, "second", shape * 2),
+            stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
+            stored_numbers(arrays, "square_times", shape),
         )
+        sketch = cls(n_features, frame=frame if frame.size else None)
+        if n_rows < 0 or sums.weight < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
+            raise ValueError("Its rows, their weight and their centre do not fit together.")
+        sketch.n_rows, sketch._sums = n_rows, sums
+        sketch._centre = stored_numbers(arrays, "centre", shape) if n_rows else None
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
         empty = np.zeros((0, 0))
         return {
-            "format": np.array(FORMAT),
-            "version": np.array(VERSION),
             "n_features": np.array(self.n_features),
             "n_rows": np.array(self.n_rows),
             "frame": empty if self.frame is None else self.frame,
@@ -377,12 +355,3 @@ def _same_frame(a: Array | None, b: Array | None) -> bool:
     if a is None or b is None:
         return a is b
     return a.shape == b.shape and bool(np.allclose(a, b, atol=1e-12))
-
-
-def _checksum(arrays: dict[str, Array]) -> bytes:
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        digest.update(name.encode())
-        digest.update(str(arrays[name].shape).encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.digest()

@@ -39,7 +39,9 @@ def from_moments(table: Table, n_components: int, rows: Rows | None = None) -> C
         In the frame.
     """
     rows = table.rows if rows is None else rows
-    if table.family.frame_kind == "scalar":
+    # Third powers of very small or large units would underflow or overflow.
+    usual = float(np.min(table.frame.inverse)) > 1e-60 and float(np.max(table.frame.inverse)) < 1e60
+    if table.family.frame_kind == "scalar" and usual:
         found = mixture_from_moments(rows, n_components)
         return in_frame(table, found, np.ones(table.n_features))
     units = _column_units(table)
@@ -64,7 +66,7 @@ def in_frame(table: Table, found: SphericalMixture, units: Array) -> Components:
     frame, family = table.frame, table.family
     scaled = frame.matrix * units[:, None] if frame.matrix.ndim == 2 else frame.matrix * units
     if frame.matrix.ndim == 0:
-        metric = np.asarray(float(frame.matrix) ** 2)
+        metric = np.asarray((float(frame.matrix) * float(units[0])) ** 2)
     else:
         metric = scaled.T @ scaled if scaled.ndim == 2 else scaled**2
     covariances = family.from_spherical(found.variances, metric, found.weights)
@@ -72,9 +74,11 @@ def in_frame(table: Table, found: SphericalMixture, units: Array) -> Components:
 
 
 def _column_units(table: Table) -> Array:
-    """Return the deviation of each column, from the frame."""
+    """Return the deviation of each column, from the frame; of all together where the frame has one unit."""
     inverse = table.frame.inverse
-    return np.sqrt(np.einsum("ij,ij->j", inverse, inverse)) if inverse.ndim == 2 else inverse
+    if inverse.ndim == 2:
+        return np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
+    return np.broadcast_to(inverse, table.n_features)
 
 
 def _divided(rows: Rows, units: Array) -> Rows:
