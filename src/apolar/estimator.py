@@ -25,6 +25,7 @@ from apolar.em.frame import frame_around
 from apolar.em.loop import Fit, FitStatus
 from apolar.em.table import Table, one_blas_thread, posterior_in_place
 from apolar.fitting import Outcome, fitted, in_canonical_order
+from apolar.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.mixture import SphericalMixture
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family, family
@@ -39,6 +40,7 @@ from apolar.starts.given import (
     from_assignment,
     nearest_to,
 )
+from apolar.storage import load_model, save_model
 from apolar.streaming import Stream
 
 __all__ = ["GaussianMixture"]
@@ -518,6 +520,88 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         root = kind.root(np.asarray(self.covariances_))
         own = root if kind.tied else root[labels]
         return self.means_[labels] + kind.lifted(own, noise), labels
+
+    # --- how sure it is -----------------------------------------------------------------------
+
+    def standard_errors(self, X: Any, sample_weight: Any = None) -> StandardErrors:
+        """Return standard errors of weights, means and covariances, from the observed information.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+            Their weights.
+
+        Returns
+        -------
+        errors : StandardErrors
+            Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
+        """
+        table, prior = self._table_again(X, sample_weight)
+        with one_blas_thread():
+            return standard_errors(table, self._components(), prior)
+
+    def bootstrap(
+        self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
+    ) -> Bootstrap:
+        """Return the parameters of fits to resamples of the rows, their components aligned with the fitted ones.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+        n_resamples : int, default=200
+        parametric : bool, default=False
+            Draw the rows from the mixture in place of the data.
+
+        Returns
+        -------
+        resamples : Bootstrap
+            With `standard_errors()` and `interval(level)`.
+        """
+        whole_number(n_resamples, "n_resamples", least=2)
+        table, prior = self._table_again(X, sample_weight)
+        rng = random_generator(self.random_state)
+        with one_blas_thread():
+            return bootstrap(
+                table, self._components(), prior, rng=rng, n_resamples=n_resamples, parametric=parametric
+            )
+
+    def _table_again(self, X: Any, sample_weight: Any) -> tuple[Table, Prior | None]:
+        check_is_fitted(self)
+        kind, prior = self._checked_parameters()
+        return Table(self._opened(X, sample_weight, reset=False), kind, threads=self._threads()), prior
+
+    # --- files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted mixture to a file: arrays, a version and a checksum, nothing that can run.
+
+        The file appears whole or not at all. A callable `init_params` and a generator as `random_state`
+        cannot be stored: "auto" and None take their place.
+
+        Parameters
+        ----------
+        path : str or path
+        """
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the mixture of a file that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Returns
+        -------
+        model : GaussianMixture
+            A stream goes on as after `fit`.
+        """
+        return load_model(cls, path)
 
 
 def _is_chunked(X: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from apolar._arrays import Array
 from apolar._rows import Rows, gathered, open_rows
 from apolar.em.frame import Frame
-from apolar.em.loop import converge, evaluated
+from apolar.em.loop import converge
 from apolar.em.table import Table
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
@@ -24,10 +24,9 @@ from apolar.starts.moments import in_frame
 ROWS_A_PARAMETER = 20
 LEAST_ROWS = 5000
 # Stepwise EM forgets with the power of the number of rows seen [cappe2009].
-FORGETTING = 0.6
-# The mixture of all moments takes over if a batch likes it better by this much, after a few steps of EM.
+FORGETTING = 0.8
+# The mixture of all moments takes over if the log-likelihood of a new batch is higher by this much.
 CLEARLY_BETTER = 10.0
-STEPS = 3
 # Passes and tolerance of EM on the kept rows.
 PASSES = 200
 TOLERANCE = 1e-2
@@ -135,27 +134,19 @@ class Stream:
             self._sketch.update(rows)
         self.weight = total
         self._sums = mixed * total
-        inside = self.family.maximised(self._sums, self.prior)
         if self._sketch is not None and total >= 2 * self._compared:
-            inside = self._compared_with_moments(batch, inside)
-        self.components = frame.components_outward(inside)
+            self._compare_with_moments(batch, float(likelihood[0]))
+        self.components = frame.components_outward(self.family.maximised(self._sums, self.prior))
         self.mean_likelihood = float(likelihood[0]) / batch.weight + frame.log_det
 
-    def _compared_with_moments(self, batch: Table, inside: Components) -> Components:
-        """Return the mixture of the moments of all rows seen, if a batch likes it clearly better."""
+    def _compare_with_moments(self, batch: Table, likelihood: float) -> None:
+        """Take the mixture of the moments of all rows seen, if a new batch likes it clearly better."""
         assert self._sketch is not None
         self._compared = self.weight
         try:
             found = mixture_from_moments(self._sketch, self.n_components)
         except ValueError:
-            return inside
+            return
         rival = in_frame(batch, found, np.ones(batch.n_features))
-        for _ in range(STEPS):
-            sums, _, _ = evaluated(batch, rival[None], self.prior)
-            rival = self.family.maximised(sums[0], self.prior)
-        sums, _, rival_likelihood = evaluated(batch, rival[None], self.prior)
-        _, _, likelihood = evaluated(batch, inside[None], self.prior)
-        if float(rival_likelihood[0]) <= float(likelihood[0]) + CLEARLY_BETTER:
-            return inside
-        self._sums = sums[0] * (self.weight / batch.weight)
-        return rival
+        if float(batch.expectation(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
+            self._sums = self.family.moments(rival) * self.weight
