@@ -20,7 +20,7 @@ from apolar.starts import Candidate, Started
 CHECKED_ROWS = 10_000
 # Optima whose log-likelihoods differ by less than this a row are nearly equal; partitions whose adjusted
 # Rand index is below this are different.
-NEARLY_EQUAL = 0.1
+NEARLY_EQUAL = 0.15
 DIFFERENT = 0.5
 
 

@@ -13,6 +13,8 @@ MOST_PRODUCTS = 20
 DIFFERENCE = 1e-4
 # Curvature, in units of the complete information, above which a direction rises.
 RISING = 2e-5
+# Curvature below which no more is looked for.
+CLEARLY_FALLING = -0.2
 
 
 def rising_direction(
@@ -61,8 +63,9 @@ def rising_direction(
         rest -= q.T @ (q @ rest)
         rest -= (idle @ rest) * idle
         norm = float(np.linalg.norm(rest))
-        # The last entry of a Ritz vector times the norm of what is left bounds the error of its value.
-        if values[-1] + 2 * norm * abs(vectors[-1, -1]) < 0:
+        # The last entry of a Ritz vector times the norm of what is left bounds the error of its value. Where
+        # components hardly overlap all curvatures are near -1, and two or three products say so.
+        if values[-1] + 2 * norm * abs(vectors[-1, -1]) < CLEARLY_FALLING:
             break
         if norm < 1e-8 * float(np.linalg.norm(image)) or norm == 0:
             break

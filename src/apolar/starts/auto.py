@@ -72,8 +72,11 @@ def portfolio(
         return [_converged(sample, candidates[0], prior)], notes
     runs = batch([candidate.components for candidate in candidates])
     runs, objective = short_runs(sample, runs, prior, SHORT_STEPS)
-    order = np.argsort(-np.where(np.isfinite(objective), objective, -np.inf), kind="stable")[:KEPT]
-    finalists = [_converged(sample, Candidate(candidates[i].name, runs[int(i)]), prior) for i in order]
+    order = [int(i) for i in np.argsort(-np.where(np.isfinite(objective), objective, -np.inf), kind="stable")]
+    kept = order[:KEPT]
+    # The first start from moments goes on in any case: it has no luck in it, and is the one to disagree with.
+    kept += [i for i in order[KEPT:] if candidates[i].name == "moments"]
+    finalists = [_converged(sample, Candidate(candidates[i].name, runs[i]), prior) for i in kept]
     finalists.sort(key=lambda candidate: -candidate.objective)
     for _ in range(ROUNDS):
         better = _split_and_merged(sample, finalists[0], prior, rng)

@@ -17,6 +17,8 @@ HALF_STEP = 0.8
 CANDIDATES = 128
 INSERTED = 2
 WEIGHT_STEPS = 4
+# Rows on which candidates are judged.
+JUDGES = 2000
 
 
 def with_one_more(table: Table, components: Components, rng: np.random.Generator) -> list[Components]:
@@ -131,24 +133,34 @@ def _inserted(
 ) -> list[Components]:
     """Return the mixture with a small component at rows where that raises the likelihood most."""
     family, n = table.family, len(density)
-    x, weights = coordinates(table), table.row_weights()
-    shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    features, weights = table.features(), table.row_weights()
     n_tried = min(CANDIDATES, n)
     lowest = np.argpartition(density, n_tried // 2 - 1)[: n_tried // 2] if n_tried > 1 else np.zeros(1, int)
     tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
-    centres = x[:, tried].T
+    centres = features[1 : 1 + table.n_features, tried].T
+    # What a candidate gains is judged on some of the rows.
+    judges = slice(None, None, max(1, n // JUDGES))
+    features, density = features[:, judges], density[judges]
+    shares = np.ones(len(density)) if weights is None else weights[judges]
+    shares = shares / shares.sum()
     gains = []
     for spread in _spreads(table, components):
         all_alike = spread if family.tied else np.repeat(spread, len(tried), axis=0)
-        one = Components(np.ones(len(tried)), centres, all_alike)
-        ratio = family.natural(one) @ table.features()
+        ratio = family.natural(Components(np.ones(len(tried)), centres, all_alike)) @ features
         ratio -= density
         np.minimum(ratio, 50.0, out=ratio)
         np.exp(ratio, out=ratio)
+        ratio -= 1
         share = np.full((len(tried), 1), 0.02)
+        work = np.empty_like(ratio)
+        # share <- mean of share (1 + ratio) / (1 + share ratio), EM for the weight of the new component.
         for _ in range(WEIGHT_STEPS):
-            share = ((share * ratio / (1 - share + share * ratio)) @ shares)[:, None]
-        gain = np.log1p(share * (ratio - 1)) @ shares
+            np.multiply(ratio, share, out=work)
+            work += 1
+            np.divide(ratio, work, out=work)
+            share = share * (1 + (1 - share) * (work @ shares)[:, None])
+        np.multiply(ratio, share, out=work)
+        gain = np.log1p(work, out=work) @ shares
         best = np.argsort(-gain)[:INSERTED]
         gains += [(float(gain[i]), float(share[i, 0]), centres[i], spread) for i in best]
     gains.sort(key=lambda item: -item[0])

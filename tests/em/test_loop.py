@@ -1,0 +1,239 @@
+"""EM: against mclust and scikit-learn, monotone, to the optimum, off plateaus and saddles."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.mixture import GaussianMixture as TheirMixture
+
+import apolar
+from apolar._rows import open_rows
+from apolar.em.curvature import rising_direction
+from apolar.em.loop import FitStatus, converge, plain, short_runs
+from apolar.em.quasi_newton import Memory, line_search
+from apolar.em.table import Table
+from apolar.mixture import Prior
+from apolar.mixture.components import Components
+from apolar.mixture.families import family
+from references import EM_CASES, mclust_case
+
+NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+
+
+def start_of(reference, table, prior):
+    """The mixture from which mclust's iterations start, after a first M-step."""
+    kind, start = table.family, reference["start"]
+    if "labels" in start:
+        return kind.maximised(table.hard_sums(np.array(start["labels"]) - 1, reference["G"]), prior)
+    given = Components(*(np.array(start[name]) for name in ("pro", "mean", "sigmasq")))
+    sums, _ = table.expectation(table.frame.components_inward(given)[None])
+    return kind.maximised(sums[0], prior)
+
+
+@pytest.mark.parametrize("case", EM_CASES)
+def test_iterations_are_those_of_mclust(case):
+    reference, X = mclust_case(case)
+    prior = Prior() if "prior" in reference else None
+    table = Table(open_rows(X), family("VII"))
+    offset = table.frame.log_det * table.weight
+    for name, run in reference["runs"].items():
+        fit = plain(
+            table, start_of(reference, table, prior), prior, relative_tol=run["tol"], max_iter=run["itmax"]
+        )
+        found = table.frame.components_outward(fit.components)
+        assert fit.log_likelihood + offset == pytest.approx(run["loglik"], rel=1e-8)
+        if name in ("it1", "it5"):
+            assert fit.n_iter == run["iterations"]
+            np.testing.assert_allclose(found.weights, run["pro"], rtol=1e-8)
+            np.testing.assert_allclose(found.means, run["mean"], rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(found.covariances, run["sigmasq"], rtol=1e-8)
+
+
+@pytest.mark.parametrize("case", EM_CASES)
+def test_the_accelerated_fit_ends_where_mclust_does(case):
+    reference, X = mclust_case(case)
+    prior = Prior() if "prior" in reference else None
+    table = Table(open_rows(X), family("VII"))
+    fit = converge(table, start_of(reference, table, prior), prior, tol=1e-7, max_iter=1000)
+    assert fit.status is FitStatus.CONVERGED
+    end = fit.log_likelihood + table.frame.log_det * table.weight
+    assert end == pytest.approx(reference["runs"]["tight"]["loglik"], rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical"])
+def test_iterations_are_those_of_scikit_learn(name):
+    X, labels = apolar.datasets.make_example(2, 400, random_state=0)
+    kind = family(name)
+    table = Table(open_rows(X), kind)
+    first = kind.maximised(table.hard_sums(labels, 3), None)
+    start = table.frame.components_outward(first)
+    theirs = TheirMixture(
+        3, covariance_type=name, tol=0, max_iter=5, reg_covar=0, weights_init=start.weights,
+        means_init=start.means, precisions_init=kind.precisions(start.covariances),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs.fit(X)
+    components, _ = short_runs(table, first[None], None, 5)
+    found = table.frame.components_outward(components[0])
+    np.testing.assert_allclose(found.weights, theirs.weights_, rtol=1e-8)
+    np.testing.assert_allclose(found.means, theirs.means_, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.covariances, theirs.covariances_, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_objective_never_falls(name, prior):
+    X, _ = apolar.datasets.make_example(2, 300, random_state=1)
+    table = Table(open_rows(X), family(name))
+    labels = np.random.default_rng(0).integers(0, 3, 300)
+    start = table.family.maximised(table.hard_sums(labels, 3), prior)
+    fit = converge(table, start, prior, tol=1e-3, max_iter=60)
+    assert np.all(np.diff(fit.history) >= 0)
+    by_steps = plain(table, start, prior, relative_tol=0.0, max_iter=30).history
+    assert np.all(np.diff(by_steps) >= -1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["spherical", "full", "tied_diag"])
+def test_the_end_is_an_optimum(name, seed):
+    X, _ = apolar.datasets.make_example(1, 500, random_state=seed)
+    table = Table(open_rows(X), family(name))
+    labels = KMeans(4, n_init=1, random_state=seed).fit_predict(X)
+    start = table.family.maximised(table.hard_sums(labels, 4), Prior())
+    fit = converge(table, start, Prior(), tol=1e-3, max_iter=500, checked_on=table)
+    assert fit.status is FitStatus.CONVERGED
+    # What plain EM still finds from there, in many more passes.
+    further = plain(table, fit.components, Prior(), relative_tol=0.0, max_iter=300)
+    assert further.objective - fit.objective < 0.01
+
+
+def test_plateaus_and_saddles_do_not_end_a_fit():
+    # From this start plain EM crosses a plateau of 1500 steps, beside a saddle.
+    X, _ = apolar.datasets.make_example(2, 1000, random_state=0)
+    table = Table(open_rows(X), family("spherical"))
+    labels = KMeans(3, n_init=1, random_state=0).fit_predict(X)
+    start = table.family.maximised(table.hard_sums(labels, 3), Prior())
+    slow = plain(table, start, Prior(), relative_tol=0.0, max_iter=1000)
+    fit = converge(table, start, Prior(), tol=1e-3, max_iter=300, checked_on=table)
+    assert fit.status is FitStatus.CONVERGED
+    assert fit.objective > slow.objective + 5
+
+
+def test_two_equal_components_are_left():
+    # A saddle by symmetry: EM alone never parts them.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
+    table = Table(open_rows(X), family("spherical"))
+    start = Components(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
+    stuck = converge(table, start, Prior(), tol=1e-3, max_iter=100)
+    left = converge(table, start, Prior(), tol=1e-3, max_iter=200, checked_on=table)
+    assert left.objective > stuck.objective + 50
+
+
+def test_passes_are_counted_and_bounded():
+    X, _ = apolar.datasets.make_example(1, 300, random_state=0)
+    table = Table(open_rows(X), family("full"))
+    labels = np.random.default_rng(0).integers(0, 4, 300)
+    start = table.family.maximised(table.hard_sums(labels, 4), Prior())
+    for most in (1, 2, 5):
+        fit = converge(table, start, Prior(), tol=1e-12, max_iter=most)
+        assert fit.n_iter == len(fit.history) == most
+        assert fit.status is FitStatus.MAX_ITER
+
+
+def test_a_watcher_sees_each_pass_and_can_stop():
+    X, _ = apolar.datasets.make_example(1, 300, random_state=0)
+    table = Table(open_rows(X), family("full"))
+    labels = np.random.default_rng(0).integers(0, 4, 300)
+    start = table.family.maximised(table.hard_sums(labels, 4), Prior())
+    seen = []
+
+    def watcher(fit):
+        seen.append(fit.objective)
+        return len(seen) == 4
+
+    fit = converge(table, start, Prior(), tol=1e-12, max_iter=50, watcher=watcher)
+    assert fit.status is FitStatus.STOPPED
+    assert len(seen) == fit.n_iter == 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
+    X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else None
+    kind = family(name)
+    whole = Table(open_rows(X, weights), kind)
+    start = kind.maximised(
+        whole.soft_sums(np.random.default_rng(1).dirichlet(np.ones(3), len(X)).T), Prior()
+    )[None]
+    sums, likelihood = whole.expectation(start)
+    monkeypatch.setattr("apolar.em.table.KEPT_FEATURES", 0)
+    monkeypatch.setattr("apolar.em.table.CHUNK_SIZE", 2**12)
+    results = [Table(open_rows(X, weights), kind, threads=threads).expectation(start) for threads in (1, 3)]
+    for other_sums, other_likelihood in results:
+        np.testing.assert_allclose(other_sums, sums, rtol=1e-10, atol=1e-9)
+        assert other_likelihood == pytest.approx(likelihood, rel=1e-12)
+    # The order of the sums does not depend on the number of threads.
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+
+
+def test_sums_are_additive():
+    X, _ = apolar.datasets.make_example(1, 600, random_state=0)
+    kind = family("full")
+    whole = Table(open_rows(X), kind)
+    start = kind.maximised(whole.soft_sums(np.random.default_rng(1).dirichlet(np.ones(3), 600).T), Prior())[
+        None
+    ]
+    parts = [
+        Table(open_rows(X[cut]), kind, whole.frame).expectation(start)
+        for cut in (slice(0, 77), slice(77, 600))
+    ]
+    sums, likelihood = whole.expectation(start)
+    np.testing.assert_allclose(parts[0][0] + parts[1][0], sums, atol=1e-9)
+    assert parts[0][1] + parts[1][1] == pytest.approx(likelihood)
+
+
+def test_the_memory_of_a_quadratic_is_its_inverse():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((5, 5))
+    hessian = root @ root.T + np.eye(5)
+    memory = Memory()
+    # Conjugate steps teach L-BFGS the whole inverse.
+    values, vectors = np.linalg.eigh(hessian)
+    for value, vector in zip(values, vectors.T, strict=True):
+        memory.learn(vector, value * vector)
+    gradient = rng.standard_normal(5)
+    np.testing.assert_allclose(memory.direction(gradient), np.linalg.solve(hessian, gradient), atol=1e-10)
+    memory.learn(np.ones(5), -np.ones(5))
+    assert len(memory.pairs) == 5
+
+
+def test_a_line_search_rises_or_says_no():
+    def hill(length):
+        return -((length - 30) ** 2), -2 * (length - 30), np.zeros(1)
+
+    length, value, _ = line_search(hill, -900.0, 60.0)
+    assert value > -900
+    assert length > 1
+
+    def cliff(length):
+        return (-np.inf, 0.0, np.zeros(1)) if length > 0.05 else (length, 1.0, np.zeros(1))
+
+    assert line_search(cliff, 0.0, 1.0)[0] <= 0.05
+    assert line_search(lambda length: (-length, -1.0, np.zeros(1)), 0.0, 1.0) is None
+
+
+def test_curvature_tells_saddles_from_maxima():
+    rng = np.random.default_rng(0)
+    frame = np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    idle = frame[:, 0]
+    for top, rises in ((-0.01, False), (0.001, True)):
+        values = np.array([0.0, top, -0.2, -0.3, -0.5, -0.8, -0.9, -1.0])
+        hessian = (frame * values) @ frame.T
+        found = rising_direction(lambda point, h=hessian: h @ point, np.zeros(8), np.zeros(8), idle)
+        assert (found is not None) == rises
+        if rises:
+            assert abs(found[1] @ frame[:, 1]) > 0.9
