@@ -545,7 +545,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def bootstrap(
         self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
     ) -> Bootstrap:
-        """Return the parameters of fits to resamples of the rows, their components aligned with the fitted ones.
+        """Return the parameters of fits to resamples of the rows, components aligned with the fitted ones.
 
         Parameters
         ----------

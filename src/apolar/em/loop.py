@@ -179,7 +179,7 @@ def converge(
     tol : float
         The log-likelihood (of all rows together) that may be left to gain.
     max_iter : int
-        The most passes over the rows.
+        The most passes over the rows; 0 keeps the start, and one pass tells its likelihood.
     watcher : callable, optional
     checked_on : Table, optional
         The rows, or some of them, on which the end is checked to be a maximum: near a saddle everything
@@ -189,7 +189,10 @@ def converge(
     -------
     fit : Fit
     """
-    run = Run(table, prior, max_iter, watcher)
+    run = Run(table, prior, max(max_iter, 1), watcher)
+    if max_iter == 0:
+        run(components)
+        return run.result()
     try:
         _first_steps(run, components, tol)
         for _ in range(MOST_SADDLES if checked_on is not None else 0):

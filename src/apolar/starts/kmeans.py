@@ -1,11 +1,15 @@
 """The k-means start: the best of several runs of Lloyd's algorithm, by scikit-learn."""
 
+import warnings
+
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from apolar.em.table import Table
 from apolar.mixture.components import Components
 from apolar.mixture.prior import Prior
+from apolar.starts.overseed import reduced
 from apolar.starts.seeds import coordinates
 
 
@@ -28,5 +32,9 @@ def from_kmeans(
     components : Components
     """
     method = KMeans(n_components, n_init=n_runs, random_state=int(rng.integers(2**31)))
-    labels = method.fit(coordinates(table).T, sample_weight=table.row_weights()).labels_
-    return table.family.maximised(table.hard_sums(labels, n_components), prior)
+    with warnings.catch_warnings():
+        # Fewer different rows than clusters: the heaviest clusters are halved below.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = method.fit(coordinates(table).T, sample_weight=table.row_weights()).labels_
+    sums = table.hard_sums(labels, n_components)
+    return table.family.maximised(reduced(table, sums[sums[:, 0] > 0], n_components), prior)

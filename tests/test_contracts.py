@@ -1,0 +1,161 @@
+"""scikit-learn's contract: its own checks, and every start and family through the estimator."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import apolar
+from apolar import GaussianMixture
+from apolar.starts import STARTS
+
+NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+SHAPES = {
+    "full": (3, 4, 4), "tied": (4, 4), "diag": (3, 4), "tied_diag": (4,), "spherical": (3,),
+    "tied_spherical": (),
+}  # fmt: skip
+
+
+def expected_failures(_):
+    # These two take any estimator with predict_proba for a classifier, and fail in their own code.
+    reason = "the check assumes a classifier"
+    return {"check_estimator_sparse_array": reason, "check_estimator_sparse_matrix": reason}
+
+
+@parametrize_with_checks(
+    [GaussianMixture(), GaussianMixture(2, covariance_type="spherical", max_iter=50)],
+    expected_failed_checks=expected_failures,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    labels = np.arange(240) % 3
+    return 6 * np.eye(4)[labels] + rng.standard_normal((240, 4)) * np.array([0.5, 1, 1.5])[
+        labels, None
+    ], labels
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("start", STARTS)
+def test_every_start_and_family(rows, name, start):
+    X, labels = rows
+    model = GaussianMixture(3, covariance_type=name, init_params=start, n_init=2, random_state=0).fit(X)
+    assert (
+        model.covariances_.shape
+        == model.precisions_.shape
+        == model.precisions_cholesky_.shape
+        == SHAPES[name]
+    )
+    assert model.converged_
+    assert start == "auto" or model.start_ == start
+    assert np.all(np.diff(model.weights_) <= 0)
+    posterior = model.predict_proba(X)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    np.testing.assert_array_equal(posterior.argmax(axis=1), model.predict(X))
+    assert model.score(X) == pytest.approx(model.score_samples(X).mean())
+    assert model.score(X) == pytest.approx(model.lower_bound_, abs=1e-9)
+    if start not in ("random", "emem", "random_from_data"):  # these may fail, as they do elsewhere
+        assert apolar.scores.error_rate(labels, model.predict(X)) < 0.05
+
+
+@pytest.mark.parametrize("code", ["VVV", "EEE", "VVI", "EEI", "VII", "EII"])
+def test_codes_of_mclust(rows, code):
+    name = dict(zip(["VVV", "EEE", "VVI", "EEI", "VII", "EII"], NAMES[:2] + NAMES[2:], strict=True))[code]
+    by_code = GaussianMixture(3, covariance_type=code, random_state=0).fit(rows[0])
+    by_name = GaussianMixture(3, covariance_type=name, random_state=0).fit(rows[0])
+    np.testing.assert_array_equal(by_code.means_, by_name.means_)
+    assert by_code.n_parameters_ == by_name.n_parameters_
+
+
+def test_frames_of_pandas_and_polars_are_arrays_with_names(rows):
+    X, _ = rows
+    names = ["a", "b", "c", "d"]
+    plain = GaussianMixture(3, random_state=0).fit(X)
+    for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
+        model = GaussianMixture(3, random_state=0).fit(frame)
+        assert list(model.feature_names_in_) == names
+        np.testing.assert_array_equal(model.means_, plain.means_)
+        np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+        with pytest.warns(UserWarning, match="feature names"):
+            model.predict(X)
+
+
+def test_clone_pickle_and_same_seed(rows):
+    X, _ = rows
+    model = GaussianMixture(3, prior=apolar.Prior(shrinkage=0.1), random_state=5).fit(X)
+    again = clone(model).fit(X)
+    copied = pickle.loads(pickle.dumps(model))
+    for other in (again, copied):
+        np.testing.assert_array_equal(other.means_, model.means_)
+        np.testing.assert_array_equal(other.predict(X), model.predict(X))
+
+
+def test_grid_search_and_pipelines(rows):
+    X, _ = rows
+    search = GridSearchCV(
+        GaussianMixture(random_state=0, covariance_type="spherical"), {"n_components": [1, 3]}, cv=2
+    )
+    assert search.fit(X).best_params_ == {"n_components": 3}
+    labels = make_pipeline(StandardScaler(), GaussianMixture(3, random_state=0)).fit_predict(X)
+    assert apolar.scores.error_rate(rows[1], labels) < 0.05
+
+
+def test_weights_are_requested_by_routing():
+    with config_context(enable_metadata_routing=True):
+        model = GaussianMixture().set_fit_request(sample_weight=True)
+        assert model.get_metadata_routing().fit.requests["sample_weight"] is True
+
+
+class Recorder:
+    """A callback of scikit-learn's protocol that stops after some passes."""
+
+    def __init__(self, stop_after):
+        self.stop_after, self.tasks, self.scores, self.began, self.ended = stop_after, [], [], 0, 0
+
+    def setup(self, estimator, context):  # noqa: ARG002
+        self.began += 1
+
+    def teardown(self, estimator, context):  # noqa: ARG002
+        self.ended += 1
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, X, fitted_estimator):  # noqa: ARG002
+        self.tasks.append(context.task_name)
+        if context.task_name == "pass":
+            self.scores.append(fitted_estimator.score(X))
+        return context.task_name == "pass" and len(self.scores) >= self.stop_after
+
+
+def test_callbacks_see_each_pass_and_can_stop():
+    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
+    recorder = Recorder(5)
+    model = GaussianMixture(3, init_params="random", random_state=0).set_callbacks(recorder).fit(X)
+    assert (recorder.began, recorder.ended) == (1, 1)
+    assert recorder.tasks == ["pass"] * 5 + ["fit"]
+    assert np.all(np.diff(recorder.scores) > -1e-3)
+    assert not model.converged_
+    assert "callback" in model.message_
+    GaussianMixture(2, random_state=0).set_callbacks(ProgressBar()).fit(X)
+
+
+def test_verbose_prints_lines(rows, capsys):
+    GaussianMixture(3, verbose=1, init_params="random", random_state=0).fit(rows[0])
+    text = capsys.readouterr().out
+    assert "pass 1: mean log-likelihood" in text
+    assert "optimum" in text

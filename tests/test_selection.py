@@ -1,0 +1,270 @@
+"""Selection: the right candidate wins, neighbours help, and the table says what happened."""
+
+import builtins
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from apolar.datasets import make_example
+from apolar.estimator import GaussianMixture
+from apolar.selection import Row, _reason, select
+
+
+def clusters(covariances, counts, seed=0, apart=6.0):
+    """Return rows of clusters on the axes, with given covariances."""
+    rng = np.random.default_rng(seed)
+    m = len(covariances[0])
+    means = apart * np.vstack([np.zeros(m), np.eye(m)])
+    kinds = zip(means, covariances, counts, strict=False)
+    return np.concatenate([rng.multivariate_normal(*kind) for kind in kinds])
+
+
+@pytest.fixture(scope="module")
+def example():
+    return make_example(1, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def found(example):
+    return select(example, range(1, 7), random_state=0)
+
+
+def test_the_first_example_of_the_paper_has_four_spherical_components(found):
+    assert (found.best.covariance_type, found.best.n_components) == ("spherical", 4)
+    assert found.criterion == "bic"
+    assert found.reason.startswith("4 spherical components have the lowest BIC")
+    assert "very strong evidence" in found.reason
+    assert len(found.table) == len(found.models) == 18
+    assert found.models["spherical", 4] is found.best
+    assert [row.n_components for row in found.table[:6]] == list(range(1, 7))
+
+
+def test_rows_say_what_the_models_say(example, found):
+    for row in found.table[3::4]:
+        model = found.models[row.covariance_type, row.n_components]
+        assert type(model) is GaussianMixture
+        assert row.n_parameters == model.n_parameters_
+        assert row.bic == pytest.approx(model.bic(example), rel=1e-10)
+        assert row.aic == pytest.approx(model.aic(example), rel=1e-10)
+        assert row.icl == pytest.approx(model.icl(example), rel=1e-10)
+        assert row.log_likelihood == pytest.approx(model.score(example) * len(example), rel=1e-10)
+        assert row.converged
+        assert row.failed is None
+        assert row.start == model.start_
+        assert row.seconds > 0
+        # The heaviest first, whether the start was the estimator's or a neighbour's.
+        assert np.all(np.diff(model.weights_) <= 0)
+        assert not model.warm_start
+        assert model.n_threads is None
+
+
+def test_the_likelihood_does_not_fall_as_components_are_added(found):
+    values = np.array([row.log_likelihood for row in found.table]).reshape(3, 6)
+    assert np.all(np.diff(values, axis=1) > 0)
+    # And neighbours had a part in it.
+    assert any(row.start.startswith(("split of", "merger of")) for row in found.table)
+
+
+@pytest.mark.filterwarnings("ignore:Good starts disagree")
+def test_it_is_never_worse_than_single_fits(example, found):
+    for r in (2, 6):
+        alone = GaussianMixture(r, covariance_type="spherical", random_state=0).fit(example)
+        # EM ends 1e-3 below the optimum at most.
+        assert found.models["spherical", r].lower_bound_ >= alone.lower_bound_ - 1e-5
+
+
+def test_full_covariances_are_found():
+    long, wide = np.diag([9.0, 0.3]), np.array([[2.0, 1.8], [1.8, 2.0]])
+    X = clusters([long, wide, wide[::-1, ::-1] * [[1, -1], [-1, 1]]], [200, 150, 150], apart=8)
+    best = select(X, range(1, 5), random_state=0).best
+    assert (best.covariance_type, best.n_components) == ("full", 3)
+
+
+def test_a_tied_covariance_is_found():
+    shared = np.array([[2.0, 1.5], [1.5, 2.0]])
+    X = clusters([shared] * 3, [150, 150, 100], seed=1)
+    best = select(X, range(2, 5), ("VII", "EEE", "VVV"), random_state=0).best
+    assert (best.covariance_type, best.n_components) == ("EEE", 3)
+
+
+def test_the_number_of_jobs_changes_nothing(example):
+    X = example[:300]
+    one = select(X, range(1, 5), ("spherical", "full"), random_state=3)
+    two = select(X, range(1, 5), ("spherical", "full"), random_state=3, n_jobs=2)
+    for row, other in zip(one.table, two.table, strict=True):
+        assert (row.log_likelihood, row.start, row.warnings) == (
+            other.log_likelihood,
+            other.start,
+            other.warnings,
+        )
+    np.testing.assert_array_equal(one.best.means_, two.best.means_)
+    assert two.best.n_threads is None
+
+
+def test_weights_stand_for_repeated_rows(example):
+    X = example[:200]
+    counts = np.random.default_rng(0).integers(0, 3, len(X))
+    # One mixture is the same in closed form; of more, the starts draw rows, and reach the same optimum.
+    weighted = select(X, (1, 3), "spherical", sample_weight=counts, random_state=0)
+    repeated = select(np.repeat(X, counts, axis=0), (1, 3), "spherical", random_state=0)
+    for row, other in zip(weighted.table, repeated.table, strict=True):
+        # EM ends 1e-3 below the optimum at most.
+        assert row.log_likelihood == pytest.approx(other.log_likelihood, abs=5e-3)
+        assert row.bic == pytest.approx(other.bic, abs=1e-2)
+        assert row.icl == pytest.approx(other.icl, abs=2e-2)
+
+
+def test_tables_of_other_makes(example):
+    pandas = pytest.importorskip("pandas")
+    X = example[:150]
+    plain = select(X, (1, 2), "diag", random_state=0)
+    frame = select(pandas.DataFrame(X, columns=list("abcdef")), (1, 2), "diag", random_state=0)
+    assert list(frame.best.feature_names_in_) == list("abcdef")
+    for other in (frame, select(sparse.csr_matrix(X), (1, 2), "diag", random_state=0)):
+        assert other.table[1].bic == pytest.approx(plain.table[1].bic, abs=1e-2)
+    table = plain.to_pandas()
+    assert list(table["n_components"]) == [1, 2]
+    assert table["bic"][1] == plain.table[1].bic
+
+
+def test_to_pandas_without_pandas(found, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match="to_pandas needs pandas"):
+        found.to_pandas()
+
+
+def test_the_text_is_a_table_with_the_winner_marked(found):
+    head, *lines, empty, reason = str(found).splitlines()
+    assert head.split() == [
+        "covariance",
+        "components",
+        "parameters",
+        "log-likelihood",
+        "BIC",
+        "AIC",
+        "ICL",
+        "start",
+    ]
+    assert len(lines) == 18
+    marked = [line for line in lines if "<- lowest BIC" in line]
+    assert len(marked) == 1
+    assert marked[0].split()[:2] == ["spherical", "4"]
+    assert (empty, reason) == ("", found.reason)
+
+
+def rows(*values, first=1):
+    return [Row("full", first + k, 5, bic=value, aic=value, icl=value) for k, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (0.5, "hardly worth a mention"),
+        (2.0, "positive"),
+        (5.9, "positive"),
+        (6.1, ": strong"),
+        (11, "very strong"),
+    ],
+)
+def test_the_reason_weighs_the_difference(difference, words):
+    text = _reason(rows(100.0, 100 + difference), (1, 2, 3), "bic")
+    assert text.startswith("1 full component has the lowest BIC, 100.0, ")
+    assert words in text
+
+
+def test_the_reason_tells_of_the_edge():
+    upper = _reason(rows(1.0, 2.0, first=4)[:1], (2, 3, 4), "icl")
+    assert "no other to compare with" in upper
+    assert "No more than 4 were tried: try more, as with n_components=range(4, 9)" in upper
+    assert "No fewer than 3 were tried: try fewer" in _reason(rows(1.0, 2.0, first=3), (3, 4), "aic")
+    assert "tried" not in _reason(rows(1.0, 2.0), (1, 2, 3), "bic")
+    assert "tried" not in _reason(rows(1.0, first=3), (3,), "bic")
+
+
+def test_a_selection_at_the_edge_says_so(example):
+    assert "No more than 2 were tried" in select(example[:200], (1, 2), "spherical", random_state=0).reason
+
+
+def test_failures_are_recorded_and_not_raised():
+    X = np.random.default_rng(0).standard_normal((4, 2))
+    found = select(X, (1, 2, 6), "spherical", random_state=0)
+    assert [row.failed is None for row in found.table] == [True, True, False]
+    assert "need at least as many rows" in found.table[2].failed
+    assert np.isnan(found.table[2].bic)
+    assert ("spherical", 6) not in found.models
+    assert "failed: " in str(found)
+    with pytest.raises(ValueError, match=r"Every candidate failed\. 6 spherical .*at least as many rows"):
+        select(X, (6, 7), "spherical", random_state=0)
+
+
+def test_a_collapsed_mixture_does_not_win():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((60, 2)), np.full((8, 2), 9.0)])
+    found = select(X, (1, 2), ("spherical", "full"), prior=None, random_state=0)
+    assert list(found.models) == [("spherical", 1), ("full", 1)]
+    assert found.table[1].failed.startswith("A component has collapsed")
+
+
+def test_warnings_go_into_the_rows(example):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = select(example[:200], (3, 4), "diag", max_iter=2, random_state=0, n_jobs=2)
+    assert all(any("max_iter" in text for text in row.warnings) for row in found.table)
+    assert not found.table[0].converged
+    assert "not converged" in str(found)
+
+
+def test_lines_are_printed_if_asked_for(example, capsys):
+    select(example[:100], (1, 2), "spherical", verbose=1, random_state=0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("1 spherical component: log-likelihood")
+
+
+def test_one_number_one_family_and_repeats(example):
+    X = example[:100]
+    one = select(X, 2, "full", random_state=np.random.default_rng(0), tol=1e-2)
+    assert [(row.covariance_type, row.n_components) for row in one.table] == [("full", 2)]
+    assert one.best.tol == 1e-2
+    several = select(X, [2, 1, 2], ["VII", "spherical"], "icl", random_state=0)
+    assert list(several.models) == [("VII", 2), ("VII", 1)]
+    assert several.best.icl(X) == pytest.approx(min(row.icl for row in several.table), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_components": 0}, ValueError, "n_components must be at least 1"),
+        ({"n_components": [1, 2.5]}, TypeError, "n_components must be a whole number"),
+        ({"n_components": "3"}, TypeError, "n_components must be a whole number"),
+        ({"n_components": []}, ValueError, "n_components is empty"),
+        ({"covariance_type": "round"}, ValueError, "covariance_type must be one of"),
+        ({"covariance_type": ["full", 3]}, ValueError, "covariance_type must be one of"),
+        ({"covariance_type": ()}, ValueError, "covariance_type is empty"),
+        ({"criterion": "dic"}, ValueError, "criterion must be one of 'bic', 'aic', 'icl'"),
+        ({"means_init": np.zeros((2, 6))}, ValueError, "means_init belongs to one mixture"),
+        ({"init_params": np.zeros(50)}, ValueError, "init_params belongs to one mixture"),
+        ({"iterations": 3}, TypeError, "no parameter 'iterations'"),
+        ({"tol": -1.0}, ValueError, "tol must be"),
+        ({"random_state": -1}, ValueError, "random_state must be at least 0"),
+        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight"),
+    ],
+)
+def test_bad_values_are_refused_before_anything_is_fitted(example, monkeypatch, arguments, error, message):
+    monkeypatch.setattr(GaussianMixture, "fit", lambda *_, **__: pytest.fail("fitted"))
+    with pytest.raises(error, match=message):
+        select(example[:50], **arguments)
+
+
+def test_rows_that_are_no_numbers_are_refused(example):
+    with pytest.raises(ValueError, match="NaN"):
+        select(np.where(example > 9, np.nan, example))
