@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import algorithm2, approximation, exact, moments, noise, speed, starts
+from benchmarks import algorithm2, approximation, em, exact, moments, noise, speed, starts
 
 BENCHMARKS = {
     "exact": exact.main,
@@ -10,6 +10,7 @@ BENCHMARKS = {
     "speed": speed.main,
     "approximation": approximation.main,
     "moments": moments.main,
+    "em": em.main,
     "starts": starts.main,
     "algorithm2": algorithm2.main,
 }

@@ -83,8 +83,8 @@ def test_full_covariances_are_found():
 
 
 def test_a_tied_covariance_is_found():
-    shared = np.array([[2.0, 1.5], [1.5, 2.0]])
-    X = clusters([shared] * 3, [150, 150, 100], seed=1)
+    common = np.array([[2.0, 1.5], [1.5, 2.0]])
+    X = clusters([common] * 3, [150, 150, 100], seed=1)
     best = select(X, range(2, 5), ("VII", "EEE", "VVV"), random_state=0).best
     assert (best.covariance_type, best.n_components) == ("EEE", 3)
 

@@ -206,14 +206,14 @@ def select(
     # The one way in for tables of every make, with the checks and the messages of the estimator.
     n_features = model._opened(X, sample_weight, reset=True).n_features
     parallel = effective_n_jobs(n_jobs) > 1
-    shared = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
-    search = _Search(X, sample_weight, shared)
+    common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
+    search = _Search(X, sample_weight, common)
     # The longest first, so that nobody waits for one at the end.
     order = sorted(
         ((kind, r) for kind in kinds for r in numbers),
         key=lambda pair: -pair[1] * family(pair[0]).width(n_features),
     )
-    # Processes: for few rows, threads wait for each other's Python; for many, the two are alike.
+    # Processes: threads wait for each other's Python, for few rows so much that they gain nothing.
     pool = Parallel(n_jobs=n_jobs, prefer="processes")
     tried = dict(zip(order, pool(delayed(search.fitted)(*pair) for pair in order), strict=True))
     by_kind = dict.fromkeys(kind for kind, _ in order)
