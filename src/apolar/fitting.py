@@ -96,7 +96,7 @@ def fitted(
             watcher=watcher,
             checked_on=sample,
         )
-        if best is None or fit.objective > best[0].objective:
+        if best is None or fit.log_likelihood > best[0].log_likelihood:
             best = fit, candidates[0]
         if fit.status is FitStatus.STOPPED:
             break
@@ -143,15 +143,15 @@ def _disagreeing(sample: Table, fit: Fit, rivals: list[Candidate]) -> list[str]:
     rivals = [rival for rival in rivals if rival.fit is not None]
     if not rivals or fit.components.n_components == 1:
         return []
-    best = max(rival.objective for rival in rivals)
+    best = max(rival.log_likelihood for rival in rivals)
     ours = sample.row_posteriors(fit.components)[0].argmax(axis=0)
     for rival in rivals:
-        if best - rival.objective > NEARLY_EQUAL * sample.weight:
+        if best - rival.log_likelihood > NEARLY_EQUAL * sample.weight:
             continue
         theirs = sample.row_posteriors(rival.components)[0].argmax(axis=0)
         index = adjusted_rand_index(ours, theirs)
         if index < DIFFERENT:
-            gap = (best - rival.objective) / sample.weight
+            gap = (best - rival.log_likelihood) / sample.weight
             return [
                 f"Good starts disagree: another optimum, only {gap:.2g} lower in mean log-likelihood, parts "
                 f"the rows differently (adjusted Rand index {index:.2f} between the two). Components of this "

@@ -149,8 +149,8 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
     X, labels = apolar.datasets.make_example(1, 1000, random_state=3)
     rows = Table(open_rows(X), family("spherical"))
     candidates, _ = portfolio(rows, 4, Prior(), np.random.default_rng(0))
-    objectives = [candidate.objective for candidate in candidates]
-    assert objectives == sorted(objectives, reverse=True)
+    likelihoods = [candidate.log_likelihood for candidate in candidates]
+    assert likelihoods == sorted(likelihoods, reverse=True)
     found = rows.row_posteriors(candidates[0].components)[0].argmax(axis=0)
     assert apolar.scores.adjusted_rand_index(labels, found) > 0.98
     assert any(candidate.name == "moments" for candidate in candidates)

@@ -73,7 +73,8 @@ class Chart:
         logs = np.log(np.maximum(self.centre.weights, 1e-300)) + a / self._counts
         weights = np.exp(logs - logs.max())
         means = self.centre.means + self.family.lifted(self._root, b / self._counts[:, None])
-        covariances = self.family.stretched(self._root, c / self._spreads)
+        # Without a prior a component may collapse: it stops at the floor, as in the M-step.
+        covariances = self.family.floored(self.family.stretched(self._root, c / self._spreads))
         return Components(weights / weights.sum(), means, covariances)
 
     def change(self, point: Array) -> float:

@@ -83,7 +83,7 @@ def evaluated(table: Table, components: Components, prior: Prior | None) -> tupl
 def short_runs(
     table: Table, components: Components, prior: Prior | None, n_steps: int
 ) -> tuple[Components, Array]:
-    """Return a batch of mixtures after some steps of EM, and their objectives one step before the last.
+    """Return a batch of mixtures after some steps of EM, and log-likelihoods one step before the last.
 
     Parameters
     ----------
@@ -96,14 +96,14 @@ def short_runs(
     Returns
     -------
     components : Components
-    objective : ndarray, shape (n_mixtures,)
-        At the components that the last step started from.
+    log_likelihood : ndarray, shape (n_mixtures,)
+        Of the components that the last step started from; minus infinity where it is not a number.
     """
-    objective = np.full(len(components.weights), -np.inf)
+    log_likelihood = np.full(len(components.weights), -np.inf)
     for _ in range(n_steps):
-        sums, objective, _ = evaluated(table, components, prior)
+        sums, log_likelihood = table.expectation(components)
         components = table.family.maximised(sums, prior)
-    return components, objective
+    return components, np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
 
 
 class _Stop(Exception):  # noqa: N818 - it is not an error

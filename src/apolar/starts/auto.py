@@ -11,8 +11,9 @@ from apolar.em.loop import Fit, converge, short_runs
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.prior import Prior
+from apolar.starts.merging import merged_pairs
 from apolar.starts.moments import from_moments, from_more_moments
-from apolar.starts.overseed import overseeded, reduced
+from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
 
 # The portfolio is run on at most this many rows.
@@ -24,9 +25,12 @@ KEPT = 3
 # Log-likelihood that may be left to gain in the runs of the portfolio, and their passes at most.
 TOLERANCE = 1e-3
 PASSES = 300
-# Rounds of split and merge, steps of EM with one component more, and the least gain that counts.
+# Rounds of split and merge, steps of EM with one component more and then one less, and the least gain that
+# counts.
 ROUNDS = 3
 SPLIT_STEPS = 5
+# Pairs that are tried as mergers of each proposal.
+PAIRS = 3
 LEAST_GAIN = 0.05
 
 
@@ -39,9 +43,13 @@ class Candidate:
     fit: Fit | None = None
 
     @property
-    def objective(self) -> float:
-        """The objective of its fit."""
-        return -np.inf if self.fit is None else self.fit.objective
+    def log_likelihood(self) -> float:
+        """The log-likelihood of its fit, by which candidates are compared.
+
+        Not the objective: that of a component near the mode of the prior is high whatever the rows say, so
+        that it prefers small and almost empty components.
+        """
+        return -np.inf if self.fit is None else self.fit.log_likelihood
 
 
 def portfolio(
@@ -71,21 +79,21 @@ def portfolio(
     if n_components == 1:
         return [_converged(sample, candidates[0], prior)], notes
     runs = batch([candidate.components for candidate in candidates])
-    runs, objective = short_runs(sample, runs, prior, SHORT_STEPS)
-    order = [int(i) for i in np.argsort(-np.where(np.isfinite(objective), objective, -np.inf), kind="stable")]
+    runs, likelihoods = short_runs(sample, runs, prior, SHORT_STEPS)
+    order = [int(i) for i in np.argsort(-likelihoods, kind="stable")]
     kept = order[:KEPT]
     # The first start from moments goes on in any case: it has no luck in it, and is the one to disagree with.
     kept += [i for i in order[KEPT:] if candidates[i].name == "moments"]
     finalists = [_converged(sample, Candidate(candidates[i].name, runs[i]), prior) for i in kept]
-    finalists.sort(key=lambda candidate: -candidate.objective)
+    finalists.sort(key=lambda candidate: -candidate.log_likelihood)
     for _ in range(ROUNDS):
         better = _split_and_merged(sample, finalists[0], prior, rng)
         finalists[1:1] = better[1:]
-        if better[0].objective <= finalists[0].objective + LEAST_GAIN:
+        if better[0].log_likelihood <= finalists[0].log_likelihood + LEAST_GAIN:
             finalists[1:1] = better[:1]
             break
         finalists.insert(0, better[0])
-    finalists.sort(key=lambda candidate: -candidate.objective)
+    finalists.sort(key=lambda candidate: -candidate.log_likelihood)
     return finalists, notes
 
 
@@ -120,15 +128,17 @@ def _split_and_merged(
     """Return what the best becomes with one component more and then one less, the best first."""
     family = sample.family
     proposals = batch(with_one_more(sample, best.components, rng))
-    grown, objective = short_runs(sample, proposals, prior, SPLIT_STEPS)
-    order = np.argsort(-np.where(np.isfinite(objective), objective, -np.inf), kind="stable")[:KEPT]
+    grown, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
     sums = family.untied.moments(_untied(sample, grown)) * sample.weight
+    merged = []
+    for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
+        pairs = merged_pairs(family.untied, sums[int(i)], PAIRS)
+        merged += [family.maximised(one, prior) for one in pairs]
+    runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
     name = best.name if best.name.endswith("+split") else f"{best.name}+split"
-    found = []
-    for i in order:
-        merged = family.maximised(reduced(sample, sums[int(i)], best.components.n_components), prior)
-        found.append(_converged(sample, Candidate(name, merged), prior))
-    return sorted(found, key=lambda candidate: -candidate.objective)
+    kept = np.argsort(-likelihoods, kind="stable")[:KEPT]
+    found = [_converged(sample, Candidate(name, runs[int(i)]), prior) for i in kept]
+    return sorted(found, key=lambda candidate: -candidate.log_likelihood)
 
 
 def _untied(sample: Table, components: Components) -> Components:

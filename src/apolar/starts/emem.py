@@ -3,7 +3,7 @@
 import numpy as np
 
 from apolar._arrays import Array
-from apolar.em.loop import evaluated, short_runs
+from apolar.em.loop import short_runs
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.prior import Prior
@@ -49,10 +49,10 @@ def best_of_short_runs(
         starts = [_random_sums(table, n_components, rng, from_rows) for _ in range(n_now)]
         runs = batch([table.family.maximised(sums, prior) for sums in starts])
         runs, _ = short_runs(table, runs, prior, n_steps)
-        objective = evaluated(table, runs, prior)[1]
-        winner = int(np.argmax(np.where(np.isfinite(objective), objective, -np.inf)))
-        if best is None or objective[winner] > best[0]:
-            best = float(objective[winner]), runs[winner]
+        likelihoods = table.expectation(runs)[1]
+        winner = int(np.argmax(np.where(np.isfinite(likelihoods), likelihoods, -np.inf)))
+        if best is None or likelihoods[winner] > best[0]:
+            best = float(likelihoods[winner]), runs[winner]
     assert best is not None
     return best[1]
 

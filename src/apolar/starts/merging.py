@@ -6,6 +6,21 @@ from apolar._arrays import Array
 from apolar.mixture.families import Family
 
 
+def merged_pairs(family: Family, sums: Array, n_pairs: int) -> list[Array]:
+    """Return the sums with one pair merged, for each of the pairs that cost least."""
+    n = len(sums)
+    terms = family.merging_term(sums)
+    first, second = np.triu_indices(n, 1)
+    costs = family.merging_term(sums[first] + sums[second]) - terms[first] - terms[second]
+    found = []
+    for pair in np.argsort(costs, kind="stable")[:n_pairs]:
+        i, j = int(first[pair]), int(second[pair])
+        merged = np.delete(sums, j, axis=0)
+        merged[i] += sums[j]
+        found.append(merged)
+    return found
+
+
 def merged_down(family: Family, sums: Array, n_components: int) -> Array:
     """Return the sums of fewer components, by greedy merging [runnalls2007].
 
