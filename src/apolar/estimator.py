@@ -333,7 +333,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         r = self.n_components
         if self.warm_start and hasattr(self, "weights_") and self.weights_.shape == (r,):
             components = table.frame.components_inward(self._components())
-            return lambda _: ([Candidate("warm start", components)], []), True
+            return lambda _: ([Candidate("warm start", components, is_from_all_rows=True)], []), True
         if any(value is not None for value in (self.weights_init, self.means_init, self.precisions_init)):
             return (lambda rng: ([self._from_parameters(table, X, prior, rng)], [])), True
         if isinstance(self.init_params, str):
@@ -342,7 +342,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         if callable(self.init_params):
             return (lambda rng: ([self._called(table, X, prior, rng)], [])), False
         components = from_assignment(table, r, prior, self.init_params, "init_params")
-        return lambda _: ([Candidate("given", components)], []), True
+        return lambda _: ([Candidate("given", components, is_from_all_rows=True)], []), True
 
     def _called(self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator) -> Candidate:
         found = self.init_params(X, self.n_components, np.random.RandomState(rng.integers(2**31)))
@@ -382,7 +382,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             means = base.means if means is None else means
             covariances = base.covariances if covariances is None else covariances
         weights = np.maximum(weights, 1e-3 / table.weight)
-        return Candidate("given", Components(weights / weights.sum(), means, covariances))
+        return Candidate(
+            "given", Components(weights / weights.sum(), means, covariances), is_from_all_rows=True
+        )
 
     def _attributes(self, table: Table, kind: Family, fit: Fit) -> dict[str, Any]:
         """Return the fitted attributes that a fit in the frame of a table stands for."""

@@ -59,6 +59,9 @@ class Fit:
     history : tuple of float
         The best objective after each pass.
     status : FitStatus
+    memory : Memory or None
+        What was learnt of the curvature at the end. It depends on the mixture, and hardly on the rows: a run
+        on more of them can start with it.
     """
 
     components: Components
@@ -68,6 +71,7 @@ class Fit:
     n_iter: int
     history: tuple[float, ...]
     status: FitStatus
+    memory: Memory | None = None
 
 
 Watcher = Callable[["Fit"], bool]
@@ -117,6 +121,7 @@ class Run:
         self.table, self.prior, self.max_iter, self.watcher = table, prior, max_iter, watcher
         self.history: list[float] = []
         self.best: Fit | None = None
+        self.memory: Memory | None = None
         self.status = FitStatus.MAX_ITER
 
     def __call__(self, components: Components) -> tuple[Array, float]:
@@ -150,6 +155,7 @@ class Run:
             len(self.history),
             tuple(self.history),
             self.status,
+            self.memory,
         )
 
 
@@ -162,6 +168,7 @@ def converge(
     max_iter: int,
     watcher: Watcher | None = None,
     checked_on: Table | None = None,
+    memory: Memory | None = None,
 ) -> Fit:
     """Run EM from a start to an optimum.
 
@@ -184,6 +191,8 @@ def converge(
     checked_on : Table, optional
         The rows, or some of them, on which the end is checked to be a maximum: near a saddle everything
         is as quiet as at an optimum, and k-means likes to start there. If it is a saddle, the run goes on.
+    memory : Memory, optional
+        Of a run that ended nearby.
 
     Returns
     -------
@@ -194,7 +203,10 @@ def converge(
         run(components)
         return run.result()
     try:
-        _first_steps(run, components, tol)
+        if memory is None:
+            _first_steps(run, components, tol)
+        else:
+            _accelerated(run, components, tol, memory.copy())
         for _ in range(MOST_SADDLES if checked_on is not None else 0):
             assert checked_on is not None
             escaped = _escaped(run, checked_on)
@@ -308,10 +320,11 @@ class _Ray:
         return value, float(gradient @ self.direction), gradient
 
 
-def _accelerated(run: Run, components: Components, tol: float) -> None:
+def _accelerated(run: Run, components: Components, tol: float, memory: Memory | None = None) -> None:
     """Go from a mixture to the optimum by L-BFGS."""
     family, prior, weight = run.table.family, run.prior, run.table.weight
-    chart, memory = Chart(family, components, weight), Memory()
+    chart, memory = Chart(family, components, weight), Memory() if memory is None else memory
+    run.memory = memory
     point = chart.origin
     sums, value = run(components)
     gradient = chart.gradient(point, components, sums, prior)
@@ -332,7 +345,7 @@ def _accelerated(run: Run, components: Components, tol: float) -> None:
                 # Not even along the gradient: what is left is rounding.
                 run.status = FitStatus.CONVERGED
                 return
-            memory = Memory()
+            run.memory = memory = Memory()
             continue
         length, new_value, new_gradient = found
         memory.learn(length * direction, gradient - new_gradient)
@@ -342,5 +355,6 @@ def _accelerated(run: Run, components: Components, tol: float) -> None:
         if chart.change(point) > FAR and run.best is not None:
             components = chart.components(point)
             chart, memory = Chart(family, components, weight), Memory()
+            run.memory = memory
             point = chart.origin
             gradient = chart.gradient(point, components, run.best.sums, prior)

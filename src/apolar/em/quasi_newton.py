@@ -28,6 +28,12 @@ class Memory:
     def __init__(self) -> None:
         self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
 
+    def copy(self) -> Memory:
+        """Return a memory of the same steps, that learns on its own."""
+        other = Memory()
+        other.pairs.extend(self.pairs)
+        return other
+
     def learn(self, step: Array, change: Array) -> None:
         """Learn from a step and the fall of the gradient along it; curvature of the wrong sign is skipped."""
         product = float(step @ change)

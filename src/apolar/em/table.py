@@ -13,13 +13,20 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from apolar._arrays import Array
-from apolar._rows import CHUNK_SIZE, Rows, Scratch, gathered, mapped, open_rows
+from apolar._rows import Rows, Scratch, gathered, mapped, open_rows
 from apolar.em.frame import Frame, frame_of
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
 
+# Numbers in a chunk: 8 MB a thread. Larger than for other sums: a chunk makes a dozen calls, between which
+# threads wait for each other.
+CHUNK_SIZE = 2**20
 # The features of the rows are kept if they are no more numbers than this (16 MB); else made anew each time.
 KEPT_FEATURES = 2**21
+# Rows whose centre is no further from zero than this many units are read as they are stored.
+NEAR = 30.0
+# The least difference of log-densities that counts: exp(-100) is 4e-44.
+LEAST_LOGIT = -100.0
 
 
 class Table:
@@ -49,6 +56,7 @@ class Table:
                 features = np.empty((self.width, len(values)))
                 self._write(values, features)
                 self._kept = features, weights
+        self._squares = self._kept_squares() if self._can_read_directly() else None
 
     @property
     def weight(self) -> float:
@@ -66,6 +74,20 @@ class Table:
         inside = features[1 : 1 + self.n_features]
         self.frame.write(block, inside)
         self.family.write_quadratics(inside, features[1 + self.n_features :])
+
+    def _can_read_directly(self) -> bool:
+        """Return whether the E-step can take the rows as they are stored, without a copy in the frame."""
+        if self._kept is not None or self.family.frame_kind != "scalar" or self.rows.take is None:
+            return False
+        first = self.rows.take(slice(0, 1))[0]
+        dense = isinstance(first, np.ndarray) and first.dtype == np.float64
+        # Sums about zero lose the square of this ratio in digits.
+        near = float(np.max(np.abs(self.frame.centre))) < NEAR * float(self.frame.inverse)
+        return dense and near
+
+    def _kept_squares(self) -> Array:
+        """Return the squared distance of each row from the centre, in the frame: 8 bytes a row."""
+        return np.concatenate(list(self.chunks(lambda features, *_: features[-1].copy(), 0)))
 
     def chunks(self, function: Callable[[Array, Array | None, Scratch], Any], depth: int) -> Iterator[Any]:
         """Yield function(features, weights, scratch) of each chunk, in order.
@@ -115,21 +137,56 @@ class Table:
         natural = self.family.natural(components)
         n_mixtures, n_components, width = natural.shape
         flat = natural.reshape(-1, width)
+        shape = (n_mixtures, n_components, -1)
 
         def statistic(features: Array, weights: Array | None, scratch: Scratch) -> tuple[Array, Array]:
-            n = features.shape[1]
-            logits = scratch("logits", len(flat), n)
+            logits = scratch("logits", len(flat), features.shape[1])
             np.matmul(flat, features, out=logits)
-            density = posterior_in_place(logits.reshape(n_mixtures, n_components, n), scratch)
-            if weights is None:
-                return logits @ features.T, density.sum(axis=-1)
-            logits *= weights
-            return logits @ features.T, density @ weights
+            total = _total_density(logits.reshape(shape), weights, scratch)
+            return logits @ features.T, total
 
-        sums, log_likelihood = 0.0, 0.0
-        for part_sums, part_likelihood in self.chunks(statistic, 2 * len(flat)):
+        parts = self.chunks(statistic, 2 * len(flat))
+        if self._squares is not None:
+            parts = self._direct(flat, shape, self._squares)
+        sums, log_likelihood = next(parts)
+        for part_sums, part_likelihood in parts:
             sums, log_likelihood = sums + part_sums, log_likelihood + part_likelihood
-        return np.asarray(sums).reshape(natural.shape), np.asarray(log_likelihood)
+        return sums.reshape(natural.shape), log_likelihood
+
+    def _direct(
+        self, natural: Array, shape: tuple[int, int, int], squares: Array
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield sums and log-likelihoods of the E-step of chunks, straight from the rows as stored."""
+        centre, unit = self.frame.centre, float(self.frame.matrix)
+        linear = np.ascontiguousarray(natural[:, 1:-1]) * unit
+        constants, curvatures = (natural[:, 0] - linear @ centre)[:, None], natural[:, -1:]
+
+        def work(block: Array, rest: tuple[Any, int]) -> tuple[Array, Array]:
+            weights, start = rest
+            n, scratch = len(block), self._scratch()
+            own = squares[start : start + n]
+            logits = np.matmul(linear, block.T, out=scratch("logits", len(natural), n))
+            bent = np.multiply(curvatures, own, out=scratch("bent", len(natural), n))
+            bent += constants
+            logits += bent
+            total = _total_density(
+                logits.reshape(shape), None if weights is None else np.asarray(weights, np.float64), scratch
+            )
+            sums = np.empty_like(natural)
+            sums[:, 0] = logits.sum(axis=1)
+            sums[:, 1:-1] = (logits @ block - sums[:, :1] * centre) * unit
+            sums[:, -1] = logits @ own
+            return sums, total
+
+        size = CHUNK_SIZE // (self.n_features + 2 * len(natural))
+
+        def chunks() -> Iterator[tuple[Any, Any]]:
+            start = 0
+            for block, weights in self.rows.read(max(64, size)):
+                yield block, (weights, start)
+                start += block.shape[0]
+
+        return mapped(chunks(), work, self.threads)
 
     def hard_sums(self, labels: Array, n_components: int) -> Array:
         """Return the sums of the features by label, shape (n_components, width); labels in row order."""
@@ -191,6 +248,24 @@ class Table:
         return Table(open_rows(values, weights), self.family, frame, self.threads)
 
 
+def _total_density(logits: Array, weights: Array | None, scratch: Scratch) -> Array:
+    """Turn logits, (n_mixtures, n_components, n), into weighted posteriors; return the log-likelihoods."""
+    n_mixtures, _, n = logits.shape
+    largest, total = _exponentials(logits, scratch)
+    inverse = np.divide(1.0, total, out=scratch("inverse", n_mixtures, n))
+    if weights is None:
+        # The logarithm of a product is cheaper than many logarithms; total is from 1 to n_components.
+        together = max(1, min(64, int(600 / np.log(max(2, logits.shape[1])))))
+        products = np.multiply.reduceat(total, np.arange(0, n, together), axis=1)
+        logits *= inverse[:, None]
+        return largest.sum(axis=1) + np.log(products).sum(axis=1)
+    np.log(total, out=total)
+    total += largest
+    inverse *= weights
+    logits *= inverse[:, None]
+    return total @ weights
+
+
 def posterior_in_place(logits: Array, scratch: Scratch) -> Array:
     """Turn logits, shape (n_mixtures, n_components, n), into posteriors; return the log-densities.
 
@@ -198,15 +273,22 @@ def posterior_in_place(logits: Array, scratch: Scratch) -> Array:
     -------
     density : ndarray, shape (n_mixtures, n)
     """
-    n_mixtures, _, n = logits.shape
-    largest = np.max(logits, axis=1, out=scratch("largest", n_mixtures, n))
-    logits -= largest[:, None]
-    np.exp(logits, out=logits)
-    total = np.sum(logits, axis=1, out=scratch("total", n_mixtures, n))
+    largest, total = _exponentials(logits, scratch)
     logits /= total[:, None]
     np.log(total, out=total)
     total += largest
     return total
+
+
+def _exponentials(logits: Array, scratch: Scratch) -> tuple[Array, Array]:
+    """Turn logits into exponentials of what they are below the largest; return the largest and the sums."""
+    n_mixtures, _, n = logits.shape
+    largest = np.max(logits, axis=1, out=scratch("largest", n_mixtures, n))
+    logits -= largest[:, None]
+    # Below that, exp is next to nothing; where it underflows, it takes four times as long.
+    np.maximum(logits, LEAST_LOGIT, out=logits)
+    np.exp(logits, out=logits)
+    return largest, np.sum(logits, axis=1, out=scratch("total", n_mixtures, n))
 
 
 @functools.cache

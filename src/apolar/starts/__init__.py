@@ -88,7 +88,10 @@ def started(
     notes: list[str] = []
     if name == "moments":
         try:
-            return [Candidate(name, from_moments(table, n_components))], notes
+            # For other families the moments are only a rough start.
+            spherical = table.family.frame_kind == "scalar"
+            found = Candidate(name, from_moments(table, n_components), is_from_all_rows=spherical)
+            return [found], notes
         except ValueError as error:
             notes.append(f"moments stepped aside, overseed took over: {error}")
             name = "overseed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,14 +16,18 @@ from apolar.starts.moments import from_moments, from_more_moments
 from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
 
-# The portfolio is run on at most this many rows.
-MOST_ROWS = 10_000
+# The portfolio is run on at most this many rows, or so many a parameter if that is more.
+MOST_ROWS = 5_000
+ROWS_A_PARAMETER = 50
+# With fewer rows a parameter than this, optima on a sample are not to be trusted.
+CROWDED = 60
 # Starts by over-seeding; steps of EM after which the best starts are kept, and how many.
 OVERSEEDED = 3
 SHORT_STEPS = 10
 KEPT = 3
 # Log-likelihood that may be left to gain in the runs of the portfolio, and their passes at most.
 TOLERANCE = 1e-3
+LOOSE_TOLERANCE = 0.1
 PASSES = 300
 # Rounds of split and merge, steps of EM with one component more and then one less, and the least gain that
 # counts.
@@ -36,11 +40,16 @@ LEAST_GAIN = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A mixture on its way, and the name of the start it came from."""
+    """A mixture on its way, and the name of the start it came from.
+
+    Whether that saw all rows, and whether it is to be run beside the first of the candidates, are flags.
+    """
 
     name: str
     components: Components
     fit: Fit | None = None
+    is_from_all_rows: bool = False
+    is_contender: bool = False
 
     @property
     def log_likelihood(self) -> float:
@@ -73,72 +82,132 @@ def portfolio(
         Their fits are on the rows that the portfolio saw.
     notes : list of str
     """
-    prior = Prior() if prior is None else prior
-    sample = table.subsample(MOST_ROWS, rng)
-    candidates, notes = _starts(table, sample, n_components, prior, rng)
+    search = _Search(table, n_components, Prior() if prior is None else prior, rng)
     if n_components == 1:
-        return [_converged(sample, candidates[0], prior)], notes
-    runs = batch([candidate.components for candidate in candidates])
-    runs, likelihoods = short_runs(sample, runs, prior, SHORT_STEPS)
-    order = [int(i) for i in np.argsort(-likelihoods, kind="stable")]
-    kept = order[:KEPT]
-    # The first start from moments goes on in any case: it has no luck in it, and is the one to disagree with.
-    kept += [i for i in order[KEPT:] if candidates[i].name == "moments"]
-    finalists = [_converged(sample, Candidate(candidates[i].name, runs[i]), prior) for i in kept]
-    finalists.sort(key=lambda candidate: -candidate.log_likelihood)
-    for _ in range(ROUNDS):
-        better = _split_and_merged(sample, finalists[0], prior, rng)
-        finalists[1:1] = better[1:]
-        if better[0].log_likelihood <= finalists[0].log_likelihood + LEAST_GAIN:
-            finalists[1:1] = better[:1]
-            break
-        finalists.insert(0, better[0])
-    finalists.sort(key=lambda candidate: -candidate.log_likelihood)
+        return [search.single()], []
+    candidates, notes = search.starts()
+    grown = search.grown(candidates)
+    finalists = search.improved(search.finalists(grown))
+    if search.sample is not table:
+        moments = [candidate for candidate in candidates if candidate.name == "moments"]
+        finalists = search.proven([*finalists, *moments])
+        if search.is_crowded:
+            finalists.append(replace(search.proven(grown)[0], is_contender=True))
     return finalists, notes
 
 
-def _starts(
-    table: Table, sample: Table, n_components: int, prior: Prior, rng: np.random.Generator
-) -> tuple[list[Candidate], list[str]]:
-    if n_components == 1:
-        one = sample.family.maximised(sample.soft_sums(np.ones((1, sample.n_rows))), prior)
-        return [Candidate("moments", one)], []
-    found, notes = [], []
-    methods: dict[str, Callable[[], Components]] = {
-        "moments": lambda: from_moments(sample, n_components, table.rows),
-        "moments+1": lambda: from_more_moments(sample, n_components, prior, table.rows),
-    }
-    for name, method in methods.items():
-        try:
-            found.append(Candidate(name, method()))
-        except ValueError as error:
-            notes.append(f"{name} stepped aside: {error}")
-    grown = overseeded(sample, n_components, prior, rng, OVERSEEDED)
-    return found + [Candidate("overseed", one) for one in grown], notes
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The steps of the portfolio."""
+
+    table: Table
+    n_components: int
+    prior: Prior
+    rng: np.random.Generator
+    sample: Table = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sample", self._drawn())
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of free parameters."""
+        return self.table.family.n_parameters(self.n_components, self.table.n_features)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether parameters are so many that fits to the sample may be caught in optima of its own.
+
+        A short run is not yet caught, and goes on to all rows as well.
+        """
+        return self.sample.n_rows < CROWDED * self.n_parameters
+
+    def _drawn(self) -> Table:
+        """Return some of the rows, or all if they are few."""
+        return self.table.subsample(max(MOST_ROWS, ROWS_A_PARAMETER * self.n_parameters), self.rng)
+
+    def single(self) -> Candidate:
+        """Return the only component there is."""
+        sums = self.sample.soft_sums(np.ones((1, self.sample.n_rows)))
+        return self._converged(Candidate("moments", self.sample.family.maximised(sums, self.prior)))
+
+    def starts(self) -> tuple[list[Candidate], list[str]]:
+        """Return where the search starts, and what stepped aside."""
+        sample, n_components = self.sample, self.n_components
+        found, notes = [], []
+        methods: dict[str, Callable[[], Components]] = {
+            "moments": lambda: from_moments(sample, n_components, self.table.rows),
+            "moments+1": lambda: from_more_moments(sample, n_components, self.prior),
+        }
+        for name, method in methods.items():
+            try:
+                everything = name == "moments" and sample.family.frame_kind == "scalar"
+                found.append(Candidate(name, method(), is_from_all_rows=everything))
+            except ValueError as error:
+                notes.append(f"{name} stepped aside: {error}")
+        grown = overseeded(sample, n_components, self.prior, self.rng, OVERSEEDED)
+        return found + [Candidate("overseed", one) for one in grown], notes
+
+    def grown(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the starts after short runs, the best first."""
+        runs = batch([candidate.components for candidate in candidates])
+        runs, likelihoods = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
+        order = [int(i) for i in np.argsort(-likelihoods, kind="stable")]
+        return [Candidate(candidates[i].name, runs[i]) for i in order]
+
+    def finalists(self, grown: list[Candidate]) -> list[Candidate]:
+        """Return the best of the short runs, run to their optima."""
+        kept = grown[:KEPT]
+        # The first start from moments goes on in any case: it has no luck in it, and is the one to disagree
+        # with.
+        kept += [candidate for candidate in grown[KEPT:] if candidate.name == "moments"]
+        return _sorted([self._converged(candidate) for candidate in kept])
+
+    def improved(self, finalists: list[Candidate]) -> list[Candidate]:
+        """Return the finalists with what rounds of split and merge made of the best."""
+        for _ in range(ROUNDS):
+            before = finalists[0].log_likelihood
+            finalists = _sorted([*finalists, *self._split_and_merged(finalists[0])])
+            if finalists[0].log_likelihood <= before + LEAST_GAIN:
+                break
+        return finalists
+
+    def proven(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the candidates with the one first that is best on other rows than it was fitted to.
+
+        The moments of all rows, as they are, are among them: where they are good, they are nearer to the
+        optimum on all rows than any fit to some of them.
+        """
+        others = self._drawn()
+        likelihoods = others.expectation(batch([candidate.components for candidate in candidates]))[1]
+        best = int(np.argmax(np.where(np.isfinite(likelihoods), likelihoods, -np.inf)))
+        return [candidates[best], *candidates[:best], *candidates[best + 1 :]]
+
+    def _split_and_merged(self, best: Candidate) -> list[Candidate]:
+        """Return what a candidate becomes with one component more and then one less."""
+        sample, prior, family = self.sample, self.prior, self.sample.family
+        proposals = batch(with_one_more(sample, best.components, self.rng))
+        grown, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
+        sums = family.untied.moments(_untied(sample, grown)) * sample.weight
+        merged = []
+        for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
+            pairs = merged_pairs(family.untied, sums[int(i)], PAIRS)
+            merged += [family.maximised(one, prior) for one in pairs]
+        runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
+        name = best.name if best.name.endswith("+split") else f"{best.name}+split"
+        kept = np.argsort(-likelihoods, kind="stable")[:KEPT]
+        return [self._converged(Candidate(name, runs[int(i)])) for i in kept]
+
+    def _converged(self, candidate: Candidate) -> Candidate:
+        # The optimum on some of the rows is not that on all: there is no use in coming very near to it.
+        tol = TOLERANCE if self.sample is self.table else LOOSE_TOLERANCE
+        fit = converge(self.sample, candidate.components, self.prior, tol=tol, max_iter=PASSES)
+        return Candidate(candidate.name, fit.components, fit)
 
 
-def _converged(sample: Table, candidate: Candidate, prior: Prior) -> Candidate:
-    fit = converge(sample, candidate.components, prior, tol=TOLERANCE, max_iter=PASSES)
-    return Candidate(candidate.name, fit.components, fit)
-
-
-def _split_and_merged(
-    sample: Table, best: Candidate, prior: Prior, rng: np.random.Generator
-) -> list[Candidate]:
-    """Return what the best becomes with one component more and then one less, the best first."""
-    family = sample.family
-    proposals = batch(with_one_more(sample, best.components, rng))
-    grown, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
-    sums = family.untied.moments(_untied(sample, grown)) * sample.weight
-    merged = []
-    for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
-        pairs = merged_pairs(family.untied, sums[int(i)], PAIRS)
-        merged += [family.maximised(one, prior) for one in pairs]
-    runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
-    name = best.name if best.name.endswith("+split") else f"{best.name}+split"
-    kept = np.argsort(-likelihoods, kind="stable")[:KEPT]
-    found = [_converged(sample, Candidate(name, runs[int(i)]), prior) for i in kept]
-    return sorted(found, key=lambda candidate: -candidate.log_likelihood)
+def _sorted(candidates: list[Candidate]) -> list[Candidate]:
+    """Return the candidates, the best first."""
+    return sorted(candidates, key=lambda candidate: -candidate.log_likelihood)
 
 
 def _untied(sample: Table, components: Components) -> Components:

@@ -49,13 +49,11 @@ def from_moments(table: Table, n_components: int, rows: Rows | None = None) -> C
     return in_frame(table, found, units)
 
 
-def from_more_moments(
-    table: Table, n_components: int, prior: Prior | None, rows: Rows | None = None
-) -> Components:
+def from_more_moments(table: Table, n_components: int, prior: Prior | None) -> Components:
     """Return the mixture of one component more, after a few steps of EM, merged to as many as asked for."""
     family = table.family
     wide = table.under(family.untied)
-    more = from_moments(wide, n_components + 1, rows)
+    more = from_moments(wide, n_components + 1)
     grown, _ = short_runs(wide, more[None], Prior() if prior is None else prior, STEPS)
     sums = wide.family.moments(grown)[0] * table.weight
     return family.maximised(reduced(table, sums, n_components), prior)
