@@ -26,7 +26,7 @@ $(VENV)/.%: $(VENV)/.base
 
 setup: $(VENV)/.base $(VENV)/.test $(VENV)/.lint  ## Make .venv with all that tests and lint need
 
-demo: $(VENV)/.base  ## Decompose a cubic form, learn a mixture from moments, check both
+demo: $(VENV)/.base  ## Decompose a cubic form, learn a mixture from moments, fit one by EM, check all
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test  ## Run the tests

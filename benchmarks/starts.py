@@ -126,8 +126,8 @@ def random_mixtures(n_sets: int) -> str:
         f"1.5 to 6), {N_ROWS} rows each, beside k-means(50) + EM of ours, both with the default prior:",
         f"- BIC better by more than {SAME}: {np.count_nonzero(found > SAME)}; worse: "
         f"{np.count_nonzero(found < -SAME)} ({100 * np.mean(found < -SAME):.1f}%), of which {spurious} where "
-        f"k-means ended with a component of fewer than {FEWEST_ROWS} rows; at most {100 * max(relative):.3f}% "
-        "of the BIC worse.",
+        f"k-means ended with a component of fewer than {FEWEST_ROWS} rows; at most "
+        f"{100 * max(relative):.3f}% of the BIC worse.",
         f"- worse than EM from the truth by more than {SAME}: {below_truth}.",
         f"- mean time {1000 * spent[0]:.0f} ms; KMeans(n_init=50) alone {1000 * spent[1]:.0f} ms.",
     ]

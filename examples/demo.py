@@ -1,4 +1,4 @@
-"""Decompose a cubic form into powers of linear forms, and check the result."""
+"""Decompose a cubic form, learn a mixture from its moments, fit one to a few rows, and check all three."""
 
 import numpy as np
 
@@ -36,3 +36,19 @@ for i, j in enumerate(apart.argmin(axis=1)):
     variances = f"{mixture.variances[i]:6.2f} ({truth.variances[j]:5.2f})"
     print(f"{weights}    {variances}     {apart[i, j] / np.linalg.norm(truth.means[j]):.4f}")
 print(f"{mixture.status.name}: {mixture.message}")
+
+# A thousand rows are few for moments alone: they start EM, with others, and the best start goes on.
+X, labels = apolar.datasets.make_example(1, n_samples=1000, random_state=5)
+model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0).fit(X)
+errors = model.standard_errors(X)
+wrong = apolar.scores.error_rate(labels, model.predict(X))
+
+print(f"\n{len(X):,} rows, fitted by EM: {model.message_}")
+print("weight             variance")
+for i in range(4):
+    weights = f"{model.weights_[i]:.4f} +- {errors.weights[i]:.4f}"
+    print(f"{weights}   {model.covariances_[i]:6.2f} +- {errors.covariances[i]:.2f}")
+print(f"BIC {model.bic(X):.1f}, start {model.start_!r}, {model.n_iter_} passes,", end=" ")
+print(f"{100 * wrong:.1f}% of the rows in the wrong cluster.")
+if wrong > 0.01:
+    raise SystemExit("The check failed.")

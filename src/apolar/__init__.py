@@ -15,6 +15,7 @@ __all__ = [
     "MomentSketch",
     "Moments",
     "Prior",
+    "Selection",
     "SphericalMixture",
     "Status",
     "SymmetricTensor",
@@ -32,6 +33,7 @@ __all__ = [
     "recover",
     "refine",
     "scores",
+    "select",
     "spherical_moments",
     "tensor",
 ]
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
     from apolar.recovery import mixture_from_moments, recover
+    from apolar.selection import Selection, select
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
 
 # Where each public name lives. They are imported on first use, so that the command line starts at once.
@@ -55,6 +58,7 @@ _HOMES = {
     "apolar.recovery": ("mixture_from_moments", "recover"),
     "apolar.scores": (),
     "apolar.estimator": ("GaussianMixture",),
+    "apolar.selection": ("Selection", "select"),
 }
 
 
