@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from apolar._checks import one_of, random_generator, whole_number
 from apolar.em.loop import converge, short_runs
-from apolar.em.table import Table
+from apolar.em.table import Table, one_blas_thread
 from apolar.estimator import GaussianMixture
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.scores import lower_is_better_aic, lower_is_better_bic, lower_is_better_icl
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
+from apolar.starts.merging import merged_pairs
 from apolar.starts.splitting import with_one_more
 
 __all__ = ["Row", "Selection", "select"]
@@ -321,7 +321,7 @@ class _Search:
             model.set_params(warm_start=True)
             model.weights_, model.means_, model.covariances_ = start.weights, start.means, start.covariances
         error = None
-        with warnings.catch_warnings(record=True) as heard, _one_blas_thread():
+        with warnings.catch_warnings(record=True) as heard, one_blas_thread():
             warnings.simplefilter("always")
             try:
                 model.fit(self.X, sample_weight=self.sample_weight)
@@ -349,7 +349,7 @@ class _Search:
         -------
         found : list of tuple of Row and GaussianMixture or None
         """
-        with _one_blas_thread():
+        with one_blas_thread():
             return self._swept(kind, tried)
 
     def _swept(self, kind: str, tried: dict[int, _Tried]) -> list[tuple[Row, GaussianMixture | None]]:
@@ -418,11 +418,6 @@ class _Search:
         return found
 
 
-def _one_blas_thread() -> Any:
-    """Return a block in which linear algebra has one thread: rounding is then the same whatever n_jobs is."""
-    return threadpool_limits(limits=1, user_api="blas")
-
-
 def _inward(table: Table, model: GaussianMixture) -> Components:
     """Return the components of a fitted mixture in the frame of a table."""
     components = Components(model.weights_, model.means_, np.asarray(model.covariances_))
@@ -430,18 +425,10 @@ def _inward(table: Table, model: GaussianMixture) -> Components:
 
 
 def _with_one_less(table: Table, components: Components, prior: Prior | None) -> list[Components]:
-    """Return the mixture with two components merged, for the pairs where that costs least [runnalls2007]."""
+    """Return the mixture with two components merged, for the pairs where that costs least."""
     sums = table.expectation(components[None])[0][0]
-    kind = table.family.untied
-    terms = kind.merging_term(sums)
-    first, second = np.triu_indices(len(sums), 1)
-    cost = kind.merging_term(sums[first] + sums[second]) - terms[first] - terms[second]
-    found = []
-    for pair in np.argsort(cost, kind="stable")[:MERGERS]:
-        merged = sums.copy()
-        merged[first[pair]] += merged[second[pair]]
-        found.append(table.family.maximised(np.delete(merged, second[pair], axis=0), prior))
-    return found
+    pairs = merged_pairs(table.family.untied, sums, MERGERS)
+    return [table.family.maximised(one, prior) for one in pairs]
 
 
 def _put_in_canonical_order(model: GaussianMixture) -> None:
