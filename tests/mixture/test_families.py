@@ -103,7 +103,8 @@ def test_the_gradient_is_that_of_the_objective(kind, prior):
 def test_the_log_prior_is_that_of_conjugate_distributions():
     table = Table(open_rows(rows()), family("full"))
     one, two = some_components(family("full"), table, 0), some_components(family("full"), table, 5)
-    shrinkage, dof, scale = Prior().scaled(3, 3)
+    prior = Prior(dof=5.0, scale=0.5)
+    shrinkage, dof, scale = prior.scaled(3, 3)
 
     def expected(components):
         total = 0.0
@@ -113,7 +114,7 @@ def test_the_log_prior_is_that_of_conjugate_distributions():
         return total
 
     kind = family("full")
-    difference = kind.log_prior(one, Prior()) - kind.log_prior(two, Prior())
+    difference = kind.log_prior(one, prior) - kind.log_prior(two, prior)
     assert difference == pytest.approx(expected(one) - expected(two), abs=1e-9)
 
 
@@ -203,3 +204,16 @@ def test_components_know_whether_they_are_numbers():
     good = Components(np.ones(1), np.zeros((1, 2)), np.ones(1))
     assert good.is_finite
     assert not Components(np.ones(1), np.full((1, 2), np.nan), np.ones(1)).is_finite
+
+
+def test_the_default_prior_of_full_covariances_hardly_widens_thin_clusters():
+    # Two clusters, thin in one direction, of 100 rows each: 1% of the spread of all rows.
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    X = rng.standard_normal((200, 2)) * [1.0, 0.1] + np.where(labels[:, None], [0.0, 1.0], [0.0, -1.0])
+    kind = family("full")
+    table = Table(open_rows(X), kind)
+    sums = table.hard_sums(labels, 2)
+    with_prior = table.frame.components_outward(kind.maximised(sums, Prior())).covariances
+    without = table.frame.components_outward(kind.maximised(sums, None)).covariances
+    assert np.all(with_prior[:, 1, 1] < 1.15 * without[:, 1, 1])

@@ -229,6 +229,16 @@ class Table:
             return self._kept[0]
         return np.concatenate(list(self.chunks(lambda features, *_: features.copy(), 0)), axis=1)
 
+    def coordinates(self) -> Array:
+        """Return the rows in the frame, shape (n_features, n_rows)."""
+        if self._kept is not None:
+            return self._kept[0][1 : 1 + self.n_features]
+        inside = []
+        for block, _ in self.rows.read(max(64, CHUNK_SIZE // self.n_features)):
+            inside.append(np.empty((self.n_features, block.shape[0])))
+            self.frame.write(block, inside[-1])
+        return np.concatenate(inside, axis=1)
+
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
         if self._kept is not None:

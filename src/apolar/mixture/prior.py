@@ -20,12 +20,13 @@ class Prior:
         Rows that the prior mean counts as.
     dof : float or None, default=None
         Degrees of freedom of the inverse Wishart (or inverse gamma) prior.
-        None: n_features + 2 for spherical and full covariances, 3 a column
-        for diagonal ones.
+        None: n_features + 2 for spherical covariances, as in mclust, 3 a
+        column for diagonal ones; for full ones the prior counts as one row.
     scale : float or None, default=None
         The prior scale as a fraction of the variance of all rows. None:
         n_components^(-2 / n_features), and n_components^(-2) for diagonal
-        covariances: the spread of as many equal parts of the data.
+        covariances: the spread of as many equal parts of the data; a hundredth
+        of that for full covariances, where more would widen thin clusters.
     """
 
     shrinkage: float = 0.01

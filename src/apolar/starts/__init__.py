@@ -15,7 +15,7 @@ from apolar.starts.kmeans import from_kmeans
 from apolar.starts.mbhc import mbhc_labels
 from apolar.starts.moments import from_moments
 from apolar.starts.overseed import overseeded, reduced
-from apolar.starts.seeds import coordinates, nearest_sums, random_rows, spread_rows
+from apolar.starts.seeds import nearest_sums, random_rows, spread_rows
 
 __all__ = ["STARTS", "Candidate", "Started", "started"]
 
@@ -33,7 +33,7 @@ def _overseed(table: Table, n_components: int, prior: Prior | None, rng: np.rand
 
 
 def _mbhc(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
-    rows = np.ascontiguousarray(coordinates(table).T)
+    rows = np.ascontiguousarray(table.coordinates().T)
     labels = mbhc_labels(rows, n_components, rng, criterion="EII" if table.family.tied else "VII")
     return table.family.maximised(table.hard_sums(labels, n_components), prior)
 

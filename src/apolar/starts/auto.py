@@ -10,6 +10,7 @@ import numpy as np
 from apolar.em.loop import Fit, converge, short_runs
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
+from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.starts.merging import merged_pairs
 from apolar.starts.moments import from_moments, from_more_moments
@@ -19,6 +20,8 @@ from apolar.starts.splitting import with_one_more
 # The portfolio is run on at most this many rows, or so many a parameter if that is more.
 MOST_ROWS = 5_000
 ROWS_A_PARAMETER = 50
+# With more columns than this, full covariances are left for the end.
+WIDE = 64
 # With fewer rows a parameter than this, optima on a sample are not to be trusted.
 CROWDED = 60
 # Starts by over-seeding; steps of EM after which the best starts are kept, and how many.
@@ -82,6 +85,8 @@ def portfolio(
         Their fits are on the rows that the portfolio saw.
     notes : list of str
     """
+    if table.family.frame_kind == "matrix" and table.n_features > WIDE:
+        return _by_columns(table, n_components, prior, rng)
     search = _Search(table, n_components, Prior() if prior is None else prior, rng)
     if n_components == 1:
         return [search.single()], []
@@ -94,6 +99,24 @@ def portfolio(
         if search.is_crowded:
             finalists.append(replace(search.proven(grown)[0], is_contender=True))
     return finalists, notes
+
+
+def _by_columns(
+    table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> tuple[list[Candidate], list[str]]:
+    """Return candidates for many columns, found with diagonal covariances: these cost far less."""
+    sample = table.subsample(MOST_ROWS, rng)
+    narrow = Table(sample.rows, family("diag"), threads=table.threads)
+    found, notes = portfolio(narrow, n_components, prior, rng)
+    candidates = []
+    for candidate in found[:KEPT]:
+        posteriors = narrow.row_posteriors(candidate.components)[0]
+        components = table.family.maximised(sample.soft_sums(posteriors), Prior() if prior is None else prior)
+        candidates.append(Candidate(candidate.name, components))
+    return candidates, [
+        *notes,
+        f"With more than {WIDE} columns, starts are looked for among diagonal covariances.",
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,14 +208,14 @@ class _Search:
 
     def _split_and_merged(self, best: Candidate) -> list[Candidate]:
         """Return what a candidate becomes with one component more and then one less."""
-        sample, prior, family = self.sample, self.prior, self.sample.family
+        sample, prior, kind = self.sample, self.prior, self.sample.family
         proposals = batch(with_one_more(sample, best.components, self.rng))
         grown, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
-        sums = family.untied.moments(_untied(sample, grown)) * sample.weight
+        sums = kind.untied.moments(_untied(sample, grown)) * sample.weight
         merged = []
         for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
-            pairs = merged_pairs(family.untied, sums[int(i)], PAIRS)
-            merged += [family.maximised(one, prior) for one in pairs]
+            pairs = merged_pairs(kind.untied, sums[int(i)], PAIRS)
+            merged += [kind.maximised(one, prior) for one in pairs]
         runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
         name = best.name if best.name.endswith("+split") else f"{best.name}+split"
         kept = np.argsort(-likelihoods, kind="stable")[:KEPT]

@@ -10,7 +10,6 @@ from apolar.em.table import Table
 from apolar.mixture.components import Components
 from apolar.mixture.prior import Prior
 from apolar.starts.overseed import reduced
-from apolar.starts.seeds import coordinates
 
 
 def from_kmeans(
@@ -35,6 +34,6 @@ def from_kmeans(
     with warnings.catch_warnings():
         # Fewer different rows than clusters: the heaviest clusters are halved below.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = method.fit(coordinates(table).T, sample_weight=table.row_weights()).labels_
+        labels = method.fit(table.coordinates().T, sample_weight=table.row_weights()).labels_
     sums = table.hard_sums(labels, n_components)
     return table.family.maximised(reduced(table, sums[sums[:, 0] > 0], n_components), prior)

@@ -8,14 +8,14 @@ from apolar.em.table import Table
 
 def random_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> Array:
     """Return different rows, drawn by their weights, shape (n_features, n_seeds), in the frame."""
-    x, weights = coordinates(table), table.row_weights()
+    x, weights = table.coordinates(), table.row_weights()
     chances = None if weights is None else weights / weights.sum()
     return x[:, rng.choice(x.shape[1], n_seeds, replace=False, p=chances)]
 
 
 def spread_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> Array:
     """Return rows far from each other: k-means++ [arthur2007], shape (n_features, n_seeds), in the frame."""
-    x, weights = coordinates(table), table.row_weights()
+    x, weights = table.coordinates(), table.row_weights()
     n = x.shape[1]
     squares = np.einsum("ij,ij->j", x, x)
     chances = np.ones(n) if weights is None else weights
@@ -35,13 +35,8 @@ def spread_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> Array:
     return seeds
 
 
-def coordinates(table: Table) -> Array:
-    """Return the rows in the frame, shape (n_features, n_rows)."""
-    return table.features()[1 : 1 + table.n_features]
-
-
 def nearest_sums(table: Table, seeds: Array) -> Array:
     """Return the sums of the rows nearest to each seed, (n_seeds, width); seeds without rows left out."""
-    scores = seeds.T @ coordinates(table) - 0.5 * np.einsum("ij,ij->j", seeds, seeds)[:, None]
+    scores = seeds.T @ table.coordinates() - 0.5 * np.einsum("ij,ij->j", seeds, seeds)[:, None]
     sums = table.hard_sums(scores.argmax(axis=0), seeds.shape[1])
     return sums[sums[:, 0] > 0]

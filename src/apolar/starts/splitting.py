@@ -3,9 +3,8 @@
 import numpy as np
 
 from apolar._arrays import Array
-from apolar.em.table import Table
+from apolar.em.table import KEPT_FEATURES, Table
 from apolar.mixture.components import Components
-from apolar.starts.seeds import coordinates
 
 # Principal axes are computed from the whole scatter up to this many columns, and by iteration above.
 DENSE_COLUMNS = 64
@@ -44,7 +43,7 @@ def _posteriors(table: Table, components: Components) -> tuple[Array, Array]:
 
 def _axis(table: Table, shares: Array, mean: Array) -> tuple[float, Array]:
     """Return the largest variance of a component's rows and its direction."""
-    x = coordinates(table)
+    x = table.coordinates()
     total = float(shares.sum())
     if not total > 0:
         return 0.0, np.zeros(len(mean))
@@ -105,8 +104,8 @@ def _moment_split(
     total = float(shares.sum())
     if not total > 0:
         return None
-    x = coordinates(table)
-    squares = table.features()[-1] - 2 * (mean @ x) + mean @ mean
+    x = table.coordinates()
+    squares = np.einsum("ij,ij->j", x, x) - 2 * (mean @ x) + mean @ mean
     y = axis @ x - axis @ mean
     rest = (squares - y * y) / (n_features - 1)
     mean_variance = float(shares @ rest) / total
@@ -133,20 +132,20 @@ def _inserted(
 ) -> list[Components]:
     """Return the mixture with a small component at rows where that raises the likelihood most."""
     family, n = table.family, len(density)
-    features, weights = table.features(), table.row_weights()
+    weights = table.row_weights()
     n_tried = min(CANDIDATES, n)
     lowest = np.argpartition(density, n_tried // 2 - 1)[: n_tried // 2] if n_tried > 1 else np.zeros(1, int)
     tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
-    centres = features[1 : 1 + table.n_features, tried].T
+    centres = table.coordinates()[:, tried].T
     # What a candidate gains is judged on some of the rows.
-    judges = slice(None, None, max(1, n // JUDGES))
-    features, density = features[:, judges], density[judges]
+    judges = np.arange(0, n, max(1, n // JUDGES))
+    density = density[judges]
     shares = np.ones(len(density)) if weights is None else weights[judges]
     shares = shares / shares.sum()
     gains = []
     for spread in _spreads(table, components):
         all_alike = spread if family.tied else np.repeat(spread, len(tried), axis=0)
-        ratio = family.natural(Components(np.ones(len(tried)), centres, all_alike)) @ features
+        ratio = _logits(table, Components(np.ones(len(tried)), centres, all_alike), judges)
         ratio -= density
         np.minimum(ratio, 50.0, out=ratio)
         np.exp(ratio, out=ratio)
@@ -173,6 +172,16 @@ def _inserted(
         new_weights = np.append(components.weights * (1 - part), part)
         found.append(Components(new_weights, np.vstack([components.means, centre]), covariances))
     return found
+
+
+def _logits(table: Table, components: Components, rows: Array) -> Array:
+    """Return the weighted log-densities at some rows, shape (n_components, n)."""
+    natural = table.family.natural(components)
+    if table.n_rows * table.width <= KEPT_FEATURES:
+        return natural @ table.features()[:, rows]
+    # Chunk by chunk: features of wide tables are many.
+    parts = list(table.chunks(lambda features, *_: natural @ features, 2 * len(natural)))
+    return np.concatenate(parts, axis=1)[:, rows]
 
 
 def _spreads(table: Table, components: Components) -> list[Array]:
