@@ -22,9 +22,9 @@ from apolar._arrays import Array
 from apolar._checks import one_of, positive_number, random_generator, whole_number
 from apolar._rows import Rows, Scratch, open_rows
 from apolar.em.frame import frame_around
-from apolar.em.loop import Fit, FitStatus
+from apolar.em.loop import Fit, FitStatus, in_canonical_order
 from apolar.em.table import Table, one_blas_thread, posterior_in_place
-from apolar.fitting import Outcome, fitted, in_canonical_order
+from apolar.fitting import Outcome, fitted
 from apolar.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.mixture import SphericalMixture
 from apolar.mixture.components import Components

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from apolar.em.loop import Fit, FitStatus, Watcher, converge
 from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.mixture.components import Components
-from apolar.mixture.families import Family
 from apolar.mixture.families.base import LEAST_VARIANCE
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
@@ -144,15 +143,6 @@ def _approached(
         fit = converge(sample, components, prior, tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_PASSES, memory=memory)
         components, memory = fit.components, fit.memory
     return components, memory
-
-
-def in_canonical_order(fit: Fit, family: Family) -> Fit:
-    """Return the fit with the heaviest component first; of equals, the one with the lower first column."""
-    components = fit.components
-    order = np.lexsort((*components.means.T[::-1], -components.weights))
-    covariances = components.covariances if family.tied else components.covariances[order]
-    ordered = Components(components.weights[order], components.means[order], covariances)
-    return replace(fit, components=ordered, sums=fit.sums[order])
 
 
 def _collapsed(table: Table, fit: Fit) -> list[str]:

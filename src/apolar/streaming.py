@@ -9,7 +9,7 @@ import numpy as np
 from apolar._arrays import Array
 from apolar._rows import Rows, gathered, open_rows
 from apolar.em.frame import Frame
-from apolar.em.loop import converge
+from apolar.em.loop import converge, in_canonical_order
 from apolar.em.table import Table
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
@@ -104,6 +104,8 @@ class Stream:
             assert self.components is not None
             first = table.frame.components_inward(self.components)
         fit = converge(table, first, self.prior, tol=TOLERANCE, max_iter=PASSES)
+        # Until the rows are enough, the order may change; from then on it stays.
+        fit = in_canonical_order(fit, self.family)
         # Only now, that nothing can fail any more, is anything remembered.
         self._kept, self.weight = kept, table.weight
         self._compared = table.weight if afresh else self._compared

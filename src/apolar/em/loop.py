@@ -14,6 +14,7 @@ from apolar.em.curvature import rising_direction
 from apolar.em.quasi_newton import Memory, line_search
 from apolar.em.table import Table
 from apolar.mixture.components import Components
+from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
 
 # Steps of plain EM before the accelerated ones: far from an optimum, EM is the better of the two, and it
@@ -72,6 +73,15 @@ class Fit:
     history: tuple[float, ...]
     status: FitStatus
     memory: Memory | None = None
+
+
+def in_canonical_order(fit: Fit, family: Family) -> Fit:
+    """Return the fit with the heaviest component first; of equals, the one with the lower first column."""
+    components = fit.components
+    order = np.lexsort((*components.means.T[::-1], -components.weights))
+    covariances = components.covariances if family.tied else components.covariances[order]
+    ordered = Components(components.weights[order], components.means[order], covariances)
+    return replace(fit, components=ordered, sums=fit.sums[order])
 
 
 Watcher = Callable[["Fit"], bool]
