@@ -10,7 +10,9 @@ from apolar.em.loop import Fit
 try:  # scikit-learn 1.9 or later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # pragma: no cover - older scikit-learn
-    CallbackSupportMixin = object
+    CallbackSupportMixin = type(
+        "CallbackSupportMixin", (), {"__doc__": "Stands in where there are no callbacks."}
+    )
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as it is."""
