@@ -379,3 +379,111 @@ def test_an_unfitted_mixture_says_so():
             getattr(GaussianMixture(), method)(example()[0])
     with pytest.raises(NotFittedError):
         GaussianMixture().sample(3)
+
+
+# --- what once went wrong -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", [lambda X: X[:, 0], lambda X: X[:, 0] + X[:, 1]], ids=["twice", "a sum"])
+def test_columns_that_depend_on_each_other_without_a_prior_are_told(column):
+    X, _ = example(150)
+    rows = np.column_stack([X, column(X)])
+    with pytest.warns(UserWarning, match="collapsed"):
+        model = GaussianMixture(3, prior=None, random_state=0).fit(rows)
+    assert np.all(np.isfinite(model.precisions_cholesky_))
+    assert np.isfinite(model.score(rows))
+
+
+def test_a_failed_fit_leaves_the_mixture_as_it_was():
+    X, _ = example()
+    model = fitted(X)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="fewer components"):
+        model.fit(X[:2, :2])
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_rows_of_weight_zero_take_their_labels_with_them():
+    X, labels = example(200)
+    weights = np.where(np.arange(200) < 20, 0.0, 1.0)
+    expected = fitted(X[20:], init_params=labels[20:])
+    for start in (labels, np.eye(3)[labels], lambda X, r, s: labels):
+        model = GaussianMixture(3, init_params=start, tol=1e-8).fit(X, sample_weight=weights)
+        np.testing.assert_allclose(np.sort(model.weights_), np.sort(expected.weights_), atol=1e-6)
+
+
+def test_a_warm_start_of_another_family_or_table_starts_afresh():
+    X, _ = example()
+    model = GaussianMixture(3, warm_start=True, random_state=0).fit(X)
+    model.set_params(covariance_type="diag").fit(X)
+    assert model.start_ != "warm start"
+    model.fit(X[:, :2])
+    assert model.means_.shape == (3, 2)
+    with pytest.raises(ValueError, match="fit it again"):
+        model.set_params(covariance_type="tied").predict(X[:, :2])
+
+
+def test_a_fitted_mixture_may_be_what_a_callable_returns():
+    X, _ = example()
+    model = fitted(
+        X, init_params=lambda X, r, s: GaussianMixture(r, covariance_type="tied", random_state=s).fit(X)
+    )
+    assert model.converged_
+    with pytest.raises(ValueError, match="got NoneType"):
+        GaussianMixture(3, init_params=lambda X, r, s: None).fit(X)
+
+
+def test_flat_directions_do_not_end_a_fit():
+    # Three components in one column: the likelihood is almost flat along a long way.
+    rng = np.random.default_rng(27)
+    n = int(rng.choice([300, 1000, 3000]))
+    X = rng.normal(size=(n, 1)) * rng.choice([0.5, 1, 1.5], n)[:, None] + rng.choice([-1, 0, 1.5], n)[:, None]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Good starts disagree")
+        model = GaussianMixture(3, random_state=0).fit(X)
+        longer = GaussianMixture(3, random_state=0, tol=1e-9, max_iter=3000).fit(X)
+    assert n * (longer.lower_bounds_[-1] - model.lower_bounds_[-1]) < 2e-3
+
+
+@pytest.mark.parametrize("name", ["spherical", "full", "diag", "tied_spherical", "tied_diag"])
+def test_equal_components_are_parted(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 2))
+    X[300:, 0] += 8
+    best = GaussianMixture(2, covariance_type=name, prior=None, random_state=0).fit(X).score(X)
+    equal = GaussianMixture(2, covariance_type=name, prior=None, init_params=np.full((600, 2), 0.5)).fit(X)
+    assert equal.score(X) == pytest.approx(best, abs=1e-5)
+
+
+@each_family
+def test_a_stream_after_a_fit_goes_on_where_it_ended(name):
+    X, _ = example(60)
+    model = GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
+    before = model.covariances_.copy()
+    model.partial_fit(X[:1])
+    # One row in sixty, by the rule of stepwise EM: (1/61)^0.8 of the way.
+    np.testing.assert_allclose(model.covariances_, before, atol=0.15 * np.abs(before).max())
+
+
+def test_no_tolerance_ends_when_nothing_moves():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((50, 2)), rng.standard_normal((50, 2)) + 20])
+    assert GaussianMixture(2, random_state=0, tol=0).fit(X).converged_
+
+
+def test_numbers_out_of_range_and_constant_columns_are_named():
+    X, _ = example(100)
+    with pytest.raises(ValueError, match="Divide the columns"):
+        GaussianMixture(2).fit(X * 1e160)
+    rows = np.column_stack([X, np.ones(100)])
+    with pytest.raises(ValueError, match="Column 4 is constant"):
+        GaussianMixture(2, random_state=0).fit(rows).standard_errors(rows)
+
+
+@pytest.mark.parametrize("weights", [-np.ones(400), np.zeros(400), [1, 2]])
+def test_scores_check_their_weights(weights):
+    X, _ = example()
+    model = fitted(X)
+    for method in (model.score, model.bic):
+        with pytest.raises(ValueError, match="[Ww]eight"):
+            method(X, sample_weight=weights)

@@ -328,7 +328,7 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"means_": np.zeros((3, 2))}, r"means_ must be float64 of shape \(2, 3\)"),
         ({"means_": np.full((2, 3), np.inf)}, "infinity"),
         ({"covariances_": np.ones((2, 3))}, r"covariances_ must be float64 of shape \(2, 3, 3\)"),
-        ({"covariances_": np.ones((2, 3, 3))}, "positive definite"),
+        ({"covariances_": np.ones((2, 3, 3)) - 0.1 * np.eye(3)}, "positive definite"),
         ({"covariances_": -np.stack([np.eye(3)] * 2)}, "positive definite"),
         ({"covariances_": np.stack([np.eye(3) + np.eye(3, k=1) / 2] * 2)}, "symmetric"),
         ({"covariances_": 1e-310 * np.stack([np.eye(3)] * 2)}, "overflow"),

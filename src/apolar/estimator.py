@@ -6,6 +6,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ from apolar.mixture import SphericalMixture
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
+from apolar.moments.signal import column_moments
 from apolar.progress import CallbackSupportMixin, Progress, with_callbacks
 from apolar.scores import lower_is_better_aic, lower_is_better_bic, lower_is_better_icl
 from apolar.starts import STARTS, Candidate, Started, started
@@ -37,6 +39,7 @@ from apolar.starts.given import (
     checked_means,
     checked_precisions,
     checked_weights,
+    covariance_shape,
     from_assignment,
     nearest_to,
 )
@@ -186,12 +189,19 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self : GaussianMixture
         """
         kind, prior = self._checked_parameters()
-        rows = self._opened(X, sample_weight, reset=True)
-        with one_blas_thread():
-            self._fit(X, rows, kind, prior)
+        before = dict(self.__dict__)
+        try:
+            rows = self._opened(X, sample_weight, reset=True)
+            with one_blas_thread():
+                self._fit(X, rows, kind, prior, _positive(sample_weight))
+        except Exception:
+            # A fit that fails leaves the mixture as it was.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         return self
 
-    def _fit(self, X: Any, rows: Rows, kind: Family, prior: Prior | None) -> None:
+    def _fit(self, X: Any, rows: Rows, kind: Family, prior: Prior | None, kept: Array | None) -> None:
         table = Table(rows, kind, threads=self._threads())
         n_components = self.n_components
         if table.n_rows < n_components:
@@ -199,7 +209,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                 f"n_components = {n_components} components need at least as many rows; got "
                 f"n_samples = {table.n_rows}. Ask for fewer components."
             )
-        start, given_order = self._start(table, X, prior)
+        start, given_order = self._start(table, X, prior, kept)
         progress = Progress(
             self, X, table.weight, table.frame.log_det, lambda fit: self._attributes(table, kind, fit)
         )
@@ -286,9 +296,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             one_of(self.init_params, "init_params", STARTS)
         if self.n_threads is not None:
             whole_number(self.n_threads, "n_threads", least=1)
-        if self.prior is not None and self.prior != "default" and not isinstance(self.prior, Prior):
+        is_default = isinstance(self.prior, str) and self.prior == "default"
+        if self.prior is not None and not is_default and not isinstance(self.prior, Prior):
             raise ValueError(f"prior must be 'default', an apolar.Prior, or None; got {self.prior!r}.")
-        return family(self.covariance_type), Prior() if self.prior == "default" else self.prior
+        return family(self.covariance_type), Prior() if is_default else self.prior
 
     def _threads(self) -> int:
         if self.n_threads is not None:
@@ -315,6 +326,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                     f"{self.n_features_in_} features as input."
                 )
             return rows
+        if type(X).__name__ == "LazyFrame":
+            raise TypeError("X is a lazy table: call .collect() on it first.")
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
         if sample_weight is None:
             return open_rows(X)
@@ -327,36 +340,42 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return open_rows(X[weights > 0], weights[weights > 0])
 
     def _start(
-        self, table: Table, X: Any, prior: Prior | None
+        self, table: Table, X: Any, prior: Prior | None, kept: Array | None
     ) -> tuple[Callable[[np.random.Generator], Started], bool]:
-        """Return what makes the candidates, and whether their order is the user's."""
+        """Return what makes the candidates, and whether their order is the user's.
+
+        `kept` marks the rows of X that are in the table, where it is not all of them.
+        """
         r = self.n_components
-        if self.warm_start and hasattr(self, "weights_") and self.weights_.shape == (r,):
+        if self.warm_start and self._is_of(table.family, r, table.n_features):
             components = table.frame.components_inward(self._components())
             return lambda _: ([Candidate("warm start", components, is_from_all_rows=True)], []), True
         if any(value is not None for value in (self.weights_init, self.means_init, self.precisions_init)):
-            return (lambda rng: ([self._from_parameters(table, X, prior, rng)], [])), True
+            return (lambda rng: ([self._from_parameters(table, X, prior, rng, kept)], [])), True
         if isinstance(self.init_params, str):
             name = self.init_params
             return (lambda rng: started(name, table, r, prior, rng)), False
         if callable(self.init_params):
-            return (lambda rng: ([self._called(table, X, prior, rng)], [])), False
-        components = from_assignment(table, r, prior, self.init_params, "init_params")
+            return (lambda rng: ([self._called(table, X, prior, rng, kept)], [])), False
+        components = from_assignment(table, r, prior, self.init_params, "init_params", kept)
         return lambda _: ([Candidate("given", components, is_from_all_rows=True)], []), True
 
-    def _called(self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator) -> Candidate:
+    def _called(
+        self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator, kept: Array | None
+    ) -> Candidate:
         found = self.init_params(X, self.n_components, np.random.RandomState(rng.integers(2**31)))
         name = getattr(self.init_params, "__name__", "callable")
         if isinstance(found, SphericalMixture):
             metric = table.frame.metric
             covariances = table.family.from_spherical(found.variances, metric, found.weights)
             return Candidate(name, Components(found.weights, table.frame.inward(found.means), covariances))
-        return Candidate(
-            name, from_assignment(table, self.n_components, prior, found, "What init_params returned")
-        )
+        if hasattr(found, "predict_proba"):
+            found = found.predict_proba(X)
+        given = from_assignment(table, self.n_components, prior, found, "What init_params returned", kept)
+        return Candidate(name, given)
 
     def _from_parameters(
-        self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator
+        self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator, kept: Array | None
     ) -> Candidate:
         r, m, frame = self.n_components, table.n_features, table.frame
         weights = None if self.weights_init is None else checked_weights(self.weights_init, r)
@@ -375,9 +394,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             elif isinstance(self.init_params, str):
                 base = started(self.init_params, table, r, prior, rng)[0][0].components
             elif callable(self.init_params):
-                base = self._called(table, X, prior, rng).components
+                base = self._called(table, X, prior, rng, kept).components
             else:
-                base = from_assignment(table, r, prior, self.init_params, "init_params")
+                base = from_assignment(table, r, prior, self.init_params, "init_params", kept)
             weights = base.weights if weights is None else weights
             means = base.means if means is None else means
             covariances = base.covariances if covariances is None else covariances
@@ -417,9 +436,19 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         for text in outcome.warnings:
             warnings.warn(text, UserWarning, stacklevel=5)
 
+    def _is_of(self, kind: Family, n_components: int, n_features: int) -> bool:
+        """Return whether there is a fitted mixture of that family and size."""
+        if not hasattr(self, "weights_") or self.means_.shape != (n_components, n_features):
+            return False
+        return np.shape(self.covariances_) == covariance_shape(kind, n_components, n_features)
+
     # --- what a fitted mixture says of rows ---------------------------------------------------
 
     def _components(self) -> Components:
+        if not self._is_of(family(self.covariance_type), *self.means_.shape):
+            raise ValueError(
+                f"The mixture was not fitted with covariance_type={self.covariance_type!r}: fit it again."
+            )
         return Components(self.weights_, self.means_, np.asarray(self.covariances_))
 
     def _each(self, X: Any, function: Callable[[Array, Array], Any]) -> list[Any]:
@@ -428,7 +457,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         kind = family(self.covariance_type)
         rows = self._opened(X, reset=False)
         frame = frame_around(self._components(), kind)
-        natural = kind.natural(frame.components_inward(self._components()))
+        inside = frame.components_inward(self._components())
+        # What rounding has made singular on the way is floored, as in the fit.
+        natural = kind.natural(replace(inside, covariances=kind.floored(inside.covariances)))
 
         def each(features: Array, _: Array | None, scratch: Scratch) -> Any:
             logits = natural @ features
@@ -464,10 +495,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         -------
         score : float
         """
-        densities = self.score_samples(X)
-        if sample_weight is None:
-            return float(densities.mean())
-        return float(np.average(densities, weights=np.asarray(sample_weight)))
+        total, weight = self._log_likelihood(X, sample_weight)
+        return total / weight
 
     @property
     def n_parameters_(self) -> int:
@@ -493,9 +522,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         densities = self.score_samples(X)
         if sample_weight is None:
             return float(densities.sum()), float(len(densities))
-        weights = np.asarray(sample_weight, dtype=np.float64)
-        if weights.shape != densities.shape:
-            raise ValueError(f"sample_weight must have shape {densities.shape}; got {weights.shape}.")
+        weights = _check_sample_weight(
+            sample_weight, densities[:, None], dtype=np.float64, ensure_non_negative=True
+        )
+        if not weights.sum() > 0:
+            raise ValueError("The weights of the rows are all zero.")
         return float(weights @ densities), float(weights.sum())
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
@@ -541,6 +572,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
         """
         table, prior = self._table_again(X, sample_weight)
+        _, _, mean, variances = column_moments(table.rows)
+        constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= 1e-13 * np.abs(mean))
+        if len(constant):
+            raise ValueError(
+                f"Column {constant[0]} is constant: its variance has no standard error. Fit without it."
+            )
         with one_blas_thread():
             return standard_errors(table, self._components(), prior)
 
@@ -568,7 +605,14 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         rng = random_generator(self.random_state)
         with one_blas_thread():
             return bootstrap(
-                table, self._components(), prior, rng=rng, n_resamples=n_resamples, parametric=parametric
+                table,
+                self._components(),
+                prior,
+                rng=rng,
+                n_resamples=n_resamples,
+                parametric=parametric,
+                tol=max(self.tol, 1e-9),
+                max_iter=max(self.max_iter, 1),
             )
 
     def _table_again(self, X: Any, sample_weight: Any) -> tuple[Table, Prior | None]:
@@ -606,6 +650,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return load_model(cls, path)
 
 
+def _positive(sample_weight: Any) -> Array | None:
+    """Return which rows have weight, if some have none."""
+    weights = np.asarray(1.0 if sample_weight is None else sample_weight)
+    return weights > 0 if weights.ndim == 1 and not np.all(weights > 0) else None
+
+
 def _is_chunked(X: Any) -> bool:
     """Return whether X is an iterable of chunks, not a table: those are not scikit-learn's to check."""
     if (
@@ -616,5 +666,6 @@ def _is_chunked(X: Any) -> bool:
     ):
         return False
     if isinstance(X, list | tuple):
-        return bool(X) and getattr(X[0] if not isinstance(X[0], tuple) else X[0][0], "ndim", 1) == 2
+        first = X[0][0] if X and isinstance(X[0], tuple) and X[0] else X[:1] and X[0]
+        return getattr(first, "ndim", 1) == 2
     return hasattr(X, "__iter__")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from apolar._arrays import Array
 from apolar.em.loop import Fit, FitStatus, Watcher, converge
 from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.mixture.components import Components
-from apolar.mixture.families.base import LEAST_VARIANCE
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
 from apolar.starts import Candidate, Started
@@ -119,8 +119,8 @@ def fitted(
             break
     assert best is not None
     fit, winner = best
-    warnings += _collapsed(table, fit)
-    warnings += _disagreeing(sample, fit, rivals)
+    warnings += _collapsed(table, fit, prior)
+    warnings += _disagreeing(sample, fit, [rival for rival in rivals if rival is not winner])
     return Outcome(fit, winner.name, tuple(warnings), tuple(notes))
 
 
@@ -145,7 +145,7 @@ def _approached(
     return components, memory
 
 
-def _collapsed(table: Table, fit: Fit) -> list[str]:
+def _collapsed(table: Table, fit: Fit, prior: Prior | None) -> list[str]:
     """Return warnings on components without rows, and without spread."""
     found = []
     counts = fit.components.weights * table.weight
@@ -154,15 +154,16 @@ def _collapsed(table: Table, fit: Fit) -> list[str]:
         found.append(
             f"{len(empty)} of {len(counts)} components hold less than one row. Ask for fewer components."
         )
+    remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
     covariances = fit.components.covariances
     if table.family.frame_kind == "matrix":
         least = float(np.linalg.eigvalsh(covariances).min())
     else:
         least = float(np.min(covariances))
-    if least <= 2 * LEAST_VARIANCE:
+    if least <= 2 * table.family.least_variance:
         found.append(
             "A component has collapsed: its variance is zero in some direction, and the likelihood has no "
-            "maximum. Use the default prior in place of prior=None, or ask for fewer components."
+            f"maximum. {remedy}sk for fewer components, or remove columns that depend on others."
         )
     return found
 
@@ -172,18 +173,23 @@ def _disagreeing(sample: Table, fit: Fit, rivals: list[Candidate]) -> list[str]:
     rivals = [rival for rival in rivals if rival.fit is not None]
     if not rivals or fit.components.n_components == 1:
         return []
-    best = max(rival.log_likelihood for rival in rivals)
-    ours = sample.row_posteriors(fit.components)[0].argmax(axis=0)
+    weights = sample.row_weights()
+
+    def seen(components: Components) -> tuple[float, Array]:
+        posteriors, densities = sample.row_posteriors(components)
+        return float(np.average(densities, weights=weights)), posteriors.argmax(axis=0)
+
+    best, ours = seen(fit.components)
     for rival in rivals:
-        if best - rival.log_likelihood > NEARLY_EQUAL * sample.weight:
+        likelihood, theirs = seen(rival.components)
+        if best - likelihood > NEARLY_EQUAL:
             continue
-        theirs = sample.row_posteriors(rival.components)[0].argmax(axis=0)
         index = adjusted_rand_index(ours, theirs)
         if index < DIFFERENT:
-            gap = (best - rival.log_likelihood) / sample.weight
             return [
-                f"Good starts disagree: another optimum, only {gap:.2g} lower in mean log-likelihood, parts "
-                f"the rows differently (adjusted Rand index {index:.2f} between the two). Components of this "
-                "form may not be what the data are made of: try another covariance_type or n_components."
+                f"Good starts disagree: another optimum, only {max(best - likelihood, 0.0):.2g} lower in "
+                f"mean log-likelihood, parts the rows differently (adjusted Rand index {index:.2f} between "
+                "the two). Components of this form may not be what the data are made of: try another "
+                "covariance_type or n_components."
             ]
     return []

@@ -492,6 +492,8 @@ def _reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
         difference = getattr(ranked[1], criterion) - lowest
         size = next(words for least, words in EVIDENCE if difference >= least)
         text += f", {difference:.1f} below {ranked[1].named}: {size} (Kass and Raftery 1995)."
+    for warning in best.warnings:
+        text += f" But: {warning}"
     r, most, least = best.n_components, max(numbers), min(numbers)
     if most > least and r == most:
         text += f" No more than {r} were tried: try more, as with n_components=range({r}, {2 * r + 1})."

@@ -71,7 +71,7 @@ class Stream:
         """Return the stream that goes on where a fit of rows of that weight ended."""
         inside = frame.components_inward(components)
         stream = cls(family, components.n_components, prior, "moments", weight, components)
-        stream._frame, stream._sums = frame, family.moments(inside) * weight
+        stream._frame, stream._sums = frame, family.sums_of(inside, weight, prior)
         return stream
 
     def update(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
@@ -151,4 +151,4 @@ class Stream:
             return
         rival = in_frame(batch, found, np.ones(batch.n_features))
         if float(batch.expectation(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
-            self._sums = self.family.moments(rival) * self.weight
+            self._sums = self.family.sums_of(rival, self.weight, self.prior)

@@ -82,6 +82,11 @@ class Chart:
         a, _, c = self._cut(point)
         return float(max(np.abs(a / self._counts).max(), np.abs(c / self._spreads).max()))
 
+    def reach(self, point: Array) -> float:
+        """Return the largest change of a logarithm, or of a mean in deviations, from the centre."""
+        b = self._cut(point)[1]
+        return max(self.change(point), float(np.linalg.norm(b / self._counts[:, None], axis=1).max()))
+
     def gradient(self, point: Array, components: Components, sums: Array, prior: Prior | None) -> Array:
         """Return the gradient of the objective, from the sums of the E-step at the point.
 

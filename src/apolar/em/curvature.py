@@ -71,3 +71,60 @@ def rising_direction(
             break
         basis.append(rest / norm)
     return largest
+
+
+def newton_step(
+    gradient_at: Callable[[Array], Array], point: Array, gradient: Array, idle: Array
+) -> tuple[float, Array] | None:
+    """Return what is left to gain, and the step that gains it, by Newton's model in a Krylov space.
+
+    The space is that of the gradient: it sees the flat directions in which the gradient is small and the
+    way is long, and which a quasi-Newton method may never have met.
+
+    Parameters
+    ----------
+    gradient_at : callable
+        The gradient at a point; one pass over the rows.
+    point : ndarray
+    gradient : ndarray
+        At the point.
+    idle : ndarray
+        A direction in which nothing changes.
+
+    Returns
+    -------
+    found : tuple of float and ndarray, or None
+        None where the model has no maximum.
+    """
+    idle = idle / np.linalg.norm(idle)
+    start = gradient - (idle @ gradient) * idle
+    size = float(np.linalg.norm(start))
+    if not size > 0:
+        return 0.0, np.zeros_like(start)
+    basis, images = [start / size], []
+    before = 0.0
+    found: tuple[float, Array] | None = None
+    for _ in range(min(MOST_PRODUCTS, len(point))):
+        image = (gradient_at(point + DIFFERENCE * basis[-1]) - gradient) / DIFFERENCE
+        if not np.all(np.isfinite(image)):
+            break
+        images.append(image)
+        q = np.array(basis)
+        projected = -(q @ np.array(images).T)
+        values, vectors = np.linalg.eigh((projected + projected.T) / 2)
+        if not values[0] > 0:
+            return None
+        weights = vectors @ (vectors[0] / values) * size
+        left = 0.5 * size * float(weights[0])
+        found = left, weights @ q
+        if left <= 1.02 * before:
+            break
+        before = left
+        rest = image - q.T @ (q @ image)
+        rest -= q.T @ (q @ rest)
+        rest -= (idle @ rest) * idle
+        norm = float(np.linalg.norm(rest))
+        if norm < 1e-8 * float(np.linalg.norm(image)) or norm == 0:
+            break
+        basis.append(rest / norm)
+    return found

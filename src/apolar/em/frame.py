@@ -14,12 +14,14 @@ from apolar.mixture.components import Components
 from apolar.mixture.families import Family
 from apolar.moments.signal import column_moments, row_covariance
 
+# The largest deviation of a column, and one over the smallest: squares of squares must still be numbers.
+MOST_SPREAD = 1e145
 # A column whose deviation is below this much of its size is constant but for rounding.
 ROUNDING = 1e-14
 # The unit of a constant column, relative to the other columns.
 CONSTANT_UNIT = 1e-3
 # The least variance of a direction, relative to uncorrelated columns, in the units of the columns.
-LEAST_DIRECTION = 1e-10
+LEAST_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +97,24 @@ def frame_of(rows: Rows, family: Family) -> Frame:
     full ones whitened: fits are then equivariant under what leaves the family
     as it is.
     """
-    if family.frame_kind == "matrix":
-        weight, n_rows, mean, covariance = row_covariance(rows)
-        variances = np.diag(covariance).copy()
-    else:
-        weight, n_rows, mean, variances = column_moments(rows)
-        covariance = None
+    covariance = None
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
+        if family.frame_kind == "matrix":
+            weight, n_rows, mean, covariance = row_covariance(rows)
+            variances = np.diag(covariance).copy()
+        else:
+            weight, n_rows, mean, variances = column_moments(rows)
     # The sample variance: a single row has none.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction
+    spread = float(np.sqrt(variances.max()))
+    if not (
+        np.all(np.isfinite(variances)) and spread < MOST_SPREAD and (spread == 0 or spread > 1 / MOST_SPREAD)
+    ):
+        raise ValueError(
+            f"The columns of X have deviations up to {spread:.3g}: their squares leave the range of numbers. "
+            "Divide the columns by their scale first."
+        )
     units = _units(variances, mean)
     if family.frame_kind == "scalar":
         unit = float(np.sqrt(np.mean(variances)))

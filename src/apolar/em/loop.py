@@ -10,7 +10,7 @@ import numpy as np
 
 from apolar._arrays import Array
 from apolar.em.chart import Chart
-from apolar.em.curvature import rising_direction
+from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.quasi_newton import Memory, line_search
 from apolar.em.table import Table
 from apolar.mixture.components import Components
@@ -219,11 +219,11 @@ def converge(
             _accelerated(run, components, tol, memory.copy())
         for _ in range(MOST_SADDLES if checked_on is not None else 0):
             assert checked_on is not None
-            escaped = _escaped(run, checked_on)
-            if escaped is None:
+            further = _escaped(run, checked_on) or _stepped(run, checked_on, tol)
+            if further is None:
                 break
             run.status = FitStatus.MAX_ITER
-            _accelerated(run, escaped, tol)
+            _accelerated(run, further, tol)
     except _Stop:
         pass
     fit = run.result()
@@ -248,7 +248,7 @@ def _first_steps(run: Run, components: Components, tol: float) -> None:
         if n_steps < FIRST_STEPS:
             continue
         # A geometric series of gains; where they fall slowly or rise, nothing is said about the rest.
-        if 0 <= ratio < 0.5 and gain * ratio / (1 - ratio) < tol:
+        if still or (0 <= ratio < 0.5 and gain < tol):
             run.status = FitStatus.CONVERGED
             return
         if not 0 <= ratio < FAST:
@@ -256,21 +256,54 @@ def _first_steps(run: Run, components: Components, tol: float) -> None:
             return
 
 
-def _escaped(run: Run, sample: Table) -> Components | None:
-    """Return a better mixture beside the best one if that is a saddle, or None."""
-    assert run.best is not None
-    family, prior, best = sample.family, run.prior, run.best
-    chart = Chart(family, best.components, sample.weight)
+def _gradient_of(chart: Chart, sample: Table, prior: Prior | None) -> Callable[[Array], Array]:
+    """Return the gradient as a function of the point, on those rows."""
 
     def gradient_at(point: Array) -> Array:
         moved = chart.components(point)
         sums, _ = sample.expectation(moved[None])
         return chart.gradient(point, moved, sums[0], prior)
 
+    return gradient_at
+
+
+def _stepped(run: Run, sample: Table, tol: float) -> Components | None:
+    """Return a better mixture beside the best one if more than the tolerance is left to gain, or None."""
+    assert run.best is not None
+    best, prior = run.best, run.prior
+    chart = Chart(sample.family, best.components, sample.weight)
+    gradient_at = _gradient_of(chart, sample, prior)
+    gradient = gradient_at(chart.origin)
+    if sample is not run.table:
+        # The curvature is that of the sample, the gradient that of all rows: both are in units of the
+        # complete information, so that the one fits the other.
+        whole = Chart(sample.family, best.components, run.table.weight)
+        target = whole.gradient(whole.origin, best.components, best.sums, prior)
+        shift = gradient - target
+        found = newton_step(lambda point: gradient_at(point) - shift, chart.origin, target, chart.idle)
+    else:
+        whole = chart
+        found = newton_step(gradient_at, chart.origin, gradient, chart.idle)
+    if found is None or not found[0] > tol:
+        return None
+    step = found[1] * min(1.0, FAR / max(chart.reach(found[1]), 1e-300))
+    for length in (1.0, 0.3, 0.1):
+        components = whole.components(length * step)
+        before = best.objective
+        if run(components)[1] > before + 0.1 * tol:
+            return components
+    return None
+
+
+def _escaped(run: Run, sample: Table) -> Components | None:
+    """Return a better mixture beside the best one if that is a saddle, or None."""
+    assert run.best is not None
+    chart = Chart(sample.family, run.best.components, sample.weight)
+    gradient_at = _gradient_of(chart, sample, run.prior)
     found = rising_direction(gradient_at, chart.origin, gradient_at(chart.origin), chart.idle)
     if found is None:
         return None
-    better, direction = None, found[1] / max(chart.change(found[1]), 1e-300)
+    better, direction = None, found[1] / max(chart.reach(found[1]), 1e-300)
     for length in (0.05, -0.05, 0.25, -0.25, 1.0, -1.0):
         components = chart.components(length * direction)
         before = run.best.objective

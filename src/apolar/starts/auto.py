@@ -21,7 +21,7 @@ from apolar.starts.splitting import with_one_more
 MOST_ROWS = 5_000
 ROWS_A_PARAMETER = 50
 # With more columns than this, full covariances are left for the end.
-WIDE = 64
+WIDE = 32
 # With fewer rows a parameter than this, optima on a sample are not to be trusted.
 CROWDED = 60
 # Starts by over-seeding; steps of EM after which the best starts are kept, and how many.

@@ -15,7 +15,7 @@ from apolar.mixture.prior import Prior
 
 
 def from_assignment(
-    table: Table, n_components: int, prior: Prior | None, given: Any, name: str
+    table: Table, n_components: int, prior: Prior | None, given: Any, name: str, kept: Array | None = None
 ) -> Components:
     """Return the M-step from labels or responsibilities.
 
@@ -28,6 +28,8 @@ def from_assignment(
         Labels of any kind, or responsibilities.
     name : str
         How messages call it.
+    kept : ndarray of bool, optional
+        The rows of the user that are in the table, if not all are.
 
     Returns
     -------
@@ -35,12 +37,18 @@ def from_assignment(
         In the order of the sorted labels, or of the columns.
     """
     array = np.asarray(given)
-    if array.ndim not in (1, 2) or len(array) != table.n_rows:
+    n_rows = table.n_rows if kept is None else len(kept)
+    if array.ndim not in (1, 2) or len(array) != n_rows:
+        got = f"shape {array.shape}" if array.ndim else type(given).__name__
         raise ValueError(
-            f"{name} must be labels of shape ({table.n_rows},) or responsibilities of shape "
-            f"({table.n_rows}, {n_components}); got {array.shape}."
+            f"{name} must be labels of shape ({n_rows},), responsibilities of shape "
+            f"({n_rows}, {n_components}), or the name of a start; got {got}."
         )
+    if kept is not None:
+        array = array[kept]
     if array.ndim == 1:
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} has labels that are NaN or infinite: give every row one.")
         kinds, labels = np.unique(array, return_inverse=True)
         if len(kinds) != n_components:
             raise ValueError(f"{name} has {len(kinds)} different labels; n_components is {n_components}.")
@@ -87,10 +95,10 @@ def checked_means(means: Any, n_components: int, n_features: int) -> Array:
 def checked_precisions(precisions: Any, family: Family, n_components: int, n_features: int) -> Array:
     """Return the covariances that precisions in the shape of a family stand for."""
     array = numeric_array(precisions, "precisions_init")
-    one = family.from_spherical(np.ones(n_components), _identity(family, n_features), np.ones(n_components))
-    if array.shape != one.shape:
+    shape = covariance_shape(family, n_components, n_features)
+    if array.shape != shape:
         raise ValueError(
-            f"precisions_init for {family.name!r} covariances must have shape {one.shape}; got {array.shape}."
+            f"precisions_init for {family.name!r} covariances must have shape {shape}; got {array.shape}."
         )
     if family.frame_kind != "matrix":
         if np.any(array <= 0):
@@ -99,6 +107,12 @@ def checked_precisions(precisions: Any, family: Family, n_components: int, n_fea
     if not np.allclose(array, np.swapaxes(array, -1, -2)) or np.any(np.linalg.eigvalsh(array) <= 0):
         raise ValueError("precisions_init must be symmetric, positive definite matrices.")
     return np.linalg.inv(array)
+
+
+def covariance_shape(family: Family, n_components: int, n_features: int) -> tuple[int, ...]:
+    """Return the shape of the covariances of a family."""
+    ones = np.ones(n_components)
+    return family.from_spherical(ones, _identity(family, n_features), ones).shape
 
 
 def _identity(family: Family, n_features: int) -> Array:

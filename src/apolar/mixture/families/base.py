@@ -37,6 +37,8 @@ class Family(abc.ABC):
     tied: bool
     frame_kind: str
     """What the data are scaled by: "scalar", "columns" or "matrix"."""
+    least_variance = LEAST_VARIANCE
+    """The floor of the variances, in the frame, where there is no prior."""
 
     @property
     @abc.abstractmethod
@@ -213,6 +215,24 @@ class Family(abc.ABC):
         extra = scatter.ndim - divisor.ndim
         covariances = scatter / divisor[(...,) + (None,) * extra]
         return Components(weight / weight.sum(axis=-1, keepdims=True), means, self.floored(covariances))
+
+    def sums_of(self, components: Components, weight: float, prior: Prior | None) -> Array:
+        """Return sums of that total weight whose M-step, with the prior, is these components."""
+        if prior is None:
+            return self.moments(components) * weight
+        n_components, n_features = components.means.shape
+        shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
+        counts = np.maximum(components.weights * weight, LEAST_WEIGHT)
+        means = components.means * (1 + shrinkage / counts)[:, None]
+        pulled = self.between(means, counts * shrinkage / (counts + shrinkage))
+        rows = self.divisor(counts, n_features)
+        divisor = rows + mean_dof
+        if self.tied:
+            pulled, rows, divisor = pulled.sum(axis=0), rows.sum(), divisor.sum()
+        extra = (...,) + (None,) * (pulled.ndim - divisor.ndim)
+        scatter = components.covariances * (divisor + dof)[extra] - added - pulled
+        covariances = self.floored(scatter / rows[extra])
+        return self.moments(Components(components.weights, means, covariances)) * weight
 
     def log_prior(self, components: Components, prior: Prior | None) -> Array:
         """Return the logarithm of the prior density, up to a constant, of each mixture of a batch."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from apolar._arrays import Array, IndexArray
 from apolar.mixture.components import Components
-from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family
 from apolar.mixture.prior import Prior
 
 # The scale of the default prior, relative to that of the other families.
@@ -36,6 +36,8 @@ class Full(Family):
     code = "VVV"
     tied = False
     frame_kind = "matrix"
+    # Matrices lose half the digits of their condition on the way to the units of the data and back.
+    least_variance = 1e-8
 
     @property
     def untied(self) -> Family:
@@ -99,14 +101,16 @@ class Full(Family):
         # Positive definite as a rule: the eigenvalues are looked at only where Cholesky fails.
         try:
             factors = np.linalg.cholesky(covariances)
-            if np.all(np.diagonal(factors, axis1=-2, axis2=-1) ** 2 > LEAST_VARIANCE):
+            if np.all(np.diagonal(factors, axis1=-2, axis2=-1) ** 2 > self.least_variance):
                 return covariances
         except np.linalg.LinAlgError:
             pass
         if not np.all(np.isfinite(covariances)):
             return covariances
         values, vectors = np.linalg.eigh(covariances)
-        return (vectors * np.maximum(values, LEAST_VARIANCE)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+        return (vectors * np.maximum(values, self.least_variance)[..., None, :]) @ np.swapaxes(
+            vectors, -1, -2
+        )
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
         return np.linalg.slogdet(covariances)[1]
@@ -136,7 +140,17 @@ class Full(Family):
         return whiteners @ np.swapaxes(whiteners, -1, -2)
 
     def whiteners(self, covariances: Array) -> Array:
-        return np.swapaxes(np.linalg.inv(np.linalg.cholesky(covariances)), -1, -2)
+        try:
+            factors = np.linalg.cholesky(covariances)
+        except np.linalg.LinAlgError:
+            # Columns that depend on each other, and no prior: positive definite but for rounding.
+            values, vectors = np.linalg.eigh(covariances)
+            if np.any(values < -1e-10 * values[..., -1:]):
+                raise
+            least = 1e-15 * values[..., -1:] * covariances.shape[-1]
+            values = np.maximum(values, least)
+            factors = np.linalg.cholesky((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+        return np.swapaxes(np.linalg.inv(factors), -1, -2)
 
     def narrowed(self, covariance: Array, offset: Array) -> Array:
         # No more than leaves a tenth of the spread in that direction.
