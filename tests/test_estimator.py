@@ -477,7 +477,7 @@ def test_numbers_out_of_range_and_constant_columns_are_named():
         GaussianMixture(2).fit(X * 1e160)
     rows = np.column_stack([X, np.ones(100)])
     with pytest.raises(ValueError, match="Column 4 is constant"):
-        GaussianMixture(2, random_state=0).fit(rows).standard_errors(rows)
+        GaussianMixture(3, random_state=0).fit(rows).standard_errors(rows)
 
 
 @pytest.mark.parametrize("weights", [-np.ones(400), np.zeros(400), [1, 2]])
