@@ -9,7 +9,7 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
 from apolar._rows import open_rows
-from apolar.em.curvature import rising_direction
+from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.loop import FitStatus, converge, plain, short_runs
 from apolar.em.quasi_newton import Memory, line_search
 from apolar.em.table import Table
@@ -237,3 +237,17 @@ def test_curvature_tells_saddles_from_maxima():
         assert (found is not None) == rises
         if rises:
             assert abs(found[1] @ frame[:, 1]) > 0.9
+
+
+def test_what_is_left_is_that_of_newtons_model():
+    rng = np.random.default_rng(0)
+    frame = np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    values = -np.array([0.0, 1e-4, 0.01, 0.2, 0.5, 0.8, 0.9, 1.0])
+    hessian = (frame * values) @ frame.T
+    gradient = frame[:, 1:] @ rng.standard_normal(7)
+    left, step = newton_step(lambda point: gradient + hessian @ point, np.zeros(8), gradient, frame[:, 0])
+    expected = np.linalg.pinv(-hessian) @ gradient
+    # The differences cost half the digits.
+    assert left == pytest.approx(0.5 * gradient @ expected, rel=1e-3)
+    np.testing.assert_allclose(step, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
+    assert newton_step(lambda point: gradient - hessian @ point, np.zeros(8), gradient, frame[:, 0]) is None

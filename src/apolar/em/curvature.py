@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -13,12 +13,18 @@ MOST_PRODUCTS = 20
 DIFFERENCE = 1e-4
 # Curvature, in units of the complete information, above which a direction rises.
 RISING = 2e-5
+# What is left to gain is known when one more product raises it by no more than this factor.
+SETTLED = 1.02
 # Curvature below which no more is looked for.
 CLEARLY_FALLING = -0.2
 
 
+Gradient = Callable[[Array], Array]
+"""The gradient at a point; one pass over the rows."""
+
+
 def rising_direction(
-    gradient_at: Callable[[Array], Array], point: Array, gradient: Array, idle: Array
+    gradient_at: Gradient, point: Array, gradient: Array, idle: Array
 ) -> tuple[float, Array] | None:
     """Return the largest curvature found and its direction, if the function curves upwards there.
 
@@ -27,7 +33,6 @@ def rising_direction(
     Parameters
     ----------
     gradient_at : callable
-        The gradient at a point; one pass over the rows.
     point : ndarray
     gradient : ndarray
         At the point.
@@ -39,42 +44,25 @@ def rising_direction(
     found : tuple of float and ndarray, or None
     """
     # Any start serves, the same each time.
-    vector = np.random.default_rng(0).standard_normal(len(point))
-    idle = idle / np.linalg.norm(idle)
-    vector -= (idle @ vector) * idle
-    basis = [vector / np.linalg.norm(vector)]
-    images: list[Array] = []
+    start = np.random.default_rng(0).standard_normal(len(point))
     largest: tuple[float, Array] | None = None
     before = -np.inf
-    for _ in range(min(MOST_PRODUCTS, len(point))):
-        image = (gradient_at(point + DIFFERENCE * basis[-1]) - gradient) / DIFFERENCE
-        if not np.all(np.isfinite(image)):
-            break
-        images.append(image)
-        q = np.array(basis)
-        projected = q @ np.array(images).T
-        values, vectors = np.linalg.eigh((projected + projected.T) / 2)
+    for basis, hessian, rest in _krylov(gradient_at, point, gradient, start, idle):
+        values, vectors = np.linalg.eigh(hessian)
         if values[-1] > RISING:
-            largest = float(values[-1]), vectors[:, -1] @ q
+            largest = float(values[-1]), vectors[:, -1] @ basis
             if values[-1] < 1.1 * before:
                 break
             before = float(values[-1])
-        rest = image - q.T @ (q @ image)
-        rest -= q.T @ (q @ rest)
-        rest -= (idle @ rest) * idle
-        norm = float(np.linalg.norm(rest))
         # The last entry of a Ritz vector times the norm of what is left bounds the error of its value. Where
         # components hardly overlap all curvatures are near -1, and two or three products say so.
-        if values[-1] + 2 * norm * abs(vectors[-1, -1]) < CLEARLY_FALLING:
+        if values[-1] + 2 * rest * abs(vectors[-1, -1]) < CLEARLY_FALLING:
             break
-        if norm < 1e-8 * float(np.linalg.norm(image)) or norm == 0:
-            break
-        basis.append(rest / norm)
     return largest
 
 
 def newton_step(
-    gradient_at: Callable[[Array], Array], point: Array, gradient: Array, idle: Array
+    gradient_at: Gradient, point: Array, gradient: Array, idle: Array
 ) -> tuple[float, Array] | None:
     """Return what is left to gain, and the step that gains it, by Newton's model in a Krylov space.
 
@@ -84,7 +72,6 @@ def newton_step(
     Parameters
     ----------
     gradient_at : callable
-        The gradient at a point; one pass over the rows.
     point : ndarray
     gradient : ndarray
         At the point.
@@ -96,35 +83,47 @@ def newton_step(
     found : tuple of float and ndarray, or None
         None where the model has no maximum.
     """
-    idle = idle / np.linalg.norm(idle)
-    start = gradient - (idle @ gradient) * idle
-    size = float(np.linalg.norm(start))
-    if not size > 0:
-        return 0.0, np.zeros_like(start)
-    basis, images = [start / size], []
-    before = 0.0
-    found: tuple[float, Array] | None = None
-    for _ in range(min(MOST_PRODUCTS, len(point))):
-        image = (gradient_at(point + DIFFERENCE * basis[-1]) - gradient) / DIFFERENCE
-        if not np.all(np.isfinite(image)):
-            break
-        images.append(image)
-        q = np.array(basis)
-        projected = -(q @ np.array(images).T)
-        values, vectors = np.linalg.eigh((projected + projected.T) / 2)
+    found: tuple[float, Array] = 0.0, np.zeros_like(gradient)
+    for basis, hessian, _ in _krylov(gradient_at, point, gradient, gradient, idle):
+        values, vectors = np.linalg.eigh(-hessian)
         if not values[0] > 0:
             return None
+        size = float(basis[0] @ gradient)
         weights = vectors @ (vectors[0] / values) * size
         left = 0.5 * size * float(weights[0])
-        found = left, weights @ q
-        if left <= 1.02 * before:
+        settled = left <= SETTLED * found[0]
+        found = left, weights @ basis
+        if settled:
             break
-        before = left
-        rest = image - q.T @ (q @ image)
-        rest -= q.T @ (q @ rest)
+    return found
+
+
+def _krylov(
+    gradient_at: Gradient, point: Array, gradient: Array, start: Array, idle: Array
+) -> Iterator[tuple[Array, Array, float]]:
+    """Yield growing Krylov spaces of the Hessian: a basis, the Hessian there, and the norm of what it misses.
+
+    The Hessian is known by its products with vectors, which are differences of gradients.
+    """
+    idle = idle / np.linalg.norm(idle)
+    vector = start - (idle @ start) * idle
+    norm = float(np.linalg.norm(vector))
+    if not norm > 0:
+        return
+    rows, images = [vector / norm], []
+    for _ in range(min(MOST_PRODUCTS, len(point))):
+        image = (gradient_at(point + DIFFERENCE * rows[-1]) - gradient) / DIFFERENCE
+        if not np.all(np.isfinite(image)):
+            return
+        images.append(image)
+        basis = np.array(rows)
+        projected = basis @ np.array(images).T
+        # Twice is enough to be orthogonal to rounding.
+        rest = image - basis.T @ (basis @ image)
+        rest -= basis.T @ (basis @ rest)
         rest -= (idle @ rest) * idle
         norm = float(np.linalg.norm(rest))
-        if norm < 1e-8 * float(np.linalg.norm(image)) or norm == 0:
-            break
-        basis.append(rest / norm)
-    return found
+        yield basis, (projected + projected.T) / 2, norm
+        if norm <= 1e-8 * float(np.linalg.norm(image)):
+            return
+        rows.append(rest / norm)
