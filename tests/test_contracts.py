@@ -154,6 +154,15 @@ def test_callbacks_see_each_pass_and_can_stop():
     GaussianMixture(2, random_state=0).set_callbacks(ProgressBar()).fit(X)
 
 
+def test_a_callback_stops_all_starts():
+    # Wherever the best of the earlier starts ended.
+    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
+    recorder = Recorder(150)
+    model = GaussianMixture(3, init_params="random", n_init=20, random_state=0)
+    model.set_callbacks(recorder).fit(X)
+    assert recorder.tasks == ["pass"] * 150 + ["fit"]
+
+
 def test_verbose_prints_lines(rows, capsys):
     GaussianMixture(3, verbose=1, init_params="random", random_state=0).fit(rows[0])
     text = capsys.readouterr().out

@@ -430,7 +430,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self.message_ = outcome.fit.status.value
         if outcome.fit.status is FitStatus.MAX_ITER and self.max_iter > 0:
             warnings.warn(self.message_, ConvergenceWarning, stacklevel=5)
-        if self.init_params == "moments" if isinstance(self.init_params, str) else False:
+        if isinstance(self.init_params, str) and self.init_params == "moments":
             for note in outcome.notes:
                 warnings.warn(note, UserWarning, stacklevel=5)
         for text in outcome.warnings:

@@ -113,9 +113,10 @@ def fitted(
             )
             if best is None or fit.log_likelihood > best[0].log_likelihood:
                 best = fit, candidate
-            if fit.status is FitStatus.STOPPED:
+            is_stopped = fit.status is FitStatus.STOPPED
+            if is_stopped:
                 break
-        if best is not None and best[0].status is FitStatus.STOPPED:
+        if is_stopped:
             break
     assert best is not None
     fit, winner = best

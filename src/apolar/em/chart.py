@@ -9,7 +9,7 @@ identity. A quasi-Newton method then has to learn only what EM does not see.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,6 +35,9 @@ class Chart:
     family: Family
     centre: Components
     weight: float
+    _counts: Array = field(init=False)
+    _spreads: Array = field(init=False)
+    _root: Array = field(init=False)
 
     def __post_init__(self) -> None:
         family, centre = self.family, self.centre
@@ -45,10 +48,6 @@ class Chart:
         object.__setattr__(self, "_counts", np.sqrt(counts))
         object.__setattr__(self, "_spreads", np.sqrt(information))
         object.__setattr__(self, "_root", family.root(centre.covariances))
-
-    _counts: Array = None  # type: ignore[assignment]
-    _spreads: Array = None  # type: ignore[assignment]
-    _root: Array = None  # type: ignore[assignment]
 
     def _cut(self, point: Array) -> tuple[Array, Array, Array]:
         r, m = self.centre.means.shape
