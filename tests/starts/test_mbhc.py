@@ -1,7 +1,6 @@
 """Model-based hierarchical clustering: mclust's merges, ties, degenerate data, subsamples."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,18 +9,13 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import linkage
 
 from apolar.starts.mbhc import CRITERIA, MAX_ROWS, mbhc_labels, merge_tree
+from references import FOLDER, table
 
-REFERENCE = Path(__file__).parents[1] / "reference"
-COLUMNS = {"iris.csv": range(4), "diabetes.csv": range(1, 4), "ex1_seed1.csv": range(6)}
 CASES = ["iris_VII", "iris_EII", "diabetes_VII", "ex1_seed1_VII"]
 
 laws = settings(max_examples=60, deadline=None, derandomize=True)
 criteria = st.sampled_from(sorted(CRITERIA))
 seeds = st.integers(0, 2**31)
-
-
-def table(name):
-    return np.loadtxt(REFERENCE / name, delimiter=",", skiprows=1, usecols=COLUMNS[name])
 
 
 def clusters(n_samples, seed, n_features=3):
@@ -61,7 +55,7 @@ def exhaustive(X, criterion):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_merges_are_those_of_mclust(case):
-    expected = json.loads((REFERENCE / "mclust" / f"hc_{case}.json").read_text())
+    expected = json.loads((FOLDER / "mclust" / f"hc_{case}.json").read_text())
     tree = merge_tree(table(expected["data"]), expected["model"])
     np.testing.assert_array_equal(tree.merges + 1, expected["merges"])
     # Costs are differences of terms of up to 1e4: so many digits are lost.

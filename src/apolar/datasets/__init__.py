@@ -1,5 +1,14 @@
-"""The paper's examples."""
+"""The paper's examples, and real data."""
 
+from apolar.datasets.bundled import Dataset, load_diabetes, load_iris, load_mnist01, load_olive
 from apolar.datasets.examples import example_mixture, make_example
 
-__all__ = ["example_mixture", "make_example"]
+__all__ = [
+    "Dataset",
+    "example_mixture",
+    "load_diabetes",
+    "load_iris",
+    "load_mnist01",
+    "load_olive",
+    "make_example",
+]

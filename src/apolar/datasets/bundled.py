@@ -1,0 +1,259 @@
+"""Data sets that come with the package: iris, diabetes, olive oils, handwritten zeros and ones."""
+
+import csv
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Literal
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar._checks import one_of, whole_number
+
+# Columns of the tables that hold classes; all others hold numbers.
+_CLASSES = ("species", "class", "area", "region")
+_N_VARYING = 617  # pixels of mnist01.npz that are not the same in all images
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table of numbers whose classes are known.
+
+    Attributes
+    ----------
+    data : ndarray of float64, shape (n_samples, n_features)
+        A copy of the caller's own: it may be changed in place.
+    target : ndarray of int64, shape (n_samples,)
+        The class of each row, from 0.
+    feature_names : tuple of str, length n_features
+    target_names : tuple of str, length n_classes
+        `target_names[code]` is the class that `target` calls `code`; in order of first appearance.
+    name : str
+    description : str
+        What was measured, where it comes from and under which licence.
+
+    Examples
+    --------
+    >>> from apolar.datasets import load_iris
+    >>> iris = load_iris()
+    >>> iris
+    Dataset(iris: 150 rows, 4 columns, 3 classes)
+    >>> iris.target_names[iris.target[0]]
+    'setosa'
+    """
+
+    data: Array
+    target: Array
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    name: str
+    description: str
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.data.shape
+        return f"Dataset({self.name}: {n_rows} rows, {n_columns} columns, {len(self.target_names)} classes)"
+
+
+def load_iris(version: Literal["corrected", "uci"] = "corrected") -> Dataset:
+    """Return Fisher's iris: four measurements of 150 flowers of three species.
+
+    Measured by Anderson [anderson1935] and published by Fisher [fisher1936].
+
+    Parameters
+    ----------
+    version : {"corrected", "uci"}, default="corrected"
+        "corrected" has Fisher's numbers, as R and scikit-learn do; "uci" is the copy of the UCI Machine
+        Learning Repository, in which three numbers of rows 35 and 38 (counted from 1) are wrong.
+
+    Returns
+    -------
+    iris : Dataset
+        `data` has shape (150, 4), in cm; 50 rows of each class.
+
+    Examples
+    --------
+    >>> from apolar.datasets import load_iris
+    >>> iris = load_iris()
+    >>> iris.target_names
+    ('setosa', 'versicolor', 'virginica')
+    >>> load_iris("uci").data[34] - iris.data[34]
+    array([ 0. ,  0. ,  0. , -0.1])
+    """
+    one_of(version, "version", ("corrected", "uci"))
+    wrong = " The copy of that repository, with its errors in rows 35 and 38." if version == "uci" else ""
+    return _table(
+        "iris" if version == "corrected" else "iris_uci",
+        "species",
+        "Length and width of sepals and petals, in cm, of 50 flowers of each of three species of iris. "
+        "Measured by Anderson (1935), published by Fisher (1936). Licence as known: CC BY 4.0 (UCI Machine "
+        f"Learning Repository).{wrong}",
+    )
+
+
+def load_diabetes() -> Dataset:
+    """Return the diabetes data of Reaven and Miller: three measurements of 145 adults.
+
+    Returns
+    -------
+    diabetes : Dataset
+        `data` has shape (145, 3); 76 rows are normal, 36 have chemical and 33 overt diabetes.
+
+    Notes
+    -----
+    The study is [reaven1979]; numbers and names of columns are those of R's mclust [scrucca2016], so that
+    results can be compared. By mclust's manual the columns are not what their names say: `glucose` is the
+    fasting plasma glucose, `insulin` the area under the glucose curve, where 45 in row 104 (counted from 1)
+    should be 455, and `sspg` the area under the insulin curve.
+
+    Examples
+    --------
+    >>> from apolar.datasets import load_diabetes
+    >>> diabetes = load_diabetes()
+    >>> diabetes.feature_names
+    ('glucose', 'insulin', 'sspg')
+    >>> diabetes.target_names
+    ('Normal', 'Chemical', 'Overt')
+    """
+    return _table(
+        "diabetes",
+        "class",
+        "Plasma glucose and insulin of 145 non-obese adults who are normal or have chemical or overt "
+        "diabetes. From Reaven and Miller (1979), as in R's mclust, whose manual says that the columns hold "
+        "fasting glucose, glucose area and insulin area, and that 45 in row 104 should be 455. Licence: no "
+        "restriction is known.",
+    )
+
+
+def load_olive(target: Literal["area", "region"] = "area") -> Dataset:
+    """Return the olive oils of Forina and others: eight fatty acids of 572 Italian oils.
+
+    Parameters
+    ----------
+    target : {"area", "region"}, default="area"
+        The classes: three areas (the south, Sardinia, the north), or the nine regions within them.
+
+    Returns
+    -------
+    olive : Dataset
+        `data` has shape (572, 8), in percent. The areas have 323, 98 and 151 rows.
+
+    Notes
+    -----
+    The study is [forina1983]. Some programs use the two words the other way round.
+
+    Examples
+    --------
+    >>> from apolar.datasets import load_olive
+    >>> load_olive().target_names
+    ('Southern Italy', 'Sardinia', 'Northern Italy')
+    >>> load_olive("region")
+    Dataset(olive: 572 rows, 8 columns, 9 classes)
+    """
+    one_of(target, "target", ("area", "region"))
+    return _table(
+        "olive",
+        target,
+        "Shares of eight fatty acids, in percent, in 572 olive oils from nine regions in three areas of "
+        "Italy. From Forina, Armanino, Lanteri and Tiscornia (1983). Licence: no restriction is known.",
+    )
+
+
+def load_mnist01(n_components: int | None = 5) -> Dataset:
+    """Return the handwritten zeros and ones of MNIST's training set, as principal components or images.
+
+    Parameters
+    ----------
+    n_components : int or None, default=5
+        How many principal components to return, from 1 to 617; None returns the images. The images span 579
+        dimensions: the components after that are zero up to rounding.
+
+    Returns
+    -------
+    mnist01 : Dataset
+        `data` has shape (12665, n_components), or (12665, 784) for the images: grey levels from 0 to 255, row
+        by row. There are 5923 zeros and 6742 ones.
+
+    Notes
+    -----
+    The images are described in [lecun1998], and prepared as in [khouja2022moments]: of the 784 pixels the 617
+    that are not the same in all images are kept, made to have mean 0 and variance 1 (over n_samples), and
+    projected onto their first principal axes. The largest entry of each axis, in absolute value, is positive.
+
+    Examples
+    --------
+    >>> from apolar.datasets import load_mnist01
+    >>> load_mnist01()
+    Dataset(mnist01: 12665 rows, 5 columns, 2 classes)
+    >>> load_mnist01(n_components=None).data.shape
+    (12665, 784)
+    """
+    if n_components is not None:
+        n_components = whole_number(n_components, "n_components", least=1)
+        if n_components > _N_VARYING:
+            raise ValueError(
+                f"n_components must be at most {_N_VARYING}, the number of pixels that vary, not "
+                f"{n_components}; pass None for the images."
+            )
+    with _packaged("mnist01.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        images, labels = arrays["images"], arrays["labels"]
+    if n_components is None:
+        data = images.astype(np.float64)
+        names = tuple(f"pixel{number}" for number in range(data.shape[1]))
+    else:
+        data = _principal_components(images, n_components)
+        names = tuple(f"pc{number + 1}" for number in range(n_components))
+    return Dataset(
+        data,
+        labels.astype(np.int64),
+        names,
+        ("0", "1"),
+        "mnist01",
+        "Images of the handwritten digits 0 and 1 in the training set of MNIST, by LeCun, Cortes and Burges, "
+        "of 28 by 28 pixels; unless asked for as they are, as principal components of the standardised "
+        "pixels. Licence as known: CC BY-SA 3.0.",
+    )
+
+
+def _packaged(file: str) -> Traversable:
+    return resources.files("apolar.datasets").joinpath("data", file)
+
+
+def _table(name: str, target: str, description: str) -> Dataset:
+    """Return the packaged table `name`, with the classes of its column `target`."""
+    with _packaged(f"{name}.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    features = tuple(column for column in rows[0] if column not in _CLASSES)
+    codes: dict[str, int] = {}
+    labels = [codes.setdefault(row[target], len(codes)) for row in rows]
+    return Dataset(
+        np.array([[float(row[column]) for column in features] for row in rows]),
+        np.array(labels, dtype=np.int64),
+        features,
+        tuple(codes),
+        name,
+        description,
+    )
+
+
+def _principal_components(images: Array, n_components: int) -> Array:
+    """Return the first principal components of the standardised pixels, largest variance first."""
+    from scipy.linalg import eigh  # here, so that importing the module stays cheap
+
+    pixels = images[:, images.min(axis=0) < images.max(axis=0)].astype(np.float64)
+    n_samples, n_pixels = pixels.shape
+    sums = pixels.sum(axis=0)
+    # Whole numbers below 2^53: the covariance, times n^2, has no rounding error.
+    covariance = n_samples * (pixels.T @ pixels) - np.outer(sums, sums)
+    deviations = np.sqrt(covariance.diagonal())
+    _, axes = eigh(
+        covariance / np.outer(deviations, deviations),
+        subset_by_index=(n_pixels - n_components, n_pixels - 1),
+        overwrite_a=True,
+        check_finite=False,
+    )
+    axes = axes[:, ::-1]
+    largest = np.abs(axes).argmax(axis=0)
+    axes = axes * np.sign(axes[largest, np.arange(n_components)])
+    projection = axes * (n_samples / deviations)[:, None]
+    return pixels @ projection - (sums / n_samples) @ projection
