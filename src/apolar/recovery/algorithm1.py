@@ -1,0 +1,92 @@
+"""Algorithm 1, and the paper's pipeline around it."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from apolar.decomposition import Waring, decompose, refine
+from apolar.mixture import MixtureStatus, SphericalMixture
+from apolar.moments import Moments
+from apolar.recovery.validity import LEAST_VARIANCE, LONGEST_MEAN, mixture, valid_weights, within_reach
+
+
+def paper_mixture(
+    moments: Moments, n_components: int, rng: np.random.Generator, n_iter: int
+) -> SphericalMixture:
+    """Run the paper's pipeline: algorithm 2, at most `n_iter` Newton iterations, algorithm 1.
+
+    In units of a tenth of the size of the means: Newton's trust region sees the units, and this is what
+    the paper's own examples have.
+    """
+    unit = 0.1 * float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
+    moments = replace(
+        moments,
+        first=moments.first / unit**3,
+        second=moments.second / unit**2,
+        third=moments.third / unit**3,
+        mean_variance=moments.mean_variance / unit**2,
+    )
+    try:
+        found = decompose(moments.third, n_components, "pencil", refine=False, random_state=rng, field="real")
+    except ValueError:
+        # The pencil is singular: the means are dependent, as those of centred data are.
+        found = decompose(moments.third, n_components, random_state=rng, field="real")
+    if n_iter:
+        found = refine(moments.third, found, method="newton", max_iter=n_iter)
+    recovered = recover(moments, found)
+    return replace(recovered, means=recovered.means * unit, variances=recovered.variances * unit**2)
+
+
+def recover(moments: Moments, waring: Waring) -> SphericalMixture:
+    """Return the mixture of the paper's algorithm 1.
+
+    From M3 = sum_i v_i (m_i . x)^3: the scales l_i from M2 = sum_i v_i l_i (m_i . x)^2, then weights
+    v_i l_i^3 and means m_i / l_i, then the variances from M1 = sum_i w_i s_i mu_i, each by least squares.
+    Weights are divided by their sum, which is one but for the sampling error.
+
+    Parameters
+    ----------
+    moments : Moments
+    waring : Waring
+        A decomposition of `moments.third`.
+
+    Returns
+    -------
+    mixture : SphericalMixture
+        Made valid where the moments give no mixture; `status` and `projected` say so.
+    """
+    if not isinstance(moments, Moments) or not isinstance(waring, Waring):
+        raise TypeError("recover takes the Moments of spherical_moments, and a Waring decomposition of M3.")
+    if waring.order != 3 or waring.dim != len(moments.first) or waring.rank == 0:
+        raise ValueError(
+            f"The decomposition must be of order 3 in {len(moments.first)} variables, of rank 1 or more; "
+            f"got order {waring.order}, {waring.dim} variables, rank {waring.rank}."
+        )
+    notes: list[str] = []
+    points, tensor_weights = waring.points, waring.weights
+    if waring.is_complex:
+        notes.append("complex points were replaced by their real parts")
+        points, tensor_weights = points.real, tensor_weights.real
+    upper = np.triu_indices(waring.dim)
+    counts = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    squares = tensor_weights[:, None] * points[:, upper[0]] * points[:, upper[1]] * counts
+    scales = np.linalg.lstsq(squares.T, moments.second[upper] * counts, rcond=None)[0]
+    weights = valid_weights(tensor_weights * scales**3, moments.n_rows, notes)
+    size = float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
+    # A scale of zero is a mean at infinity: the least scale gives one that is out of reach.
+    least_scale = np.linalg.norm(points, axis=1) / (2 * LONGEST_MEAN * size)
+    scales = np.where(np.abs(scales) < least_scale, np.copysign(least_scale, scales), scales)
+    means = within_reach(points / scales[:, None], size, notes)
+    if abs(weights.sum() - 1) > 0.1:
+        notes.append(f"the weights added up to {weights.sum():.2g}")
+    weights = weights / weights.sum()
+    variances = np.linalg.lstsq((weights[:, None] * means).T, moments.first, rcond=None)[0]
+    least = LEAST_VARIANCE * moments.mean_variance
+    if np.any(variances < least):
+        low = np.count_nonzero(variances < least)
+        notes.append(f"{low} of the variances were below {LEAST_VARIANCE:g} of their mean")
+        bounds = (least, np.inf)
+        variances = lsq_linear((weights[:, None] * means).T, moments.first, bounds=bounds).x
+        variances = np.maximum(variances, least)
+    return mixture(weights, means, variances, MixtureStatus.VALID, notes, np.zeros(0))
