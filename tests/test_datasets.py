@@ -228,3 +228,10 @@ def test_every_file_is_described():
     for section in sections:
         assert "- Origin:" in section
         assert "- Licence as known:" in section
+
+
+def test_mnist_with_its_mean_is_the_same_shifted():
+    centred, shifted = load_mnist01(3).data, load_mnist01(3, centred=False).data
+    offsets = shifted - centred
+    np.testing.assert_allclose(offsets, np.broadcast_to(offsets[0], offsets.shape), atol=1e-9)
+    assert np.abs(shifted.mean(axis=0)).min() > 0.5

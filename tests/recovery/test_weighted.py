@@ -121,3 +121,10 @@ def test_one_component_and_many_are_left_as_they_are():
     for n_components in (1, weighted.MOST_SIGNAL + 2):
         plain = apolar.mixture_from_moments(X, n_components, refine=False)
         assert distance(plain, apolar.mixture_from_moments(X, n_components)) == 0
+
+
+def test_data_of_no_spherical_mixture_keep_the_exact_solution():
+    iris = apolar.datasets.load_iris()
+    X = iris.data / iris.data.std(axis=0)
+    plain = apolar.mixture_from_moments(X, 3, refine=False)
+    assert distance(plain, apolar.mixture_from_moments(X, 3)) == 0

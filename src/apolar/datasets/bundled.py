@@ -159,7 +159,7 @@ def load_olive(target: Literal["area", "region"] = "area") -> Dataset:
     )
 
 
-def load_mnist01(n_components: int | None = 5) -> Dataset:
+def load_mnist01(n_components: int | None = 5, *, centred: bool = True) -> Dataset:
     """Return the handwritten zeros and ones of MNIST's training set, as principal components or images.
 
     Parameters
@@ -167,6 +167,8 @@ def load_mnist01(n_components: int | None = 5) -> Dataset:
     n_components : int or None, default=5
         How many principal components to return, from 1 to 617; None returns the images. The images span 579
         dimensions: the components after that are zero up to rounding.
+    centred : bool, default=True
+        False leaves the mean of the pixels in: the same components, shifted.
 
     Returns
     -------
@@ -201,7 +203,7 @@ def load_mnist01(n_components: int | None = 5) -> Dataset:
         data = images.astype(np.float64)
         names = tuple(f"pixel{number}" for number in range(data.shape[1]))
     else:
-        data = _principal_components(images, n_components)
+        data = _principal_components(images, n_components, centred)
         names = tuple(f"pc{number + 1}" for number in range(n_components))
     return Dataset(
         data,
@@ -236,7 +238,7 @@ def _table(name: str, target: str, description: str) -> Dataset:
     )
 
 
-def _principal_components(images: Array, n_components: int) -> Array:
+def _principal_components(images: Array, n_components: int, centred: bool) -> Array:
     """Return the first principal components of the standardised pixels, largest variance first."""
     from scipy.linalg import eigh  # here, so that importing the module stays cheap
 
@@ -256,4 +258,5 @@ def _principal_components(images: Array, n_components: int) -> Array:
     largest = np.abs(axes).argmax(axis=0)
     axes = axes * np.sign(axes[largest, np.arange(n_components)])
     projection = axes * (n_samples / deviations)[:, None]
-    return pixels @ projection - (sums / n_samples) @ projection
+    projected = pixels @ projection
+    return projected - (sums / n_samples) @ projection if centred else projected

@@ -15,8 +15,8 @@ class MixtureStatus(enum.Enum):
 
     VALID = "The moments gave a valid mixture as they are."
     PROJECTED = (
-        "The moments gave weights, means or variances that no mixture has, and these were moved to the "
-        "nearest valid ones (see `projected`). Use the result to start EM; more rows, or fewer components, "
+        "The moments gave weights, means or variances that no mixture has, and these were replaced by "
+        "valid ones (see `projected`). Use the result to start EM; more rows, or fewer components, "
         "help."
     )
     WEAK_SIGNAL = (

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from apolar.decomposition import Waring, decompose, refine
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.moments import Moments
-from apolar.recovery.validity import LEAST_VARIANCE, LONGEST_MEAN, mixture, valid_weights, within_reach
+from apolar.recovery.validity import LONGEST_MEAN, mixture, valid_variances, valid_weights, within_reach
 
 
 def paper_mixture(
@@ -82,11 +81,5 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
         notes.append(f"the weights added up to {weights.sum():.2g}")
     weights = weights / weights.sum()
     variances = np.linalg.lstsq((weights[:, None] * means).T, moments.first, rcond=None)[0]
-    least = LEAST_VARIANCE * moments.mean_variance
-    if np.any(variances < least):
-        low = np.count_nonzero(variances < least)
-        notes.append(f"{low} of the variances were below {LEAST_VARIANCE:g} of their mean")
-        bounds = (least, np.inf)
-        variances = lsq_linear((weights[:, None] * means).T, moments.first, bounds=bounds).x
-        variances = np.maximum(variances, least)
+    variances = valid_variances(variances, moments.mean_variance, notes)
     return mixture(weights, means, variances, MixtureStatus.VALID, notes, np.zeros(0))

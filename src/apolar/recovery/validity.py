@@ -6,7 +6,7 @@ from apolar._arrays import Array
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.mixture.parameters import by_weight
 
-# The least variance of a projected mixture, relative to the mean variance. The least weight is one row.
+# Variances below this much of their mean are noise. The least weight is one row.
 LEAST_VARIANCE = 1e-2
 # The longest mean of a projected mixture, relative to the root mean square of the data.
 LONGEST_MEAN = 5.0
@@ -32,12 +32,15 @@ def within_reach(means: Array, size: float, notes: list[str]) -> Array:
 
 
 def valid_variances(variances: Array, mean_variance: float, notes: list[str]) -> Array:
-    """Return the variances, none much smaller than their mean."""
-    least = LEAST_VARIANCE * mean_variance
-    low = variances < least
+    """Return the variances; in place of those that are negative, or nearly, their mean.
+
+    Little is then known of it. The nearest valid one, close to zero, would be the worst choice: EM does not
+    leave it.
+    """
+    low = variances < LEAST_VARIANCE * mean_variance
     if np.any(low):
         notes.append(f"{np.count_nonzero(low)} of the variances were below {LEAST_VARIANCE:g} of their mean")
-    return np.maximum(variances, least)
+    return np.where(low, mean_variance, variances)
 
 
 def mixture(

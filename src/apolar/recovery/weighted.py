@@ -29,6 +29,9 @@ SPREAD_OF_VARIANCES = 1.0
 MAX_ITER = 8
 # A step that gains less is the last: the point is then within a tenth or so of its standard error.
 LEAST_GAIN = 1e-3
+# Weighted squares a moment: about one or less where the data are of such a mixture. Above this they are not,
+# their moments have other errors, and the weights mean nothing.
+MISFIT = 3.0
 # Of the correlations of the moments.
 RIDGE = 1e-9
 # Logarithms of weights and variances change by no more than this in a step.
@@ -47,7 +50,8 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     Returns
     -------
     mixture : SphericalMixture
-        The start itself where there is no signal, or too many directions.
+        The start itself where there is no signal, where there are too many directions, and where no spherical
+        mixture near it has such moments.
     """
     n_signal = len(signal.second)
     if not 1 <= n_signal <= MOST_SIGNAL:
@@ -61,7 +65,10 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     point = _Point(np.log(start.weights), offsets, np.log(start.variances / unit**2))
     centre = float(np.log(signal.mean_variance / unit**2))
     # The covariance of the moments is that of the start: to take it again where this leads changes little.
-    point = _fitted(_Problem(observed, point, spare, signal.n_rows, centre), point)
+    problem = _Problem(observed, point, spare, signal.n_rows, centre)
+    point = _fitted(problem, point)
+    if not problem(point)[0] <= MISFIT * len(observed) / 2:
+        return start
     notes = list(start.projected)
     size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
     weights = valid_weights(point.weights, signal.n_rows, notes)
