@@ -30,6 +30,7 @@ __all__ = [
     "mixture_from_moments",
     "moments",
     "n_components_from_spectrum",
+    "plots",
     "recover",
     "refine",
     "scores",
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from apolar import datasets, decomposition, mixture, moments, scores, tensor
+    from apolar import datasets, decomposition, mixture, moments, plots, scores, tensor
     from apolar.decomposition import Status, Waring, decompose, refine
     from apolar.estimator import GaussianMixture
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
@@ -59,6 +60,7 @@ _HOMES = {
     "apolar.scores": (),
     "apolar.estimator": ("GaussianMixture",),
     "apolar.selection": ("Selection", "select"),
+    "apolar.plots": (),
 }
 
 

@@ -5,7 +5,8 @@ import math
 import os
 import uuid
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -48,13 +49,21 @@ def save_arrays(
             raise ValueError(f"An array {name!r} of {array.dtype} cannot be stored in a file of arrays.")
     content = {**arrays, "format": np.array(format), "version": np.array(version)}
     content["checksum"] = np.frombuffer(_checksum(content), dtype=np.uint8)
+    with whole_file(target) as file:
+        # Nothing is pickled: the kinds have been checked, and not every NumPy has savez(allow_pickle=).
+        np.savez(file, **content)  # type: ignore[arg-type]
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file to write that appears whole at the end, or not at all."""
+    target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
     part = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with open(part, "xb") as file:
-            # Nothing is pickled: the kinds have been checked, and not every NumPy has savez(allow_pickle=).
-            np.savez(file, **content)  # type: ignore[arg-type]
+            yield file
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)

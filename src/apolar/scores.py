@@ -15,6 +15,7 @@ __all__ = [
     "lower_is_better_aic",
     "lower_is_better_bic",
     "lower_is_better_icl",
+    "majority_error_rate",
     "mclust_bic",
     "mclust_icl",
 ]
@@ -68,6 +69,32 @@ def error_rate(true: Any, predicted: Any) -> float:
     counts = confusion(true, predicted)
     matched = counts[linear_sum_assignment(-counts)].sum()
     return float(1 - matched / counts.sum())
+
+
+def majority_error_rate(true: Any, predicted: Any) -> float:
+    """Return the error rate that [khouja2022moments] prints, where several clusters may share a class.
+
+    Each cluster takes its commonest class, and each class its commonest cluster; of the two fractions of rows
+    that are wrong, the larger. It is never above `error_rate`, whose matching is one to one.
+
+    Parameters
+    ----------
+    true, predicted : array_like, shape (n_samples,)
+
+    Returns
+    -------
+    rate : float
+
+    Examples
+    --------
+    >>> from apolar.scores import error_rate, majority_error_rate
+    >>> true, predicted = ["a", "a", "b", "b", "c"], [0, 1, 2, 2, 2]
+    >>> majority_error_rate(true, predicted), error_rate(true, predicted)
+    (0.2, 0.4)
+    """
+    counts = confusion(true, predicted)
+    agreed = min(counts.max(axis=0).sum(), counts.max(axis=1).sum())
+    return float(1 - agreed / counts.sum())
 
 
 def adjusted_rand_index(true: Any, predicted: Any) -> float:

@@ -1,4 +1,4 @@
-"""The command line: `apolar decompose`, one command a capability."""
+"""`apolar decompose`: a form as a sum of powers of linear forms."""
 
 import json
 import math
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from apolar.cli.errors import BadInput
+
 if TYPE_CHECKING:
     from apolar.decomposition import Waring
     from apolar.tensor import SymmetricTensor
@@ -17,13 +19,7 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 8
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="apolar")
-def main() -> None:
-    """Gaussian mixtures from moments, and symmetric tensor decomposition."""
-
-
-@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 @click.argument("polynomial")
 @click.option("--rank", type=click.IntRange(min=1), help="Number of terms; detected by default.")
 @click.option(
@@ -84,19 +80,13 @@ def decompose(
         tensor, names = _read(polynomial, variables)
         waring = decompose(tensor, rule, method, not no_refine, seed, field=field)
     except (ValueError, TypeError, MemoryError) as error:
-        raise _BadInput(str(error)) from error
+        raise BadInput(str(error)) from error
     if as_json:
         click.echo(json.dumps(_as_json(waring, tensor, names), allow_nan=False))
     else:
         _print(waring, tensor, names)
     if waring.status in (Status.DIVERGING, Status.NOT_CONVERGED):
         sys.exit(1)
-
-
-class _BadInput(click.ClickException):
-    """Bad input: one line, exit code 2."""
-
-    exit_code = 2
 
 
 def _read(polynomial: str, variables: str | None) -> "tuple[SymmetricTensor, list[str]]":

@@ -1,0 +1,57 @@
+"""The paper's scatter-plot matrices: true clusters above the diagonal, those of EM from moments below."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from apolar.paper.methods import clustering
+from apolar.paper.printed import FIGURES, caption
+from apolar.paper.tasks import task_of
+from apolar.plots import scatter_matrix
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# EM from the equivariant moments: the paper's figures show EM from its own.
+METHOD = "em_moments"
+DPI = 150
+
+
+def drawn(label: str, seed: int = 0) -> Figure:
+    """Return one of the paper's figures.
+
+    Parameters
+    ----------
+    label : {"figure1", "figure2", "figure3"}
+    seed : int, default=0
+        As in the table whose data it shows.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    """
+    printed = FIGURES[label]
+    task = task_of(printed.table, seed)
+    found = clustering(METHOD, task, seed)
+    return scatter_matrix(
+        task.X,
+        task.labels,
+        found.predicted,
+        model=found.mixture,
+        columns=printed.n_columns,
+        feature_names=task.feature_names,
+        class_names=task.class_names or None,
+        title=caption(label),
+    )
+
+
+def as_bytes(figure: Figure, kind: str) -> bytes:
+    """Return a figure as a PNG or SVG file; the same figure always gives the same bytes."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "apolar"}):
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
+    return buffer.getvalue()

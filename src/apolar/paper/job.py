@@ -1,0 +1,114 @@
+"""Tables and figures made one after the other, each written as it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from apolar._files import whole_file
+from apolar.paper import figures, page, study, tables, writing
+from apolar.paper.printed import FIGURES, STUDIES, caption
+from apolar.plots.canvas import need_matplotlib
+
+MARKDOWN = "summary.md"
+PAGE = "index.html"
+
+
+class Watcher(Protocol):
+    """Told what is going on."""
+
+    def begin(self, label: str, total: int | None) -> None:
+        """Say that a table or figure begins; `total` is its number of data sets, if it is of many."""
+
+    def step(self, done: int | None, what: str) -> None:
+        """Say how many data sets are done, or what is done next."""
+
+
+def reproduced(
+    labels: list[str],
+    folder: Path | None,
+    watcher: Watcher,
+    *,
+    seed: int = 0,
+    n_simulations: int = study.N_SIMULATIONS,
+    n_repeats: int = study.N_REPEATS,
+    n_jobs: int | None = None,
+    summary: tuple[str, str] | None = None,
+) -> Iterator[tuple[str, page.Part]]:
+    """Make tables and figures, and yield each when its files are written.
+
+    Parameters
+    ----------
+    labels : list of str
+    folder : Path or None
+        Where files go; made if it is not there. None writes none.
+    watcher : Watcher
+    seed, n_simulations, n_repeats, n_jobs
+        As in `tables.compared` and `study.studied`.
+    summary : (str, str), optional
+        The command and the version: then a page and a Markdown file with everything are written at the end.
+
+    Yields
+    ------
+    label : str
+    part : ComparedTable, Study, or (label, PNG)
+    """
+    if any(label in FIGURES for label in labels):
+        need_matplotlib()
+    if summary is not None:
+        page.need_jinja2()
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    parts: list[page.Part] = []
+    texts: list[str] = []
+    for label in labels:
+        part: page.Part
+        if label in FIGURES:
+            watcher.begin(label, None)
+            figure = figures.drawn(label, seed)
+            files = {f"{label}.{kind}": figures.as_bytes(figure, kind) for kind in ("png", "svg")}
+            texts.append(f"## {caption(label)}\n\n![{caption(label)}]({label}.png)\n")
+            part = (label, files[f"{label}.png"])
+        elif label in STUDIES:
+            watcher.begin(label, n_simulations * n_repeats)
+            done = study.studied(
+                label,
+                n_simulations=n_simulations,
+                n_repeats=n_repeats,
+                seed=seed,
+                path=None if folder is None else folder / f"{label}_runs.csv",
+                n_jobs=n_jobs,
+                watcher=lambda done, total: watcher.step(done, f"{done} of {total}"),
+            )
+            files = {name: text.encode() for name, text in writing.study_files(done).items()}
+            texts.append(writing.study_markdown(done))
+            part = done
+        else:
+            watcher.begin(label, None)
+            table = tables.compared(label, seed, lambda method: watcher.step(None, method))
+            files = {name: text.encode() for name, text in writing.table_files(table).items()}
+            texts.append(writing.table_markdown(table))
+            part = table
+        parts.append(part)
+        _write(folder, files)
+        yield label, part
+    if summary is not None:
+        command, version = summary
+        title = f"# The paper, reproduced\n\nMade by `{command}` with apolar {version}.\n"
+        _write(
+            folder,
+            {
+                MARKDOWN: "\n".join([title, *texts]).encode(),
+                PAGE: page.page(parts, command, version).encode(),
+            },
+        )
+
+
+def _write(folder: Path | None, files: dict[str, bytes]) -> None:
+    """Write files, each whole or not at all."""
+    if folder is None:
+        return
+    for name, content in files.items():
+        with whole_file(folder / name) as file:
+            file.write(content)

@@ -1,0 +1,92 @@
+"""The page that shows all tables and figures together."""
+
+from __future__ import annotations
+
+import base64
+from importlib import resources
+
+from apolar.paper.methods import OUR_METHODS, PAPER_METHODS
+from apolar.paper.printed import caption
+from apolar.paper.study import Study
+from apolar.paper.tables import ComparedTable
+from apolar.paper.tasks import PREPARATION
+from apolar.paper.writing import METHOD_NAMES
+
+Part = ComparedTable | Study | tuple[str, bytes]
+"""A table, a study, or a figure: its label and its PNG."""
+
+NEEDED = 'The summary page needs jinja2: pip install "apolar[report]".'
+
+
+def need_jinja2() -> None:
+    """Raise an error that says what to install, if jinja2 is not there."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+
+
+def page(parts: list[Part], command: str, version: str) -> str:
+    """Return one HTML page that needs no other file.
+
+    Parameters
+    ----------
+    parts : list of Part
+        In the order of the page.
+    command : str
+        That made it.
+    version : str
+        Of apolar.
+
+    Returns
+    -------
+    html : str
+    """
+    need_jinja2()
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["percent"] = lambda share: "" if share is None else f"{share.mean:.2f}%"
+    source = resources.files("apolar.paper").joinpath("page.html").read_text(encoding="utf-8")
+    return environment.from_string(source).render(
+        parts=[_shown(part) for part in parts],
+        methods=METHOD_NAMES,
+        paper_methods=PAPER_METHODS,
+        our_methods=OUR_METHODS,
+        command=command,
+        version=version,
+    )
+
+
+def _shown(part: Part) -> dict[str, object]:
+    """Return what the template needs of a part."""
+    if isinstance(part, ComparedTable):
+        return {
+            "kind": "table",
+            "label": part.label,
+            "caption": caption(part.label),
+            "preparation": PREPARATION[part.label],
+            "records": part.records(),
+            "counts": part.counts(),
+            "printed_count": part.printed.n_parameters,
+            "right_count": part.right_count,
+            "digits": part.printed.digits,
+            "shape": part.task.X.shape,
+            "n_components": part.task.n_components,
+        }
+    if isinstance(part, Study):
+        return {
+            "kind": "study",
+            "label": part.label,
+            "caption": caption(part.label),
+            "n_simulations": part.n_simulations,
+            "n_repeats": part.n_repeats,
+            "example": part.printed.example,
+            "shares": part.shares,
+            "printed": part.printed.rows,
+        }
+    label, png = part
+    data = base64.b64encode(png).decode("ascii")
+    return {"kind": "figure", "label": label, "caption": caption(label), "data": data}

@@ -1,0 +1,158 @@
+"""Tables of stability: how often each method is best, over many simulated data sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar._checks import whole_number
+from apolar.paper.methods import METHODS, PAPER_METHODS, clustering
+from apolar.paper.printed import STUDIES, PrintedStudy, Share, Shares
+from apolar.paper.runs import DECIMALS, Key, RunsFile
+from apolar.paper.tasks import N_ROWS, simulated
+
+N_SIMULATIONS = 100
+N_REPEATS = 20
+
+# The method of moments, whose place in the comparison ours take.
+MOMENTS = "em_mom"
+# Decimals of the printed tables: values that agree to these share a place.
+PRINTED_DECIMALS = {"bic": 2, "ari": 4, "error_rate": 4}
+HIGH_ARI = 0.99
+# A difference of BIC below which two fits are at the same optimum: EM stops 0.3 or so before it.
+NEAR = 1.0
+
+Watcher = Callable[[int, int], None]
+"""Called with how many data sets are done, and of how many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """How often each method was best.
+
+    Attributes
+    ----------
+    label : str
+    n_simulations, n_repeats : int
+    shares : dict of str to Shares
+        By method: the mean over the repeats of the per cent of data sets, and their variance. The paper's
+        four methods are compared with each other; ours, each with the other three in the place of `em_mom`.
+    """
+
+    label: str
+    n_simulations: int
+    n_repeats: int
+    shares: dict[str, Shares]
+
+    @property
+    def printed(self) -> PrintedStudy:
+        """What the paper prints."""
+        return STUDIES[self.label]
+
+
+def studied(
+    label: str,
+    *,
+    n_simulations: int = N_SIMULATIONS,
+    n_repeats: int = N_REPEATS,
+    seed: int = 0,
+    path: Path | None = None,
+    n_jobs: int | None = None,
+    watcher: Watcher | None = None,
+) -> Study:
+    """Run every method on many data sets of an example.
+
+    Parameters
+    ----------
+    label : {"table5", "table6"}
+    n_simulations : int, default=100
+        Data sets a repeat.
+    n_repeats : int, default=20
+    seed : int, default=0
+        Each data set has a stream of random numbers of its own, whatever the others are.
+    path : Path, optional
+        Where to save the scores of each data set as it is done. What is there already is not done again.
+    n_jobs : int, optional
+        Processes; by default as many as there are cores.
+    watcher : callable, optional
+
+    Returns
+    -------
+    study : Study
+    """
+    n_simulations = whole_number(n_simulations, "n_simulations", least=1)
+    n_repeats = whole_number(n_repeats, "n_repeats", least=1)
+    wanted = [(repeat, simulation) for repeat in range(n_repeats) for simulation in range(n_simulations)]
+    runs = RunsFile(path, f"{label}, seed {seed}, {N_ROWS} rows", METHODS)
+    missing = [key for key in wanted if key not in runs.scores]
+    n_done = len(wanted) - len(missing)
+    if watcher is not None:
+        watcher(n_done, len(wanted))
+    with runs:
+        for key, scores in _done(label, seed, missing, n_jobs):
+            runs.add(key, scores)
+            n_done += 1
+            if watcher is not None:
+                watcher(n_done, len(wanted))
+    table = np.array([runs.scores[key] for key in wanted])
+    shares = _shares(table.reshape(n_repeats, n_simulations, len(METHODS), 3))
+    return Study(label, n_simulations, n_repeats, shares)
+
+
+def _done(label: str, seed: int, keys: list[Key], n_jobs: int | None) -> Iterator[tuple[Key, Array]]:
+    """Yield data sets and their scores as they are done, by several processes."""
+    n_jobs = min(n_jobs or os.cpu_count() or 1, len(keys))
+    example = STUDIES[label].example
+    if n_jobs <= 1:
+        for key in keys:
+            yield _scored(example, seed, key)
+        return
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+    yield from parallel(delayed(_scored)(example, seed, key) for key in keys)
+
+
+def _scored(example: int, seed: int, key: Key) -> tuple[Key, Array]:
+    """Return the scores of all methods on one data set, shape (n_methods, 3): BIC, ARI, error rate.
+
+    On one thread: sums in another order would end in other digits.
+    """
+    from threadpoolctl import threadpool_limits
+
+    rng = np.random.default_rng([example, seed, *key])
+    with threadpool_limits(1):
+        task = simulated(example, rng)
+        method_seed = int(rng.integers(2**31))
+        found = [clustering(method, task, method_seed) for method in METHODS]
+    return key, np.round([(one.bic, one.ari, one.error_rate) for one in found], DECIMALS)
+
+
+def _shares(scores: Array) -> dict[str, Shares]:
+    """Return the shares of each method, from scores of shape (n_repeats, n_simulations, n_methods, 3)."""
+    found = {}
+    for method in METHODS:
+        rivals = [other for other in PAPER_METHODS if method in PAPER_METHODS or other != MOMENTS]
+        group = [METHODS.index(other) for other in dict.fromkeys([method, *rivals])]
+        cells = []
+        for column, name in enumerate(("bic", "ari", "error_rate")):
+            # The error rate is best where it is lowest.
+            values = scores[:, :, group, column] * (-1 if name == "error_rate" else 1)
+            rounded = np.round(values, PRINTED_DECIMALS[name])
+            cells.append(_share(rounded[:, :, 0] >= rounded.max(axis=2)))
+        high = _share(scores[:, :, group[0], 1] >= HIGH_ARI)
+        near = _share(scores[:, :, group[0], 0] >= scores[..., 0].max(axis=2) - NEAR)
+        found[method] = Shares(cells[0], cells[1], high, cells[2], near)
+    return found
+
+
+def _share(is_best: Array) -> Share:
+    """Return mean and variance over the repeats, in per cent; no variance of a single repeat."""
+    percentages = 100 * is_best.mean(axis=1)
+    variance = float(percentages.var(ddof=1)) if len(percentages) > 1 else float("nan")
+    return Share(float(percentages.mean()), variance)

@@ -1,0 +1,196 @@
+"""Clusters, true and found: their numbers and names, and the rows that are shown of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from apolar._arrays import Array, IndexArray
+from apolar.mixture import SphericalMixture
+from apolar.plots.palette import GREY, style
+from apolar.plots.table import Table
+from apolar.scores import confusion
+
+__all__ = ["Clusters", "kept_rows", "most_probable", "numbered_clusters"]
+
+# A small cluster keeps as many points as this where rows are left out.
+LEAST_POINTS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Which cluster each row is in: by a number, that is a colour and a marker.
+
+    Attributes
+    ----------
+    above, below : ndarray of int, shape (n_rows,)
+        The clusters of the panels above and below the diagonal.
+    wrong : ndarray of bool, shape (n_rows,)
+        Rows whose found cluster is not that of their class.
+    names : list of str
+        One for each number; none if nothing is known.
+    has_true, has_found : bool
+    found : dict
+        The number of each predicted label that can be that of a component.
+    """
+
+    above: Array
+    below: Array
+    wrong: Array
+    names: list[str]
+    has_true: bool
+    has_found: bool
+    found: dict[int, int]
+
+    def of_rows(self, rows: IndexArray) -> Clusters:
+        """Return the clusters of some rows."""
+        return replace(self, above=self.above[rows], below=self.below[rows], wrong=self.wrong[rows])
+
+    def style(self, number: int) -> tuple[str, str]:
+        """Return the colour and the marker of a cluster."""
+        return style(number) if self.names else (GREY, "o")
+
+    def component_colour(self, component: int) -> str:
+        """Return the colour of the predicted label that is the number of a component, or grey."""
+        return self.style(self.found[component])[0] if component in self.found else GREY
+
+
+def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int) -> Clusters:
+    """Return the clusters of all rows, found ones with the numbers of the classes that match them best.
+
+    Parameters
+    ----------
+    labels, predicted : array_like, shape (n_rows,), or None
+        The true and the found clusters: numbers or texts.
+    class_names : list of str, dict or None
+        The names of the classes, in sorted order of the labels, or by label.
+    n_rows : int
+    """
+    right = np.zeros(n_rows, dtype=bool)
+    if labels is None and predicted is None:
+        one = np.zeros(n_rows, dtype=np.intp)
+        return Clusters(one, one, right, [], False, False, {})
+    if predicted is None:
+        values, codes = _coded(labels, "labels", n_rows)
+        return Clusters(codes, codes, right, _named(values, class_names, "class"), True, False, {})
+    found_values, found_codes = _coded(predicted, "predicted", n_rows)
+    if labels is None:
+        names = _named(found_values, class_names, "cluster")
+        numbers = np.arange(len(found_values))
+        return Clusters(
+            found_codes, found_codes, right, names, False, True, _component_numbers(found_values, numbers)
+        )
+    values, codes = _coded(labels, "labels", n_rows)
+    names = _named(values, class_names, "class")
+    numbers = _matched(confusion(codes, found_codes))
+    extra = [value for value, number in zip(found_values, numbers, strict=True) if number >= len(values)]
+    names += [f"extra {name}" for name in _named(np.asarray(extra), None, "cluster")]
+    below = numbers[found_codes]
+    return Clusters(
+        codes, below, below != codes, names, True, True, _component_numbers(found_values, numbers)
+    )
+
+
+def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
+    """Return the different labels in sorted order, and the number of that of each row."""
+    array = np.asarray(labels)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have one entry for each of the {n_rows} rows of X; got shape {array.shape}."
+        )
+    try:
+        values, codes = np.unique(array, return_inverse=True)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} mixes kinds that have no order: turn them into texts, [str(x) for x in {name}]."
+        ) from error
+    return values, codes
+
+
+def _matched(counts: Array) -> Array:
+    """Return the class of each found cluster under the best matching; numbers above those for the others.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (n_true, n_found)
+
+    Returns
+    -------
+    numbers : ndarray of int, shape (n_found,)
+    """
+    n_true, n_found = counts.shape
+    numbers = np.full(n_found, -1)
+    classes, clusters = linear_sum_assignment(-counts)
+    # A pair without a common row is left over from the others, and no match.
+    common = counts[classes, clusters] > 0
+    numbers[clusters[common]] = classes[common]
+    numbers[numbers < 0] = n_true + np.arange(np.count_nonzero(numbers < 0))
+    return numbers
+
+
+def _component_numbers(values: Array, numbers: Array) -> dict[int, int]:
+    if values.dtype.kind not in "biuf":
+        return {}
+    pairs = zip(values.tolist(), numbers.tolist(), strict=True)
+    return {int(value): number for value, number in pairs if value == value // 1}
+
+
+def _named(values: Array, class_names: Any, kind: str) -> list[str]:
+    if isinstance(class_names, Mapping):
+        missing = [value for value in values.tolist() if value not in class_names]
+        if missing:
+            raise ValueError(f"class_names has no name for {missing[0]!r}: add one.")
+        return [str(class_names[value]) for value in values.tolist()]
+    if class_names is not None:
+        names = [str(name) for name in class_names]
+        if len(names) != len(values):
+            listed = ", ".join(str(value) for value in values[:10]) + (", ..." if len(values) > 10 else "")
+            raise ValueError(
+                f"class_names must have {len(values)} names, for the labels {listed}, or be a dict by label; "
+                f"got {len(names)} names."
+            )
+        return names
+    # A number alone says little, a text speaks for itself.
+    prefix = f"{kind} " if values.dtype.kind in "iuf" else ""
+    return [prefix + str(value).removesuffix(".0") for value in values.tolist()]
+
+
+def kept_rows(values: Array, clusters: Clusters, max_points: int, rng: np.random.Generator) -> IndexArray:
+    """Return the numbers of the rows that are shown, in ascending order.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n_columns)
+        The shown columns, of which the outermost rows are kept.
+    clusters : Clusters
+        At least 50 rows of each are kept, as far as there are so many.
+    max_points : int
+    rng : Generator
+        Which of the other rows are left out.
+    """
+    n_rows, n_columns = values.shape
+    if n_rows <= max_points:
+        return np.arange(n_rows)
+    order = rng.permutation(n_rows)
+    # First the outermost rows, so that the axes end where points are, then some of each cluster, then any.
+    wanted = [values.argmin(axis=0), values.argmax(axis=0)]
+    groups = [(codes, code) for codes in (clusters.above, clusters.below) for code in np.unique(codes)]
+    least = min(LEAST_POINTS, max(max_points - 2 * n_columns, 0) // len(groups))
+    wanted += [order[codes[order] == code][:least] for codes, code in groups]
+    candidates = np.concatenate([*wanted, order])
+    _, first = np.unique(candidates, return_index=True)
+    return np.sort(candidates[np.sort(first)][:max_points])
+
+
+def most_probable(model: Any, X: Any, table: Table) -> Any:
+    """Return the component of each row, or None if the model does not say."""
+    if not isinstance(model, SphericalMixture):
+        return model.predict(X) if hasattr(model, "predict") else None
+    distances = cdist(table.numbers(list(range(table.n_features))), model.means, "sqeuclidean")
+    offsets = np.log(model.weights) - 0.5 * model.n_features * np.log(model.variances)
+    return np.argmax(offsets - 0.5 * distances / model.variances, axis=1)

@@ -1,0 +1,89 @@
+"""The components of a mixture, as ellipses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.mixture import SphericalMixture
+from apolar.mixture.families import family
+
+__all__ = ["CAPTION", "Components", "draw_ellipses", "marginal_components"]
+
+# The size of the ellipses, in standard deviations.
+N_DEVIATIONS = 2
+
+CAPTION = "Ellipses at 2 standard deviations hold 86% of a Gaussian."
+"""What the ellipses are, in words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The components of a mixture in k columns: means (r, k) and covariances (r, k, k)."""
+
+    means: Array
+    covariances: Array
+
+
+def marginal_components(model: Any, positions: list[int], n_features: int) -> Components:
+    """Return the components of a model in some columns.
+
+    Parameters
+    ----------
+    model : GaussianMixture or SphericalMixture
+        Fitted.
+    positions : list of int, length k
+        The numbers of the columns.
+    n_features : int
+        How many columns X has, and the model must have.
+    """
+    if isinstance(model, SphericalMixture):
+        means, covariances, kind = model.means, model.variances, family("spherical")
+    elif hasattr(model, "means_") and hasattr(model, "covariance_type"):
+        means, covariances = np.asarray(model.means_), np.asarray(model.covariances_)
+        kind = family(model.covariance_type)
+    elif hasattr(model, "covariance_type"):
+        raise ValueError("The model is not fitted: call model.fit(X) first.")
+    else:
+        raise TypeError(f"model must be a GaussianMixture or SphericalMixture, not {type(model).__name__}.")
+    if means.shape[1] != n_features:
+        raise ValueError(
+            f"The model has {means.shape[1]} columns and X {n_features}: pass the X of the fit, and choose "
+            "what is shown with columns=."
+        )
+    # All axes but that of the components are columns.
+    for axis in range(0 if kind.tied else 1, covariances.ndim):
+        covariances = np.take(covariances, positions, axis=axis)
+    return Components(means[:, positions], kind.matrices(covariances, len(means), len(positions)))
+
+
+def draw_ellipses(panel: Any, components: Components, axes: tuple[int, int], colours: Sequence[str]) -> None:
+    """Draw the outlines of all components into a panel.
+
+    Parameters
+    ----------
+    panel : matplotlib Axes
+    components : Components
+    axes : pair of int
+        The column to the right, and that upwards.
+    colours : sequence of str, length r
+    """
+    from matplotlib.patches import Ellipse
+    from matplotlib.patheffects import withStroke
+
+    # A white rim, so that an ellipse shows among points of its own colour.
+    rim = withStroke(linewidth=2.4, foreground="white")
+    pair = list(axes)
+    means, covariances = components.means[:, pair], components.covariances[:, pair][:, :, pair]
+    for mean, covariance, colour in zip(means, covariances, colours, strict=True):
+        # Largest axis first.
+        spread, directions = np.linalg.eigh(covariance)
+        width, height = 2 * N_DEVIATIONS * np.sqrt(np.maximum(spread[::-1], 0.0))
+        angle = np.degrees(np.arctan2(directions[1, 1], directions[0, 1]))
+        ellipse = Ellipse(tuple(mean), width, height, angle=angle, fill=False, edgecolor=colour)
+        ellipse.set(linewidth=1.2, path_effects=[rim], zorder=3)
+        panel.add_patch(ellipse)

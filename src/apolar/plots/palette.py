@@ -1,0 +1,22 @@
+"""Colours and markers of clusters, that read in print and without colour vision."""
+
+# The eight colours of Okabe and Ito, neighbours far apart. Their yellow is too light for points on white;
+# darkened a little it is orange or vermilion to many who are colour-blind, and only this dark it is not.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#554E00", "#000000")
+
+# Thirteen, which has no factor in common with eight: pairs of colour and marker repeat after 104 clusters.
+MARKERS = ("o", "s", "^", "D", "v", "p", "P", "<", "*", ">", "d", "h", "8")
+
+WRONG = "X"
+"""The marker of rows in a wrong cluster; no cluster has it."""
+
+GREY = "#6B6B6B"
+"""What belongs to no cluster."""
+
+INK = "#222222"
+"""Text and lines."""
+
+
+def style(index: int) -> tuple[str, str]:
+    """Return the colour and the marker of a cluster by its number."""
+    return COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]

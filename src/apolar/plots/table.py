@@ -1,0 +1,132 @@
+"""The table behind a picture: X in its many forms, and which of its columns are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+from apolar._checks import numeric_array, whole_number
+
+__all__ = ["Columns", "Table", "chosen_columns"]
+
+# Columns that are shown unless the user says otherwise.
+N_COLUMNS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """X, of which columns are read by their numbers.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+    names : list of str or None
+        Those of the columns, if X has them.
+    pick : callable
+        Takes numbers of columns, and returns these, unchecked.
+    """
+
+    n_rows: int
+    n_features: int
+    names: list[str] | None
+    pick: Callable[[list[int]], Any]
+
+    @classmethod
+    def of(cls, X: Any) -> Table:
+        """Return the table of an array, a sparse matrix or a dataframe."""
+        import narwhals
+
+        names: list[str] | None = None
+        pick: Callable[[list[int]], Any]
+        if sparse.issparse(X):
+            by_column = X.tocsc()
+            shape, pick = X.shape, lambda positions: by_column[:, positions].toarray()
+        elif hasattr(X, "iloc") and hasattr(X, "columns"):
+            # pandas, by position: names may be repeated.
+            names = [str(name) for name in X.columns]
+            shape, pick = X.shape, lambda positions: X.iloc[:, positions]
+        else:
+            frame = narwhals.from_native(X, eager_only=True, pass_through=True)
+            if isinstance(frame, narwhals.DataFrame):
+                names = list(frame.columns)
+                shape, pick = frame.shape, lambda positions: frame[:, positions].to_numpy()
+            else:
+                if np.ma.is_masked(X):
+                    raise ValueError(
+                        "X has masked entries: drop those rows, or fill them with X.filled(value)."
+                    )
+                try:
+                    array = np.asarray(X)
+                except ValueError as error:
+                    raise ValueError("X is ragged: its rows have different lengths.") from error
+                shape, pick = array.shape, lambda positions: array[:, positions]
+        if len(shape) != 2:
+            remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
+            raise ValueError(f"X must be a table, of two dimensions; got shape {shape}. {remedy}")
+        if 0 in shape:
+            raise ValueError(f"X has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}.")
+        return cls(shape[0], shape[1], names, pick)
+
+    def numbers(self, positions: list[int]) -> Array:
+        """Return some columns, shape (n_rows, len(positions)), checked."""
+        try:
+            values = numeric_array(self.pick(positions), "X")
+        except TypeError as error:
+            raise TypeError(f"{error} Choose columns of numbers with columns=.") from None
+        if np.iscomplexobj(values):
+            raise TypeError("X is complex; a picture takes real numbers.")
+        return values
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that are shown: their numbers, and their names."""
+
+    positions: list[int]
+    names: list[str]
+
+
+def chosen_columns(columns: Any, table: Table, feature_names: Iterable[Any] | None) -> Columns:
+    """Return the columns that the user asks for.
+
+    Parameters
+    ----------
+    columns : int, list of int or str, or None
+        How many of the first columns, or which ones; the first five by default.
+    table : Table
+    feature_names : list of str or None
+        The names of all columns; by default those of the table.
+    """
+    m = table.n_features
+    if feature_names is not None:
+        names = [str(name) for name in feature_names]
+        if len(names) != m:
+            raise ValueError(f"feature_names must name all {m} columns of X; got {len(names)} names.")
+    else:
+        names = table.names or [f"column {i}" for i in range(m)]
+    if columns is None or (np.ndim(columns) == 0 and not isinstance(columns, str)):
+        count = N_COLUMNS if columns is None else whole_number(columns, "columns", least=1)
+        positions = list(range(min(count, m)))
+    else:
+        given = [columns] if isinstance(columns, str) else list(columns)
+        positions = [_position(column, names) for column in given]
+    if not positions:
+        raise ValueError("columns is empty: name at least one column.")
+    return Columns(positions, [names[i] for i in positions])
+
+
+def _position(column: Any, names: list[str]) -> int:
+    if isinstance(column, str):
+        if column in names:
+            return names.index(column)
+        listed = ", ".join(repr(name) for name in names[:10]) + (", ..." if len(names) > 10 else "")
+        raise ValueError(f"X has no column {column!r}: choose among {listed}.")
+    position = whole_number(column, "A column", least=0)
+    if position >= len(names):
+        raise ValueError(f"X has no column {position}: choose among 0 to {len(names) - 1}.")
+    return position

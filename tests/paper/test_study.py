@@ -1,0 +1,220 @@
+"""Many data sets: shares by hand, saved as they come, resumed after an interruption."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from apolar.paper import study
+from apolar.paper.methods import METHODS
+from apolar.paper.runs import RunsFile
+from apolar.paper.study import studied
+from apolar.paper.writing import study_columns, study_files, study_records
+
+EXPECTED = Path(__file__).parent / "expected.json"
+SMALL = {"n_simulations": 3, "n_repeats": 2, "n_jobs": 1}
+
+
+def fake(example, seed, key):
+    """Scores that depend on the data set alone, at no cost."""
+    rng = np.random.default_rng([example, seed, *key])
+    scores = np.column_stack([rng.integers(-5, 0, 7), rng.integers(0, 4, 7) / 3, rng.integers(0, 4, 7) / 8])
+    return key, np.round(scores, 6)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(study, "_scored", fake)
+
+
+def shares_of(found):
+    return {
+        method: [getattr(row, name).mean for name in ("bic", "ari", "ari_099", "error_rate", "near")]
+        for method, row in found.shares.items()
+    }
+
+
+@pytest.mark.parametrize("label", ["table5", "table6"])
+def test_a_small_study_is_as_it_was(label):
+    expected = json.loads(EXPECTED.read_text())["studies"][label]
+    found = shares_of(studied(label, **SMALL))
+    assert list(found) == list(expected) == list(METHODS)
+    for method in METHODS:
+        # Of six data sets rounding may turn a tie over.
+        np.testing.assert_allclose(found[method], expected[method], atol=17, err_msg=method)
+
+
+def test_shares_by_hand():
+    # One repeat of two data sets; km, mom, mbhc, emEM, moments, apolar, oracle.
+    bic = [[-10.0, -10.004, -12, -13, -9, -11, -9.5], [-10, -8, -12, -8.0, -9, -7, -7]]
+    ari = [[0.5, 1.0, 0.2, 0.2, 0.991, 0.3, 1.0], [0.5, 0.5, 0.5, 0.5, 0.4, 0.9, 0.99]]
+    error = [[0.2, 0.0, 0.3, 0.4, 0.1, 0.2, 0.0], [0.1, 0.2, 0.1, 0.3, 0.1, 0.0, 0.0]]
+    scores = np.stack([bic, ari, error], axis=-1)[None]
+    found = study._shares(scores)
+    # -10 and -10.004 agree as printed.
+    assert [found[m].bic.mean for m in METHODS] == [50, 100, 0, 50, 50, 50, 100]
+    assert [found[m].ari.mean for m in METHODS] == [50, 100, 50, 50, 50, 50, 100]
+    assert [found[m].ari_099.mean for m in METHODS] == [0, 50, 0, 0, 50, 0, 100]
+    assert [found[m].error_rate.mean for m in METHODS] == [50, 50, 50, 0, 100, 100, 100]
+    assert [found[m].near.mean for m in METHODS] == [50, 50, 0, 50, 50, 50, 100]
+    assert np.isnan(found["em_km"].bic.variance)
+
+
+@pytest.mark.usefixtures("quick")
+def test_variances_are_those_of_the_repeats():
+    found = studied("table5", n_simulations=4, n_repeats=5, n_jobs=1)
+    scores = np.array(
+        [[fake(1, 0, (repeat, simulation))[1] for simulation in range(4)] for repeat in range(5)]
+    )
+    percentages = 100 * (scores[:, :, 1, 1] >= 0.99).mean(axis=1)
+    share = found.shares["em_mom"].ari_099
+    assert (share.mean, share.variance) == pytest.approx((percentages.mean(), percentages.var(ddof=1)))
+
+
+def test_processes_give_what_one_gives(tmp_path):
+    alone = studied("table6", n_simulations=2, n_repeats=1, n_jobs=1, path=tmp_path / "alone.csv")
+    together = studied("table6", n_simulations=2, n_repeats=1, n_jobs=2, path=tmp_path / "together.csv")
+    assert shares_of(alone) == shares_of(together)
+    lines = [sorted((tmp_path / name).read_text().splitlines()) for name in ("alone.csv", "together.csv")]
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_data_set_is_the_same_in_a_larger_study(tmp_path):
+    path = tmp_path / "runs.csv"
+    studied("table5", n_simulations=2, n_repeats=2, n_jobs=1, path=path)
+    grown = studied("table5", n_simulations=3, n_repeats=4, n_jobs=1, path=path)
+    assert shares_of(grown) == shares_of(studied("table5", n_simulations=3, n_repeats=4, n_jobs=1))
+    smaller = studied("table5", n_simulations=1, n_repeats=1, n_jobs=1, path=path)
+    assert shares_of(smaller) == shares_of(studied("table5", n_simulations=1, n_repeats=1, n_jobs=1))
+
+
+@pytest.mark.parametrize("cut", [1, 40, 400])
+def test_interrupted_anywhere_and_resumed_the_table_is_the_same(monkeypatch, tmp_path, cut):
+    whole, broken = tmp_path / "whole.csv", tmp_path / "broken.csv"
+    monkeypatch.setattr(study, "_scored", fake)
+    expected = study_files(studied("table5", path=whole, **SMALL))
+    broken.write_bytes(whole.read_bytes()[:-cut])
+    done = []
+
+    def counted(example, seed, key):
+        done.append(key)
+        return fake(example, seed, key)
+
+    monkeypatch.setattr(study, "_scored", counted)
+    resumed = study_files(studied("table5", path=broken, **SMALL))
+    assert resumed == expected
+    assert 1 <= len(done) < 6
+    assert sorted(broken.read_text().splitlines()) == sorted(whole.read_text().splitlines())
+
+
+def test_a_failure_in_the_middle_keeps_what_was_done(monkeypatch, tmp_path):
+    path = tmp_path / "runs.csv"
+
+    def failing(example, seed, key):
+        if key == (1, 1):
+            raise KeyboardInterrupt
+        return fake(example, seed, key)
+
+    monkeypatch.setattr(study, "_scored", failing)
+    with pytest.raises(KeyboardInterrupt):
+        studied("table5", path=path, **SMALL)
+    assert len(path.read_text().splitlines()) == 2 + 4
+    monkeypatch.setattr(study, "_scored", fake)
+    assert shares_of(studied("table5", path=path, **SMALL)) == shares_of(studied("table5", **SMALL))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_file_of_something_else_is_refused_and_kept(tmp_path):
+    path = tmp_path / "runs.csv"
+    studied("table5", path=path, **SMALL)
+    before = path.read_bytes()
+    for label, seed in (("table6", 0), ("table5", 1)):
+        with pytest.raises(
+            ValueError, match="holds scores of something else.*Choose another folder, or remove"
+        ):
+            studied(label, seed=seed, path=path, **SMALL)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_damaged_line_is_named(tmp_path):
+    path = tmp_path / "runs.csv"
+    studied("table5", path=path, **SMALL)
+    lines = path.read_text().splitlines()
+    lines[3] = "0,1,what"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match="line 4, is damaged: remove that line, and run again"):
+        studied("table5", path=path, **SMALL)
+
+
+def test_a_file_that_was_only_begun_is_begun_again(tmp_path):
+    path = tmp_path / "runs.csv"
+    head = RunsFile(None, "this", ("one",)).head
+    path.write_text(head[:10])
+    with RunsFile(path, "this", ("one",)) as runs:
+        runs.add((0, 0), np.array([[1.0, 0.5, 0.25]]))
+    again = RunsFile(path, "this", ("one",))
+    np.testing.assert_array_equal(again.scores[0, 0], [[1.0, 0.5, 0.25]])
+    assert path.read_text().startswith(head)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_columns_of_the_file():
+    found = studied("table5", **SMALL)
+    files = study_files(found)
+    header, *rows = files["table5.csv"].splitlines()
+    assert header.split(",") == study_columns()
+    assert header.startswith("method,bic,bic_variance,ari,ari_variance,ari_099,")
+    assert "paper_ari_099_variance" in header
+    assert [row.split(",")[0] for row in rows] == list(METHODS)
+    record = {row["method"]: row for row in study_records(found)}["em_mom"]
+    assert (record["paper_bic"], record["paper_ari_099"]) == (74.8, 83.4)
+    assert "| em_mom |" in files["table5.md"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_simulations", 0), ("n_repeats", -1), ("n_simulations", 1.5)])
+def test_bad_numbers(name, value):
+    with pytest.raises((ValueError, TypeError), match=name):
+        studied("table5", **{**SMALL, name: value})
+
+
+def test_control_c_in_a_real_process(tmp_path):
+    command = [sys.executable, "-m", "apolar", "reproduce", "table6", "-o", str(tmp_path), "--jobs", "1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    path = tmp_path / "table6_runs.csv"
+    process = subprocess.Popen(
+        [*command, "--simulations", "500"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (path.exists() and len(path.read_text().splitlines()) > 2):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert error.strip().endswith(f"What was done is in {tmp_path}; run the same command to go on.")
+    assert "Traceback" not in error + out
+    assert {file.name for file in tmp_path.iterdir()} == {"table6_runs.csv"}
+    n_done = len(RunsFile(path, "table6, seed 0, 1000 rows", METHODS).scores)
+    assert n_done >= 1
+    found = studied("table6", n_simulations=n_done + 1, n_repeats=1, n_jobs=1, path=path)
+    fresh = studied("table6", n_simulations=n_done + 1, n_repeats=1, n_jobs=1)
+    assert shares_of(found) == shares_of(fresh)
+
+
+if __name__ == "__main__":
+    stored = json.loads(EXPECTED.read_text())
+    stored["studies"] = {label: shares_of(studied(label, **SMALL)) for label in ("table5", "table6")}
+    EXPECTED.write_text(json.dumps(stored, indent=1) + "\n")

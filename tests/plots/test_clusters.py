@@ -1,0 +1,50 @@
+"""Numbers, names and thinning of clusters."""
+
+import numpy as np
+import pytest
+
+from apolar.plots.clusters import kept_rows, numbered_clusters
+from apolar.scores import error_rate
+from plots.reading import three_clusters
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [([2, 0, 1], {2: 0, 0: 1, 1: 2}), ([7.0, -1.0, 0.5], {7: 0, -1: 1}), (["z", "x", "y"], {})],
+)
+def test_found_clusters_have_the_numbers_of_their_classes(names, found):
+    _, labels = three_clusters()
+    clusters = numbered_clusters(labels, np.array(names)[labels], None, 60)
+    np.testing.assert_array_equal(clusters.below, labels)
+    assert not clusters.wrong.any()
+    assert clusters.found == found
+
+
+def test_a_class_and_a_cluster_without_a_common_row_do_not_match():
+    # The best matching takes class 0 with "a"; what is left, class 1 and "b", have nothing in common.
+    labels, predicted = [0] * 7 + [1], ["a"] * 5 + ["b"] * 2 + ["a"]
+    clusters = numbered_clusters(labels, predicted, None, 8)
+    assert clusters.names == ["class 0", "class 1", "extra b"]
+    np.testing.assert_array_equal(np.bincount(clusters.above, minlength=3), [7, 1, 0])
+    np.testing.assert_array_equal(np.bincount(clusters.below), [6, 0, 2])
+    assert np.mean(clusters.wrong) == error_rate(labels, predicted) == 3 / 8
+
+
+def test_names_of_classes():
+    _, labels = three_clusters()
+    names = ["setosa", "versicolor", "virginica"]
+    assert numbered_clusters(labels, None, names, 60).names == names
+    assert numbered_clusters(labels, None, dict(enumerate(names)), 60).names == names
+    assert numbered_clusters(np.array(names)[labels], None, None, 60).names == names
+    assert numbered_clusters(10**9 + labels, None, None, 60).names[0] == "class 1000000000"
+    assert numbered_clusters(None, labels.astype(float), None, 60).names[0] == "cluster 0"
+    assert numbered_clusters(None, None, None, 60).names == []
+
+
+@pytest.mark.parametrize("max_points", [1, 10, 100, 599, 600, 601])
+def test_never_more_rows_than_asked_for(max_points):
+    X, labels = three_clusters(600)
+    clusters = numbered_clusters(labels, labels[::-1], None, 600)
+    kept = kept_rows(X, clusters, max_points, np.random.default_rng(0))
+    assert len(kept) == min(max_points, 600)
+    assert np.all(np.diff(kept) > 0)

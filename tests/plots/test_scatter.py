@@ -1,0 +1,234 @@
+"""The matrix of scatter plots, read back from the figure."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+import apolar
+from apolar.plots import palette, scatter_matrix
+from plots.reading import colour_by_point, is_wrong_marker, panel, points, texts, three_clusters
+
+# --- panels and points --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "k"), [(None, 3), (1, 1), ([2, 0], 2)])
+def test_there_is_a_panel_for_each_pair_of_columns(columns, k):
+    X, labels = three_clusters(m=3)
+    assert len(scatter_matrix(X, labels, columns=columns).axes) == k * k
+
+
+def test_points_are_those_of_their_columns():
+    X, labels = three_clusters(m=4)
+    figure = scatter_matrix(X, labels, columns=[3, 1])
+    for i, row in enumerate([3, 1]):
+        for j, column in enumerate([3, 1]):
+            axes = panel(figure, i, j)
+            if i == j:
+                assert not axes.collections
+                continue
+            offsets, _ = points(axes)
+            expected = X[:, [column, row]]
+            np.testing.assert_array_equal(offsets[np.lexsort(offsets.T)], expected[np.lexsort(expected.T)])
+
+
+def test_a_column_has_the_same_limits_everywhere_and_ticks_are_outside_only():
+    X, labels = three_clusters(m=3)
+    figure = scatter_matrix(X * [1, 1e7, 1e-6], labels)
+    for i in range(3):
+        for j in range(3):
+            axes = panel(figure, i, j)
+            assert axes.get_xlim() == panel(figure, j, j).get_xlim()
+            assert axes.get_ylim() == panel(figure, i, i).get_ylim() == panel(figure, i, i).get_xlim()
+            assert bool(len(axes.get_xticks())) == (i == 2)
+            assert bool(len(axes.get_yticks())) == (j == 0)
+    assert panel(figure, 2, 1).get_xlabel() == "\N{MULTIPLICATION SIGN}1e8"
+    assert panel(figure, 2, 2).get_xlabel() == "\N{MULTIPLICATION SIGN}1e\N{MINUS SIGN}5"
+
+
+def test_panels_on_the_diagonal_have_the_names_of_a_dataframe():
+    X, labels = three_clusters()
+    figure = scatter_matrix(
+        pd.DataFrame({"a": X[:, 0], "species": labels.astype(str), "b": X[:, 1]}), columns=["b", "a"]
+    )
+    assert [panel(figure, i, i).texts[0].get_text() for i in range(2)] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("X", "labels"),
+    [(np.c_[np.arange(5.0), np.full(5, 3.0)], None), (np.zeros((5, 1)), None), ([[1.0, 2.0]], ["a"])],
+)
+def test_a_constant_column_and_a_single_row_can_be_shown(X, labels):
+    scatter_matrix(X, labels).savefig(io.BytesIO(), dpi=50)
+
+
+# --- colours ------------------------------------------------------------------------------
+
+
+def test_a_cluster_has_the_colour_of_its_class_whatever_its_number():
+    X, labels = three_clusters()
+    figure = scatter_matrix(X, labels, np.array(["z", "x", "y"])[labels])
+    above = colour_by_point(panel(figure, 0, 1))
+    below = {(y, x): colour for (x, y), colour in colour_by_point(panel(figure, 1, 0)).items()}
+    assert above == below
+    assert len(set(above.values())) == 3
+    assert texts(figure)[0] == ["class 0 (30, found 30)", "class 1 (20, found 20)", "class 2 (10, found 10)"]
+
+
+def test_markers_differ_too():
+    X, labels = three_clusters()
+    vertices = [
+        part.get_paths()[0].vertices.tobytes() for part in panel(scatter_matrix(X, labels), 0, 1).collections
+    ]
+    assert len(set(vertices)) == 3
+    assert len({palette.style(i) for i in range(104)}) == 104
+    assert palette.WRONG not in palette.MARKERS
+
+
+def test_wrong_rows_have_their_own_marker_below_only():
+    X, labels = three_clusters()
+    predicted = (labels + 1) % 3
+    predicted[:2] = 2
+    figure = scatter_matrix(X, labels, predicted)
+    assert not any(is_wrong_marker(part) for part in panel(figure, 0, 1).collections)
+    (wrong,) = [part for part in panel(figure, 1, 0).collections if is_wrong_marker(part)]
+    np.testing.assert_array_equal(wrong.get_offsets(), X[:2, :2])
+    # The cluster numbered 2 is that of class 1.
+    assert to_hex(wrong.get_facecolor()[0]) == palette.COLOURS[1].lower()
+    assert texts(figure)[0] == [
+        "class 0 (30, found 28)",
+        "class 1 (20, found 22)",
+        "class 2 (10, found 10)",
+        "in a wrong cluster (2)",
+    ]
+
+
+def test_clusters_without_a_class_have_colours_of_their_own():
+    X, labels = three_clusters()
+    predicted = labels.copy()
+    predicted[:5] = 3
+    figure = scatter_matrix(X, labels, predicted)
+    assert texts(figure)[0][3:] == ["extra cluster 3 (found 5)", "in a wrong cluster (5)"]
+    (wrong,) = [part for part in panel(figure, 1, 0).collections if is_wrong_marker(part)]
+    assert to_hex(wrong.get_facecolor()[0]) == palette.COLOURS[3].lower()
+    # Fewer clusters than classes.
+    assert texts(scatter_matrix(X, labels, np.minimum(labels, 1)))[0][2] == "class 2 (10, found 0)"
+
+
+def test_one_kind_of_labels_colours_both_triangles():
+    X, labels = three_clusters()
+    for figure, name, caption in (
+        (scatter_matrix(X, labels), "class", "Colours: true clusters."),
+        (scatter_matrix(X, predicted=labels), "cluster", "Colours: found clusters."),
+    ):
+        above, below = colour_by_point(panel(figure, 0, 1)), colour_by_point(panel(figure, 1, 0))
+        assert above == {(y, x): colour for (x, y), colour in below.items()}
+        assert texts(figure)[0][0] == f"{name} 0 (30)"
+        assert caption in texts(figure)[1]
+
+
+def test_without_labels_all_is_grey():
+    X, _ = three_clusters()
+    figure = scatter_matrix(X)
+    assert set(colour_by_point(panel(figure, 0, 1)).values()) == {palette.GREY.lower()}
+    assert texts(figure) == ([], "60 rows. ")
+
+
+def test_names_of_classes_are_in_the_legend():
+    X, labels = three_clusters()
+    figure = scatter_matrix(X, labels, class_names=["setosa", "versicolor", "virginica"], columns=1)
+    assert texts(figure)[0] == ["setosa (30)", "versicolor (20)", "virginica (10)"]
+
+
+# --- many rows ----------------------------------------------------------------------------
+
+
+def test_few_of_many_rows_are_shown_and_small_clusters_stay():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["large", "small", "tiny"], [5000, 200, 14])
+    X = rng.normal(size=(len(labels), 2))
+    X[4321] = [50, -50]
+    figure = scatter_matrix(X, labels, max_points=500)
+    sizes = sorted(len(part.get_offsets()) for part in panel(figure, 0, 1).collections)
+    assert sum(sizes) == 500
+    assert sizes[0] == 14
+    assert 50 <= sizes[1] < 100
+    assert "Shown: 500 of 5214 rows" in texts(figure)[1]
+    assert texts(figure)[0] == ["large (5000)", "small (200)", "tiny (14)"]
+    # What is farthest out is among them.
+    assert (-50.0, 50.0) in colour_by_point(panel(figure, 0, 1))
+    again = scatter_matrix(X, labels, max_points=500, random_state=np.random.default_rng(2))
+    assert colour_by_point(panel(again, 0, 1)) != colour_by_point(panel(figure, 0, 1))
+
+
+def test_never_more_points_than_asked_for():
+    X, labels = three_clusters(600)
+    figure = scatter_matrix(X, labels, labels[::-1], max_points=10)
+    for place in ((0, 1), (1, 0)):
+        assert len(points(panel(figure, *place))[0]) == 10
+
+
+def test_many_points_are_drawn_as_an_image():
+    X, labels = three_clusters(1200)
+    assert all(part.get_rasterized() for part in panel(scatter_matrix(X, labels), 0, 1).collections)
+    figure = scatter_matrix(X, labels, max_points=1000)
+    assert not any(part.get_rasterized() for part in panel(figure, 0, 1).collections)
+
+
+def test_the_same_call_gives_the_same_bytes():
+    X, labels = three_clusters(3000)
+    pictures = []
+    for _ in range(2):
+        pictures.append(io.BytesIO())
+        scatter_matrix(X, labels).savefig(pictures[-1], format="png", dpi=50)
+    assert pictures[0].getvalue() == pictures[1].getvalue()
+
+
+# --- errors -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X": np.zeros(5)}, "two dimensions; got shape \\(5,\\).*Reshape"),
+        ({"X": np.zeros((0, 3)), "labels": None}, "X has no rows"),
+        ({"X": [[1.0, 2.0], [3.0]]}, "ragged"),
+        ({"X": np.full((60, 3), np.nan)}, "NaN or infinity: remove or replace"),
+        ({"X": np.ma.masked_equal(np.eye(60), 1)}, "masked"),
+        ({"columns": [0, 3]}, "no column 3: choose among 0 to 2"),
+        ({"columns": ["colour"]}, "no column 'colour': choose among 'column 0', 'column 1'"),
+        ({"columns": []}, "columns is empty"),
+        ({"columns": 0}, "columns must be at least 1"),
+        ({"feature_names": ["a"]}, "feature_names must name all 3 columns of X; got 1"),
+        ({"labels": [0, 1]}, "labels must have one entry for each of the 60 rows of X; got shape \\(2,\\)"),
+        ({"predicted": np.zeros((60, 1))}, "predicted must have one entry for each of the 60 rows"),
+        ({"class_names": ["a"]}, "class_names must have 3 names, for the labels 0, 1, 2"),
+        ({"class_names": {0: "a", 1: "b"}}, "class_names has no name for 2"),
+        ({"max_points": 0}, "max_points must be at least 1"),
+        ({"model": apolar.GaussianMixture(2)}, "not fitted: call model.fit"),
+        ({"model": apolar.datasets.example_mixture(1)}, "The model has 6 columns and X 3"),
+    ],
+)
+def test_errors_name_the_remedy(changes, message):
+    X, labels = three_clusters(m=3)
+    with pytest.raises(ValueError, match=message):
+        scatter_matrix(**({"X": X, "labels": labels} | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X": np.ones((60, 3)) * 1j}, "complex"),
+        ({"X": np.full((60, 2), "a")}, "must hold numbers.*columns="),
+        ({"columns": [1.5]}, "whole number"),
+        ({"columns": 2.5}, "whole number"),
+        ({"labels": np.array([0, "a", None] * 20, dtype=object)}, "labels mixes kinds.*str"),
+        ({"model": "full"}, "must be a GaussianMixture or SphericalMixture, not str"),
+    ],
+)
+def test_errors_of_type(changes, message):
+    X, labels = three_clusters(m=3)
+    with pytest.raises(TypeError, match=message):
+        scatter_matrix(**({"X": X, "labels": labels} | changes))
