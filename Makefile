@@ -49,8 +49,8 @@ docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-reproduce: $(VENV)/.base  ## Run algorithm 2 of the paper at its rank limits
-	$(BIN)/python benchmarks/algorithm2.py
+reproduce: $(VENV)/.report  ## Make every table and figure of the paper, in half an hour, into reproduced/
+	$(BIN)/apolar reproduce all -o reproduced
 
 clean:  ## Remove .venv and everything that was built
 	rm -rf $(VENV) dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

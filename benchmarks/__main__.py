@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import algorithm2, approximation, em, exact, moments, noise, speed, starts
+from benchmarks import algorithm2, approximation, em, exact, moments, noise, paper_moments, speed, starts
 
 BENCHMARKS = {
     "exact": exact.main,
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "em": em.main,
     "starts": starts.main,
     "algorithm2": algorithm2.main,
+    "paper_moments": paper_moments.main,
 }
 
 names = sys.argv[1:] or list(BENCHMARKS)

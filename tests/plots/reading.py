@@ -1,5 +1,7 @@
 """Data for pictures, and what is read back from figures."""
 
+import itertools
+
 import numpy as np
 from matplotlib.colors import to_hex
 from matplotlib.patches import Ellipse
@@ -20,8 +22,8 @@ def panel(figure, row, column):
 def points(axes):
     """Return the offsets and the colours of all points of a panel."""
     offsets = np.concatenate([np.asarray(part.get_offsets()) for part in axes.collections])
-    colours = [to_hex(part.get_facecolor()[0]) for part in axes.collections for _ in part.get_offsets()]
-    return offsets, colours
+    colours = [[to_hex(part.get_facecolor()[0])] * len(part.get_offsets()) for part in axes.collections]
+    return offsets, list(itertools.chain(*colours))
 
 
 def colour_by_point(axes):

@@ -168,7 +168,7 @@ def kept_rows(values: Array, clusters: Clusters, max_points: int, rng: np.random
     values : ndarray, shape (n_rows, n_columns)
         The shown columns, of which the outermost rows are kept.
     clusters : Clusters
-        At least 50 rows of each are kept, as far as there are so many.
+        At least 50 rows of each are kept, as far as there are so many and `max_points` allows it.
     max_points : int
     rng : Generator
         Which of the other rows are left out.
