@@ -107,8 +107,8 @@ def main() -> None:
     ]
     text = (
         f"{N_SETS} data sets of each example, 1000 rows; the paper's EM (100 iterations, 1e-5) from the "
-        f"paper's moments. At the optimum: BIC within {SAME:g} of EM from the truth. The paper prints an ARI of "
-        "0.99 or more in 83.4% of Example 1."
+        f"paper's moments. At the optimum: BIC within {SAME:g} of EM from the truth. The paper prints an ARI "
+        "of 0.99 or more in 83.4% of Example 1."
     )
     problems.save(
         "paper_moments",

@@ -10,10 +10,10 @@ from apolar.em.table import Table
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.starts import STARTS, started
-from apolar.starts.auto import portfolio
+from apolar.starts.auto import Candidate, _Search, portfolio
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
-from apolar.starts.merging import merged_down
+from apolar.starts.merging import apart, merged_down
 from apolar.starts.overseed import overseeded
 from apolar.starts.seeds import random_rows, spread_rows
 from apolar.starts.splitting import with_one_more
@@ -154,6 +154,34 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
     found = rows.row_posteriors(candidates[0].components)[0].argmax(axis=0)
     assert apolar.scores.adjusted_rand_index(labels, found) > 0.98
     assert any(candidate.name == "moments" for candidate in candidates)
+
+
+def test_the_portfolio_does_not_go_twice_from_the_same_place():
+    X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
+    rows = Table(open_rows(X), family("spherical"))
+    search = _Search(rows, 3, Prior(), np.random.default_rng(0))
+    near = rows.family.maximised(rows.hard_sums(labels, 3), Prior())
+    far = rows.family.maximised(rows.hard_sums(np.arange(1000) // 334, 3), Prior())
+    first = search._converged_anew(
+        [Candidate(name, start) for name, start in zip("abc", (near, near, far), strict=True)]
+    )
+    assert [candidate.name for candidate in first] == ["a", "c"]
+    # Nor from where a run has ended.
+    assert search._converged_anew([Candidate("d", first[0].components)]) == []
+
+
+@pytest.mark.parametrize("name", ["spherical", "diag", "full"])
+def test_how_far_apart_mixtures_are(name):
+    kind = family(name)
+    rows = Table(open_rows(apolar.datasets.make_example(1, 500, random_state=0)[0]), kind)
+    labels = np.arange(500) % 4
+    sums = rows.hard_sums(labels, 4)
+    other = rows.hard_sums(np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels), 4)
+    assert apart(kind, sums, sums) == pytest.approx(0, abs=1e-9)
+    # Neither order nor weights matter: only the components.
+    assert apart(kind, sums, 3 * sums[::-1]) == pytest.approx(0, abs=1e-9)
+    assert apart(kind, sums, other) == pytest.approx(apart(kind, other, sums))
+    assert apart(kind, sums, other) > 0.1
 
 
 def test_starts_see_weights():

@@ -1,15 +1,17 @@
 """The signal of a mixture: where the means lie, and the moments there, free of any origin."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from apolar._arrays import Array
+from apolar._arrays import Array, frozen
 from apolar._rows import Rows, Scratch, open_rows, summed
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.tensor.monomials import exponents
 
 # Up to this many columns the covariance is formed; above, its range is found at random.
 COVARIANCE_COLUMNS = 256
@@ -153,8 +155,21 @@ def _traced(third: SymmetricTensor) -> Array:
 
 def _debiased(third: SymmetricTensor, noise_times: Array) -> SymmetricTensor:
     """Return the third moments of the means: less what the spread of each component adds."""
-    dim = third.dim
-    return third - 3 * SymmetricTensor.from_dense(np.eye(dim)) * SymmetricTensor(1, dim, noise_times)
+    return SymmetricTensor(3, third.dim, third.coefficients - spread_in_third(third.dim) @ noise_times)
+
+
+@lru_cache(maxsize=64)
+def spread_in_third(dim: int) -> Array:
+    """Return what the spread of components adds to third moments, shape (n_monomials, dim).
+
+    Times g = sum_i w_i s_i nu_i these are the coefficients of 3 |x|^2 (g . x), T_abc = g_a d_bc + g_b d_ac +
+    g_c d_ab.
+    """
+    powers = exponents(dim, 3)
+    # Three times g_a where the power of x_a is three; g_a where it is one, beside a square.
+    return frozen(
+        np.where(powers == 3, 3.0, np.where((powers == 1) & (powers.max(axis=1) == 2)[:, None], 1.0, 0.0))
+    )
 
 
 def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMoments:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # EM from the equivariant moments: the paper's figures show EM from its own.
 METHOD = "em_moments"
-DPI = 150
+DPI = 110
 
 
 def drawn(label: str, seed: int = 0) -> Figure:

@@ -15,9 +15,9 @@ import numpy as np
 from apolar._arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
 from apolar.moments import SignalMoments
+from apolar.moments.signal import spread_in_third
 from apolar.recovery.validity import mixture, valid_variances, valid_weights, within_reach
-from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import exponents, n_monomials
+from apolar.tensor.monomials import exponents
 
 # The moments grow with the third power of the signal directions, their covariance with the sixth: above this
 # many directions it would take longer than EM.
@@ -26,7 +26,7 @@ MOST_SIGNAL = 8
 # component often ends with no variance at all, which EM does not leave.
 SPREAD_OF_VARIANCES = 1.0
 # Few steps do: what is left is below the sampling error.
-MAX_ITER = 8
+MAX_ITER = 6
 # A step that gains less is the last: the point is then within a tenth or so of its standard error.
 LEAST_GAIN = 1e-3
 # Weighted squares a moment: about one or less where the data are of such a mixture. Above this they are not,
@@ -66,8 +66,8 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     centre = float(np.log(signal.mean_variance / unit**2))
     # The covariance of the moments is that of the start: to take it again where this leads changes little.
     problem = _Problem(observed, point, spare, signal.n_rows, centre)
-    point = _fitted(problem, point)
-    if not problem(point)[0] <= MISFIT * len(observed) / 2:
+    point, value = _fitted(problem, point)
+    if not value <= MISFIT * len(observed) / 2:
         return start
     notes = list(start.projected)
     size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
@@ -155,16 +155,12 @@ def _observed(signal: SignalMoments, unit: float) -> Array:
     """Return the moments of the data, in the order of the monomials, in units of `unit`."""
     n_signal = len(signal.second)
     assert signal.third is not None
-    sphere = SymmetricTensor.from_dense(np.eye(n_signal))
-    third = signal.third + 3 * sphere * SymmetricTensor(1, n_signal, signal.noise_times)
-    second = np.zeros(n_monomials(n_signal, 2))
-    squares = exponents(n_signal, 2)
-    second[squares.max(axis=1) == 2] = (signal.second + signal.mean_variance)[
-        squares.argmax(axis=1)[squares.max(axis=1) == 2]
-    ]
+    third = signal.third.coefficients + spread_in_third(n_signal) @ signal.noise_times
+    # The covariance is diagonal: of the powers, (2, 0, ...) and its like.
+    second = (exponents(n_signal, 2) == 2) @ (signal.second + signal.mean_variance)
     mean, noise = np.zeros(n_signal), np.array([signal.mean_variance])
     return np.concatenate(
-        [mean, noise / unit**2, second / unit**2, signal.noise_times / unit**3, third.coefficients / unit**3]
+        [mean, noise / unit**2, second / unit**2, signal.noise_times / unit**3, third / unit**3]
     )
 
 
@@ -254,8 +250,8 @@ class _Problem:
         return value, gradient, hessian
 
 
-def _fitted(problem: _Problem, point: _Point) -> _Point:
-    """Return where the weighted squares are least, by Levenberg and Marquardt."""
+def _fitted(problem: _Problem, point: _Point) -> tuple[_Point, float]:
+    """Return where the weighted squares are least, by Levenberg and Marquardt, and half of them there."""
     value, gradient, hessian = problem(point)
     damping, rank = 1e-2, len(point.log_weights)
     for _ in range(MAX_ITER):
@@ -280,4 +276,4 @@ def _fitted(problem: _Problem, point: _Point) -> _Point:
             break
         if gain > 0.25 * expected:
             damping /= 10
-    return point
+    return point, value

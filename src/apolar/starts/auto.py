@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from apolar._arrays import Array
 from apolar.em.loop import Fit, converge, short_runs
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
-from apolar.starts.merging import merged_pairs
+from apolar.starts.merging import apart, merged_pairs
 from apolar.starts.moments import from_moments, from_more_moments
 from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
@@ -39,6 +40,8 @@ SPLIT_STEPS = 5
 # Pairs that are tried as mergers of each proposal.
 PAIRS = 3
 LEAST_GAIN = 0.05
+# Mixtures that are no further apart than this, in log-likelihood, lead to the same optimum.
+SAME = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +131,8 @@ class _Search:
     prior: Prior
     rng: np.random.Generator
     sample: Table = field(init=False)
+    # Where runs began and ended, as sums over the rows.
+    seen: list[Array] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sample", self._drawn())
@@ -180,11 +185,11 @@ class _Search:
 
     def finalists(self, grown: list[Candidate]) -> list[Candidate]:
         """Return the best of the short runs, run to their optima."""
-        kept = grown[:KEPT]
-        # The first start from moments goes on in any case: it has no luck in it, and is the one to disagree
-        # with.
-        kept += [candidate for candidate in grown[KEPT:] if candidate.name == "moments"]
-        return _sorted([self._converged(candidate) for candidate in kept])
+        # The start from moments goes on in any case, and first: it has no luck in it, and is the one to
+        # disagree with.
+        kept = [candidate for candidate in grown if candidate.name == "moments"]
+        kept += [candidate for candidate in grown[:KEPT] if candidate.name != "moments"]
+        return _sorted(self._converged_anew(kept))
 
     def improved(self, finalists: list[Candidate]) -> list[Candidate]:
         """Return the finalists with what rounds of split and merge made of the best."""
@@ -219,7 +224,23 @@ class _Search:
         runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
         name = best.name if best.name.endswith("+split") else f"{best.name}+split"
         kept = np.argsort(-likelihoods, kind="stable")[:KEPT]
-        return [self._converged(Candidate(name, runs[int(i)])) for i in kept]
+        return self._converged_anew([Candidate(name, runs[int(i)]) for i in kept])
+
+    def _converged_anew(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return candidates run to their optima, without those that lead to where others have been."""
+        found = []
+        for candidate in candidates:
+            begun = self._sums(candidate.components)
+            if any(apart(self.sample.family.untied, begun, other) < SAME for other in self.seen):
+                continue
+            found.append(self._converged(candidate))
+            self.seen.extend((begun, self._sums(found[-1].components)))
+        return found
+
+    def _sums(self, components: Components) -> Array:
+        """Return a mixture as sums over the rows, with a covariance for each component."""
+        kind = self.sample.family.untied
+        return kind.moments(_untied(self.sample, components[None]))[0] * self.sample.weight
 
     def _converged(self, candidate: Candidate) -> Candidate:
         # The optimum on some of the rows is not that on all: there is no use in coming very near to it.

@@ -21,6 +21,25 @@ def merged_pairs(family: Family, sums: Array, n_pairs: int) -> list[Array]:
     return found
 
 
+def apart(family: Family, first: Array, second: Array) -> float:
+    """Return how far apart two mixtures are, in log-likelihood: what it costs to merge like with like.
+
+    Parameters
+    ----------
+    family : Family
+    first, second : ndarray, shape (n_components, width)
+        Sums over the rows.
+
+    Returns
+    -------
+    cost : float
+        Zero if the components are the same, whatever their weights.
+    """
+    terms = family.merging_term(first)[:, None] + family.merging_term(second)
+    costs = family.merging_term(first[:, None] + second) - terms
+    return 0.5 * float(max(costs.min(axis=0).sum(), costs.min(axis=1).sum()))
+
+
 def merged_down(family: Family, sums: Array, n_components: int) -> Array:
     """Return the sums of fewer components, by greedy merging [runnalls2007].
 

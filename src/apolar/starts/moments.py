@@ -20,7 +20,9 @@ from apolar.starts.overseed import reduced
 STEPS = 5
 
 
-def from_moments(table: Table, n_components: int, rows: Rows | None = None) -> Components:
+def from_moments(
+    table: Table, n_components: int, rows: Rows | None = None, *, refine: bool = True
+) -> Components:
     """Return the mixture of the moments of the rows, by the equivariant form.
 
     For families whose columns have units of their own, the columns are standardised first.
@@ -32,6 +34,8 @@ def from_moments(table: Table, n_components: int, rows: Rows | None = None) -> C
         At most n_features.
     rows : Rows, optional
         Of which to take the moments; by default those of the table.
+    refine : bool, default=True
+        Weight the moments by their sampling errors.
 
     Returns
     -------
@@ -42,10 +46,10 @@ def from_moments(table: Table, n_components: int, rows: Rows | None = None) -> C
     # Third powers of very small or large units would underflow or overflow.
     usual = float(np.min(table.frame.inverse)) > 1e-60 and float(np.max(table.frame.inverse)) < 1e60
     if table.family.frame_kind == "scalar" and usual:
-        found = mixture_from_moments(rows, n_components)
+        found = mixture_from_moments(rows, n_components, refine=refine)
         return in_frame(table, found, np.ones(table.n_features))
     units = _column_units(table)
-    found = mixture_from_moments(_divided(rows, units), n_components)
+    found = mixture_from_moments(_divided(rows, units), n_components, refine=refine)
     return in_frame(table, found, units)
 
 
@@ -53,7 +57,7 @@ def from_more_moments(table: Table, n_components: int, prior: Prior | None) -> C
     """Return the mixture of one component more, after a few steps of EM, merged to as many as asked for."""
     family = table.family
     wide = table.under(family.untied)
-    more = from_moments(wide, n_components + 1)
+    more = from_moments(wide, n_components + 1, refine=False)
     grown, _ = short_runs(wide, more[None], Prior() if prior is None else prior, STEPS)
     sums = wide.family.moments(grown)[0] * table.weight
     return family.maximised(reduced(table, sums, n_components), prior)
