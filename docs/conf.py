@@ -6,7 +6,7 @@ release = importlib.metadata.version("apolar")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
 myst_enable_extensions = ["dollarmath"]
 numpydoc_show_class_members = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["paper/*", "_build"]
 html_theme = "alabaster"
 html_theme_options = {
     "description": "Symmetric tensors and Gaussian mixtures from moments",
