@@ -44,3 +44,16 @@ def test_criteria_have_both_signs_under_names_of_their_own():
     assert scores.mclust_icl(-10.0, unsure) == -scores.lower_is_better_icl(10.0, unsure)
     with pytest.raises(ValueError, match="n_samples"):
         scores.mclust_bic(-1.0, 1, 0)
+
+
+def test_the_error_rate_where_clusters_share_classes():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        true, predicted = rng.integers(0, 4, 60), rng.integers(0, 3, 60)
+        counts = scores.confusion(true, predicted)
+        by_cluster = 1 - sum(counts[:, k].max() for k in range(counts.shape[1])) / 60
+        by_class = 1 - sum(counts[k].max() for k in range(counts.shape[0])) / 60
+        found = scores.majority_error_rate(true, predicted)
+        assert found == pytest.approx(max(by_cluster, by_class))
+        assert found <= scores.error_rate(true, predicted) + 1e-12
+    assert scores.majority_error_rate([1, 1, 2], ["b", "b", "a"]) == 0

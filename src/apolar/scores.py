@@ -94,7 +94,7 @@ def majority_error_rate(true: Any, predicted: Any) -> float:
     """
     counts = confusion(true, predicted)
     agreed = min(counts.max(axis=0).sum(), counts.max(axis=1).sum())
-    return float(1 - agreed / counts.sum())
+    return float((counts.sum() - agreed) / counts.sum())
 
 
 def adjusted_rand_index(true: Any, predicted: Any) -> float:
