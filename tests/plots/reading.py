@@ -1,10 +1,20 @@
 """Data for pictures, and what is read back from figures."""
 
+import functools
 import itertools
+import pickle
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from matplotlib.text import Text
+
+import apolar
+
+FAMILIES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+HOSTILE = ["$x$", "<script>alert(1)</script>", "_hidden", "$\\frac{"]
 
 
 def three_clusters(n=60, m=2, seed=0):
@@ -44,3 +54,81 @@ def texts(figure):
 
 def ellipses(axes):
     return [patch for patch in axes.patches if isinstance(patch, Ellipse)]
+
+
+# --- pictures of one panel ------------------------------------------------------------------
+
+
+@functools.cache
+def fitted(kind="full"):
+    """Return a mixture of three_clusters(60, m=4), each column in units of its own."""
+    X = three_clusters(m=4)[0] * [1, 2, 3, 4]
+    return apolar.GaussianMixture(3, covariance_type=kind, random_state=0).fit(X)
+
+
+def blank():
+    """Return empty axes, to draw into where places do not matter: that is faster."""
+    figure = Figure(dpi=50)
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def legend(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def note(axes):
+    (text,) = axes.texts
+    return text.get_text().replace("\n", " ")
+
+
+def lines(axes):
+    """Return the lines by their labels."""
+    return {line.get_label(): line for line in axes.lines}
+
+
+def check_texts(axes):
+    """Nothing is a formula, nothing is small, nothing overlaps, and nothing is cut."""
+    figure = axes.figure
+    figure.draw_without_rendering()
+    shown = [text for text in axes.findobj(Text) if text.get_text() and text.get_visible()]
+    for text in shown:
+        assert text.get_fontsize() >= 8
+        # Numbers at ticks, which are ours, have no dollars.
+        assert not text.get_parse_math() or "$" not in text.get_text()
+    around = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, axes.get_legend()]
+    boxes = [artist.get_window_extent() for artist in around]
+    boxes += [child.get_tightbbox() for child in axes.child_axes]
+    ticks = []
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        ticks += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes += [axes.bbox, *(text.get_window_extent() for text in ticks)]
+    for box, other in itertools.combinations(boxes, 2):
+        assert not (
+            box.x0 < other.x1 - 1
+            and other.x0 < box.x1 - 1
+            and box.y0 < other.y1 - 1
+            and other.y0 < box.y1 - 1
+        )
+    for box in boxes:
+        assert min(box.x0, box.y0) >= 0
+        assert box.x1 <= figure.bbox.x1
+        assert box.y1 <= figure.bbox.y1
+
+
+def check_drawn_into(draw):
+    """A given panel is used, and nothing else of its figure; a new figure is none of pyplot's."""
+    import matplotlib.pyplot as plt
+
+    figure = Figure(figsize=(8, 4))
+    left, right = figure.subplots(1, 2)
+    assert draw(ax=right) is right
+    assert figure.axes == [left, right]
+    assert not left.lines + left.collections + left.texts + left.patches
+    assert not figure.texts + figure.legends
+    assert tuple(figure.get_size_inches()) == (8, 4)
+    alone = draw(ax=None)
+    assert plt.get_fignums() == []
+    assert alone.figure.axes == [alone]
+    assert pickle.dumps(alone)

@@ -112,6 +112,11 @@ def test_pyplot_is_left_alone():
 import sys, numpy as np, apolar.plots
 assert "matplotlib" not in sys.modules
 apolar.plots.scatter_matrix(np.eye(4), [0, 0, 1, 1], columns=1)
+mixture = apolar.datasets.example_mixture(1)
+apolar.plots.spectrum(mixture)
+apolar.plots.profiles(mixture)
+apolar.plots.uncertainty(mixture, mixture.sample(20, 0)[0])
+apolar.plots.convergence([1.0, 2.0])
 assert "matplotlib.pyplot" not in sys.modules
 import matplotlib.pyplot
 apolar.plots.scatter_matrix(np.eye(4), columns=1)

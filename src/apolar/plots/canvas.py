@@ -15,12 +15,24 @@ from apolar.plots.palette import GREY, INK
 if TYPE_CHECKING:
     from apolar.plots.picture import Picture
 
-__all__ = ["Entry", "add_panel", "arrange", "need_matplotlib", "new_figure", "wrap", "write"]
+__all__ = [
+    "Entry",
+    "add_panel",
+    "arrange",
+    "need_matplotlib",
+    "new_figure",
+    "shortened",
+    "styled",
+    "wrap",
+    "write",
+]
 
 # In inches: between panels, around all, and the least panel in a figure that is given.
 GAP, MARGIN, LEAST_PANEL = 0.07, 0.12, 0.3
 # In points.
 TICK_SIZE, TEXT_SIZE, TITLE_SIZE = 8, 9, 12
+# More points than this are drawn as an image, also in SVG and PDF.
+MOST_VECTORS = 1000
 
 
 def need_matplotlib() -> None:
@@ -45,7 +57,11 @@ def new_figure() -> Picture:
 
 def add_panel(figure: Any, label: str) -> Any:
     """Return new axes with thin lines and small ticks; `arrange` puts them in their place."""
-    panel = figure.add_axes((0.1, 0.1, 0.8, 0.8), label=label, facecolor="white")
+    return styled(figure.add_axes((0.1, 0.1, 0.8, 0.8), label=label, facecolor="white"))
+
+
+def styled(panel: Any) -> Any:
+    """Return axes after giving them thin lines and small ticks."""
     panel.tick_params(labelsize=TICK_SIZE, length=2.5, width=0.6, pad=2, color=INK, labelcolor=INK)
     panel.spines[:].set(linewidth=0.6, color=GREY)
     panel.grid(False)
@@ -167,7 +183,7 @@ def _legend(figure: Any, entries: list[Entry], width: float) -> Any:
         )  # fmt: skip
         for text, entry in zip(legend.get_texts(), entries, strict=True):
             # Only now: what begins with an underscore is left out of a legend when it is made.
-            write(text, f"{_shortened(entry.name, longest)} ({entry.count})")
+            write(text, f"{shortened(entry.name, longest)} ({entry.count})")
         if legend.get_window_extent().width <= width or longest < 8:
             return legend
         legend.remove()
@@ -190,15 +206,23 @@ def write(text: Any, words: str) -> None:
 
 def wrap(text: Any, *paragraphs: str, width: float, most_lines: int = 20) -> None:
     """Set a text in lines that are no wider than that many pixels."""
-    length = max(len(words) for words in paragraphs)
-    while True:
+
+    def fits(length: int) -> bool:
         lines = [textwrap.wrap(words, length, max_lines=most_lines, placeholder="…") for words in paragraphs]
         write(text, "\n".join(itertools.chain(*lines)))
-        if text.get_window_extent().width <= width or length < 4:
-            return
-        length -= 1
+        return bool(text.get_window_extent().width <= width)
+
+    least, most = 3, max(3, *(len(words) for words in paragraphs))
+    if fits(most):
+        return
+    # The most letters a line that fit, by halving.
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle)
+    fits(least)
 
 
-def _shortened(words: str, length: int) -> str:
+def shortened(words: str, length: int) -> str:
+    """Return a text on one line, cut to a length."""
     words = " ".join(words.split())
     return words if len(words) <= length else words[: length - 1] + "…"

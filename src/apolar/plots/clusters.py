@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
+from scipy.special import softmax
 
 from apolar._arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
@@ -16,7 +17,7 @@ from apolar.plots.palette import GREY, style
 from apolar.plots.table import Table
 from apolar.scores import confusion
 
-__all__ = ["Clusters", "kept_rows", "most_probable", "numbered_clusters"]
+__all__ = ["Clusters", "kept_rows", "most_probable", "numbered_clusters", "posteriors"]
 
 # A small cluster keeps as many points as this where rows are left out.
 LEAST_POINTS = 50
@@ -160,7 +161,13 @@ def _named(values: Array, class_names: Any, kind: str) -> list[str]:
     return [prefix + str(value).removesuffix(".0") for value in values.tolist()]
 
 
-def kept_rows(values: Array, clusters: Clusters, max_points: int, rng: np.random.Generator) -> IndexArray:
+def kept_rows(
+    values: Array,
+    clusters: Clusters,
+    max_points: int,
+    rng: np.random.Generator,
+    before: IndexArray | None = None,
+) -> IndexArray:
     """Return the numbers of the rows that are shown, in ascending order.
 
     Parameters
@@ -172,6 +179,8 @@ def kept_rows(values: Array, clusters: Clusters, max_points: int, rng: np.random
     max_points : int
     rng : Generator
         Which of the other rows are left out.
+    before : ndarray of int, optional
+        Rows that come before others, the first ones first; half of `max_points` at most.
     """
     n_rows, n_columns = values.shape
     if n_rows <= max_points:
@@ -180,7 +189,11 @@ def kept_rows(values: Array, clusters: Clusters, max_points: int, rng: np.random
     # First the outermost rows, so that the axes end where points are, then some of each cluster, then any.
     wanted = [values.argmin(axis=0), values.argmax(axis=0)]
     groups = [(codes, code) for codes in (clusters.above, clusters.below) for code in np.unique(codes)]
-    least = min(LEAST_POINTS, max(max_points - 2 * n_columns, 0) // len(groups))
+    left = max_points - 2 * n_columns
+    if before is not None:
+        wanted.append(before[: max_points // 2])
+        left -= len(wanted[-1])
+    least = min(LEAST_POINTS, max(left, 0) // len(groups))
     wanted += [order[codes[order] == code][:least] for codes, code in groups]
     candidates = np.concatenate([*wanted, order])
     _, first = np.unique(candidates, return_index=True)
@@ -191,6 +204,18 @@ def most_probable(model: Any, X: Any, table: Table) -> Any:
     """Return the component of each row, or None if the model does not say."""
     if not isinstance(model, SphericalMixture):
         return model.predict(X) if hasattr(model, "predict") else None
+    return np.argmax(_log_densities(model, table), axis=1)
+
+
+def posteriors(model: Any, X: Any, table: Table) -> Array:
+    """Return the probability of each component for each row, shape (n_rows, n_components)."""
+    if not isinstance(model, SphericalMixture):
+        return np.asarray(model.predict_proba(X))
+    return np.asarray(softmax(_log_densities(model, table), axis=1))
+
+
+def _log_densities(model: SphericalMixture, table: Table) -> Array:
+    """Return the weighted log-density of each component at each row, but for a constant."""
     distances = cdist(table.numbers(list(range(table.n_features))), model.means, "sqeuclidean")
     offsets = np.log(model.weights) - 0.5 * model.n_features * np.log(model.variances)
-    return np.argmax(offsets - 0.5 * distances / model.variances, axis=1)
+    return offsets - 0.5 * distances / model.variances

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from apolar._arrays import Array
-from apolar.mixture import SphericalMixture
-from apolar.mixture.families import family
+from apolar.plots.mixtures import Mixture
 
 __all__ = ["CAPTION", "Components", "draw_ellipses", "marginal_components"]
 
@@ -41,24 +40,13 @@ def marginal_components(model: Any, positions: list[int], n_features: int) -> Co
     n_features : int
         How many columns X has, and the model must have.
     """
-    if isinstance(model, SphericalMixture):
-        means, covariances, kind = model.means, model.variances, family("spherical")
-    elif hasattr(model, "means_") and hasattr(model, "covariance_type"):
-        means, covariances = np.asarray(model.means_), np.asarray(model.covariances_)
-        kind = family(model.covariance_type)
-    elif hasattr(model, "covariance_type"):
-        raise ValueError("The model is not fitted: call model.fit(X) first.")
-    else:
-        raise TypeError(f"model must be a GaussianMixture or SphericalMixture, not {type(model).__name__}.")
-    if means.shape[1] != n_features:
-        raise ValueError(
-            f"The model has {means.shape[1]} columns and X {n_features}: pass the X of the fit, and choose "
-            "what is shown with columns=."
-        )
+    mixture = Mixture.of(model).checked(n_features)
+    kind, covariances = mixture.family, mixture.covariances
     # All axes but that of the components are columns.
     for axis in range(0 if kind.tied else 1, covariances.ndim):
         covariances = np.take(covariances, positions, axis=axis)
-    return Components(means[:, positions], kind.matrices(covariances, len(means), len(positions)))
+    means = mixture.means[:, positions]
+    return Components(means, kind.matrices(covariances, len(means), len(positions)))
 
 
 def draw_ellipses(panel: Any, components: Components, axes: tuple[int, int], colours: Sequence[str]) -> None:

@@ -7,6 +7,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5
 # Thirteen, which has no factor in common with eight: pairs of colour and marker repeat after 104 clusters.
 MARKERS = ("o", "s", "^", "D", "v", "p", "P", "<", "*", ">", "d", "h", "8")
 
+# Of lines, where the marks of neighbours are apart.
+DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (7, 1.5, 1, 1.5, 1, 1.5)), (0, (9, 3)), (0, (3, 1)))
+
 WRONG = "X"
 """The marker of rows in a wrong cluster; no cluster has it."""
 

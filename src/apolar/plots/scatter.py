@@ -10,7 +10,17 @@ import numpy as np
 
 from apolar._arrays import Array
 from apolar._checks import random_generator, whole_number
-from apolar.plots.canvas import TICK_SIZE, Entry, add_panel, arrange, need_matplotlib, new_figure, wrap, write
+from apolar.plots.canvas import (
+    MOST_VECTORS,
+    TICK_SIZE,
+    Entry,
+    add_panel,
+    arrange,
+    need_matplotlib,
+    new_figure,
+    wrap,
+    write,
+)
 from apolar.plots.clusters import Clusters, kept_rows, most_probable, numbered_clusters
 from apolar.plots.ellipses import CAPTION, draw_ellipses, marginal_components
 from apolar.plots.palette import INK, WRONG
@@ -22,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["scatter_matrix"]
 
-# More points than this are drawn as an image, also in SVG and PDF.
-MOST_VECTORS = 1000
 N_BINS = 30
 # The part of a diagonal panel that its histograms take.
 HISTOGRAM_HEIGHT = 0.5

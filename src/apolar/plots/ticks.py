@@ -10,7 +10,7 @@ from apolar._arrays import Array
 from apolar.plots.canvas import TICK_SIZE
 from apolar.plots.palette import INK
 
-__all__ = ["limits", "set_ticks"]
+__all__ = ["limits", "plain_numbers", "powers", "set_ticks", "whole_numbers"]
 
 # In inches: the least between two labels.
 APART = 0.07
@@ -65,3 +65,33 @@ def set_ticks(axis: Any, extent: str, room: float) -> None:
         axis.set_label_text(common if common[0] in "+-\N{MINUS SIGN}" else f"\N{MULTIPLICATION SIGN}{common}")
         axis.label.set(fontsize=TICK_SIZE, color=INK)
         axis.labelpad = 1
+
+
+def plain_numbers(axis: Any) -> None:
+    """Write numbers at ticks as they are: no factor and no offset beside the axis."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(_plain))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def powers(axis: Any) -> None:
+    """Give a logarithmic axis ticks at powers of ten; at 2 and 5 times them as well if it is short."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0,) if high > 300 * low else (1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    plain_numbers(axis)
+
+
+def _plain(value: float, _: int | None = None) -> str:
+    # Digits that rounding has left are cut.
+    return f"{value:.10g}".replace("-", "\N{MINUS SIGN}")
+
+
+def whole_numbers(axis: Any) -> None:
+    """Give an axis ticks at whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=9, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))

@@ -1,0 +1,203 @@
+"""The way of EM to the optimum, pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar._checks import numeric_array
+from apolar.mixture import SphericalMixture
+from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
+from apolar.plots.palette import COLOURS, GREY
+from apolar.plots.single import Single
+from apolar.plots.ticks import plain_numbers, powers, whole_numbers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["convergence"]
+
+# Points are marked up to this many passes.
+MOST_MARKS = 100
+
+_LINE = {"color": COLOURS[0], "linestyle": "-", "linewidth": 1.2}
+_END = {"color": COLOURS[0], "marker": "o", "markerfacecolor": "white"}
+_TOLERANCE = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
+
+
+def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes:
+    """Draw how far from the best value each pass of EM over the data ended, on a logarithmic scale.
+
+    Parameters
+    ----------
+    model : GaussianMixture, or sequence of float, length n_passes
+        Fitted; or the values of what was raised, one after each pass.
+    ax : matplotlib Axes, optional
+        What to draw into; a new figure by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+
+    Notes
+    -----
+    Shown is the distance of `model.lower_bounds_`, log-likelihood plus log-prior a row, to the best of them.
+    Passes of the start, and those over a part of the rows, are not among them. After `partial_fit` the values
+    themselves are shown, one a call: there is no optimum that they go to. The legend is at the right of the
+    axes and a note below them: a figure with `layout="constrained"` makes room for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, random_state=0)
+    >>> gm = apolar.GaussianMixture(4, init_params="kmeans", random_state=0).fit(X)
+    >>> ax = apolar.plots.convergence(gm)
+    >>> ax.get_xlabel()
+    'passes over the data'
+    >>> ax.get_title()
+    'EM from the start "kmeans": converged'
+    """
+    need_matplotlib()
+    run = _of_values(model) if _is_sequence(model) else _of_model(model)
+    single = Single.of(ax, (4.8, 3.2))
+    panel = single.panel
+    passes = np.arange(1, len(run.values) + 1)
+    entries = _draw_values(panel, passes, run) if run.is_stream else _draw_distances(panel, passes, run)
+    panel.set_xlim(passes[0] - 0.5, passes[-1] + 0.5)
+    whole_numbers(panel.xaxis)
+    if run.is_stream:
+        single.name_axes("calls of partial_fit", "mean log-likelihood of a row")
+    else:
+        single.name_axes("passes over the data", run.distance)
+    single.title(run.title)
+    single.key(entries)
+    single.note(*run.notes)
+    return single.done()
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What is drawn: the value after each pass, the tolerance a row, and what there is to say."""
+
+    values: Array
+    tolerance: float | None
+    title: str
+    distance: str
+    notes: tuple[str, ...]
+    is_stream: bool = False
+
+
+# --- what is known ------------------------------------------------------------------------
+
+
+def _is_sequence(model: Any) -> bool:
+    return isinstance(model, list | tuple | np.ndarray) or (
+        hasattr(model, "__array__") and not hasattr(model, "fit")
+    )
+
+
+def _of_values(values: Any) -> _Run:
+    array = numeric_array(values, "The sequence of values")
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(
+            f"A sequence of values must have one a pass, at least one; got shape {array.shape}. Pass "
+            "model.lower_bounds_, or the model."
+        )
+    if np.iscomplexobj(array):
+        raise TypeError("The sequence of values is complex: pass real numbers.")
+    best = float(array.max())
+    notes = (f"The best value is {best:.6g}, after {_passes(int(array.argmax()) + 1)}.",)
+    return _Run(array, None, f"The values of {_passes(len(array))}", "distance to the best value", notes)
+
+
+def _of_model(model: Any) -> _Run:
+    if isinstance(model, SphericalMixture):
+        raise TypeError(
+            "A SphericalMixture comes from moments without passes of EM: fit a GaussianMixture, or pass the "
+            "values of your own run."
+        )
+    if not hasattr(model, "covariance_type"):
+        raise TypeError(
+            f"model must be a GaussianMixture or a sequence of numbers, not {type(model).__name__}."
+        )
+    if not hasattr(model, "means_"):
+        raise ValueError("The model is not fitted: call model.fit(X) first.")
+    if not len(getattr(model, "lower_bounds_", ())):
+        raise ValueError(
+            "The model keeps no lower_bounds_, the value after each pass: fit an apolar.GaussianMixture, or "
+            "pass the values themselves."
+        )
+    values = np.asarray(model.lower_bounds_, dtype=float)
+    start, message = getattr(model, "start_", ""), getattr(model, "message_", "")
+    if start == "stream":
+        return _Run(values, None, "A mixture that follows a stream", "", (message,), True)
+    ended = "converged" if model.converged_ else "did not converge"
+    title = f'EM from the start "{start}": {ended}' if start else f"EM {ended}"
+    rows = getattr(model, "n_samples_seen_", 0)
+    # Our tolerance is for all rows together; that of scikit-learn is for steps.
+    tolerance = model.tol / rows if rows and model.converged_ else None
+    final = f"Log-likelihood plus log-prior a row: {values.max():.6g} after {_passes(len(values))}."
+    more = ""
+    if tolerance and values.max() - values[0] < tolerance:
+        more = "The start had brought the mixture to the optimum; its passes are not shown."
+    elif not model.converged_:
+        more = "The optimum is higher than the best value so far."
+    return _Run(values, tolerance or None, title, "distance to the best value, a row", (message, final, more))
+
+
+def _passes(number: int) -> str:
+    return f"{number} pass{'es' * (number != 1)}"
+
+
+# --- the drawing --------------------------------------------------------------------------
+
+
+def _draw_distances(panel: Any, passes: Array, run: _Run) -> list[tuple[str, dict[str, Any]]]:
+    """Draw how far from the best value each pass ended; where that is zero, a hollow mark at the bottom."""
+    left = run.values.max() - run.values
+    above = left > 0
+    look = _LINE | {"marker": "o" if len(passes) <= MOST_MARKS else ""}
+    entries: list[tuple[str, dict[str, Any]]] = []
+    bottom = 0.0
+    if above.any():
+        panel.set_yscale("log")
+        ends = [left[above].min(), left[above].max(), *([] if run.tolerance is None else [run.tolerance])]
+        bottom = min(ends) / 6
+        panel.set_ylim(bottom / 2, max(ends) * 2)
+        powers(panel.yaxis)
+        shown = np.where(above, left, np.nan)
+        as_image = len(passes) > MOST_VECTORS
+        panel.plot(passes, shown, markersize=4, zorder=2, label="distance", rasterized=as_image, **look)
+        entries.append(("after a pass", look))
+    else:
+        panel.set_yticks([0], ["0"])
+    if run.tolerance is not None and above.any():
+        panel.axhline(run.tolerance, zorder=1, **_TOLERANCE)
+        entries.append((f"tolerance: {run.tolerance:.2g} a row", _TOLERANCE))
+    at_best = passes[~above]
+    panel.plot(
+        at_best,
+        np.full(len(at_best), bottom),
+        linestyle="none",
+        markersize=5,
+        zorder=3,
+        clip_on=False,
+        label="best value",
+        **_END,
+    )
+    entries.append(("at the best value: 0", _END))
+    return entries
+
+
+def _draw_values(panel: Any, passes: Array, run: _Run) -> list[tuple[str, dict[str, Any]]]:
+    look = _LINE | {"marker": "o" if len(passes) <= MOST_MARKS else ""}
+    as_image = len(passes) > MOST_VECTORS
+    panel.plot(passes, run.values, markersize=4, zorder=2, label="a batch", rasterized=as_image, **look)
+    panel.margins(y=0.1)
+    plain_numbers(panel.yaxis)
+    return [("after a call", look)]

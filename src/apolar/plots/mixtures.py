@@ -1,0 +1,96 @@
+"""Mixtures of every family, as pictures read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.mixture import SphericalMixture
+from apolar.mixture.families import Family, family
+
+__all__ = ["Mixture"]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The parameters of a mixture.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_components,)
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray
+        In the shape of the family.
+    family : Family
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    family: Family
+
+    @classmethod
+    def of(cls, model: Any) -> Mixture:
+        """Return the parameters of a GaussianMixture, fitted, or of a SphericalMixture."""
+        if isinstance(model, SphericalMixture):
+            return cls(model.weights, model.means, model.variances, family("spherical"))
+        if not hasattr(model, "covariance_type"):
+            raise TypeError(
+                f"model must be a GaussianMixture or SphericalMixture, not {type(model).__name__}."
+            )
+        if not hasattr(model, "means_"):
+            raise ValueError("The model is not fitted: call model.fit(X) first.")
+        covariances = np.asarray(model.covariances_)
+        return cls(
+            np.asarray(model.weights_), np.asarray(model.means_), covariances, family(model.covariance_type)
+        )
+
+    def checked(self, n_features: int) -> Mixture:
+        """Return the mixture, if it has as many columns as X."""
+        if self.means.shape[1] != n_features:
+            raise ValueError(
+                f"The model has {self.means.shape[1]} columns and X {n_features}: pass the X of the fit, and "
+                "choose what is shown with columns=."
+            )
+        return self
+
+    @property
+    def mean(self) -> Array:
+        """The mean of all rows, shape (n_features,)."""
+        return self.weights @ self.means
+
+    @property
+    def variances(self) -> Array:
+        """The variance of each column within each component, shape (n_components, n_features)."""
+        covariances = self.covariances[None] if self.family.tied else self.covariances
+        if covariances.ndim == 3:
+            covariances = np.diagonal(covariances, axis1=1, axis2=2)
+        return np.broadcast_to(covariances.reshape(len(covariances), -1), self.means.shape)
+
+    @property
+    def between(self) -> Array:
+        """The variance of the means, column by column, shape (n_features,)."""
+        return self.weights @ (self.means - self.mean) ** 2
+
+    @property
+    def total(self) -> Array:
+        """The variance of all rows, column by column, shape (n_features,)."""
+        return self.between + self.weights @ self.variances
+
+    @property
+    def share_between(self) -> Array:
+        """Which part of the variance of each column the means account for, shape (n_features,)."""
+        total = self.total
+        return np.divide(self.between, total, out=np.zeros_like(total), where=total > 0)
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance of all rows, shape (n_features, n_features)."""
+        within = self.covariances
+        if not self.family.tied:
+            within = np.average(within, axis=0, weights=self.weights)[None]
+        offsets = np.sqrt(self.weights)[:, None] * (self.means - self.mean)
+        return offsets.T @ offsets + self.family.matrices(within, 1, self.means.shape[1])[0]

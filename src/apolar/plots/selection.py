@@ -1,0 +1,139 @@
+"""The criterion of a selection against the number of components."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apolar.plots.canvas import need_matplotlib
+from apolar.plots.palette import DASHES, INK, style
+from apolar.plots.single import Single
+from apolar.plots.ticks import plain_numbers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from apolar.selection import Row, Selection
+
+__all__ = ["bic_curves"]
+
+_BEST = {"marker": "o", "color": INK, "markerfacecolor": "none", "markersize": 14, "markeredgewidth": 1.4}
+
+
+def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
+    """Draw the criterion of each candidate against its number of components, one line a family.
+
+    Parameters
+    ----------
+    selection : Selection
+        What `apolar.select` returns; the criterion is the one that it chose by.
+    ax : matplotlib Axes, optional
+        What to draw into; a new figure by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+
+    Notes
+    -----
+    A candidate that failed is a gap in its line, and a hollow mark is one whose EM did not converge. The
+    legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes room
+    for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(2, random_state=0)
+    >>> found = apolar.select(X, range(1, 5), ["spherical", "tied_spherical"], random_state=0)
+    >>> ax = apolar.plots.bic_curves(found)
+    >>> ax.get_ylabel()
+    'BIC (lower is better)'
+    """
+    need_matplotlib()
+    from apolar.selection import Selection
+
+    if not isinstance(selection, Selection):
+        raise TypeError(
+            f"selection must be what apolar.select returns, not {type(selection).__name__}: "
+            "pass apolar.select(X)."
+        )
+    single = Single.of(ax, (4.8, 3.4))
+    panel, criterion = single.panel, selection.criterion
+    entries = []
+    by_kind: dict[str, list[Row]] = {}
+    for row in selection.table:
+        by_kind.setdefault(row.covariance_type, []).append(row)
+    for number, (kind, rows) in enumerate(by_kind.items()):
+        look = _look(number)
+        _draw(panel, sorted(rows, key=lambda row: row.n_components), criterion, look)
+        entries.append((kind, look))
+    name = criterion.upper()
+    best = _best(selection)
+    lowest = getattr(best, criterion)
+    panel.plot([best.n_components], [lowest], linestyle="none", zorder=4, **_BEST)
+    entries.append((f"lowest: {best.n_components} {best.covariance_type}", _BEST))
+
+    numbers = sorted({row.n_components for row in selection.table})
+    panel.set_xlim(numbers[0] - 0.5, numbers[-1] + 0.5)
+    panel.set_xticks(numbers[:: -(-len(numbers) // 20)])
+    panel.margins(y=0.1)
+    plain_numbers(panel.yaxis)
+    single.name_axes("number of components", f"{name} (lower is better)")
+    single.title(f"{name} of {len(selection.table)} candidate{'s' * (len(selection.table) != 1)}")
+    single.key(entries)
+    single.note(selection.reason, _failures(selection), _open_ends(selection))
+    return single.done()
+
+
+def _look(number: int) -> dict[str, Any]:
+    colour, marker = style(number)
+    return {"color": colour, "marker": marker, "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.3}
+
+
+def _draw(panel: Any, rows: list[Row], criterion: str, look: dict[str, Any]) -> None:
+    """Draw the line of a family, with gaps where candidates failed."""
+    values = np.array([getattr(row, criterion) for row in rows])
+    numbers = np.array([row.n_components for row in rows])
+    panel.plot(numbers, values, markersize=5, zorder=2, label=rows[0].covariance_type, **look)
+    unfinished = np.array([not row.converged for row in rows]) & np.isfinite(values)
+    if unfinished.any():
+        hollow = {"marker": look["marker"], "color": look["color"], "markerfacecolor": "white"}
+        panel.plot(
+            numbers[unfinished], values[unfinished], linestyle="none", markersize=5, zorder=3, **hollow
+        )
+
+
+def _best(selection: Selection) -> Row:
+    """Return the row of the mixture that was chosen."""
+    return next(
+        row
+        for row in selection.table
+        if selection.models.get((row.covariance_type, row.n_components)) is selection.best
+    )
+
+
+def _failures(selection: Selection) -> str:
+    failed: dict[str, list[int]] = {}
+    for row in selection.table:
+        if row.failed is not None:
+            failed.setdefault(row.covariance_type, []).append(row.n_components)
+    listed = "; ".join(f"{kind} with {_ranges(sorted(numbers))}" for kind, numbers in failed.items())
+    return f"Gaps are candidates that failed: {listed}." if failed else ""
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return ascending numbers in words, neighbours together."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+def _open_ends(selection: Selection) -> str:
+    is_open = any(row.failed is None and not row.converged for row in selection.table)
+    return "Hollow marks: EM did not converge." if is_open else ""

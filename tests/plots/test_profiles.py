@@ -1,0 +1,179 @@
+"""Means and deviations of clusters, read back from the axes."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apolar
+from apolar.plots import profiles
+from plots.reading import (
+    FAMILIES,
+    HOSTILE,
+    blank,
+    check_drawn_into,
+    check_texts,
+    fitted,
+    legend,
+    note,
+    three_clusters,
+)
+
+
+def marks(axes):
+    """Return means and deviations, shape (n_components, n_columns), and the places of the marks."""
+    means, deviations, places = [], [], []
+    for container in axes.containers:
+        line, _, (bars,) = container
+        means.append(line.get_ydata())
+        places.append(line.get_xdata())
+        ends = np.array(bars.get_segments())[:, :, 1]
+        np.testing.assert_allclose(ends.mean(axis=1), means[-1], atol=1e-12)
+        deviations.append(np.diff(ends)[:, 0] / 2)
+    return np.array(means), np.array(deviations), np.array(places)
+
+
+def within(model):
+    kind = apolar.mixture.families.family(model.covariance_type)
+    matrices = kind.matrices(np.asarray(model.covariances_), *model.means_.shape)
+    return np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_means_and_deviations_of_every_family(kind):
+    model = fitted(kind)
+    axes = profiles(model, standardise=False, ax=blank())
+    means, deviations, places = marks(axes)
+    np.testing.assert_array_equal(means, model.means_)
+    np.testing.assert_allclose(deviations, within(model))
+    np.testing.assert_array_equal(places.round(), np.tile(np.arange(4), (3, 1)))
+    # Bars of different clusters are side by side.
+    assert len(np.unique(places)) == 12
+    assert axes.get_ylabel() == "mean, in units of the column"
+
+
+def test_standard_deviations_from_the_mean_of_the_mixture():
+    model = fitted("full")
+    axes = profiles(model)
+    means, deviations, _ = marks(axes)
+    weights, spread = model.weights_, within(model)
+    np.testing.assert_allclose(weights @ means, 0, atol=1e-12)
+    # All that a mixture spreads, between means and within components, is one.
+    np.testing.assert_allclose(weights @ (means**2 + deviations**2), 1)
+    scale = model.means_[0, 0] - model.means_[1, 0]
+    np.testing.assert_allclose((means[0, 0] - means[1, 0]) / deviations[0, 0], scale / spread[0, 0])
+    assert axes.get_ylabel() == "standard deviations from the mean"
+    assert legend(axes) == [f"cluster {k} (weight {weight:.2f})" for k, weight in enumerate(weights)]
+    assert "Bars: one standard deviation within the cluster" in note(axes)
+    assert "Shown" not in note(axes)
+    check_texts(axes)
+
+
+def test_clusters_differ_by_colour_marker_and_dash():
+    lines = [container[0] for container in profiles(fitted(), ax=blank()).containers]
+    for read in ("get_color", "get_marker", "get_linestyle"):
+        assert len({getattr(line, read)() for line in lines}) == 3
+
+
+def test_a_spherical_mixture_and_a_column_without_spread():
+    mixture = apolar.datasets.example_mixture(1)
+    means, deviations, _ = marks(profiles(mixture, standardise=False, ax=blank()))
+    np.testing.assert_array_equal(means, mixture.means)
+    np.testing.assert_allclose(deviations, np.sqrt(mixture.variances)[:, None] * np.ones(6))
+    model = apolar.GaussianMixture(2, covariance_type="diag")
+    model.weights_, model.means_ = np.array([0.5, 0.5]), np.array([[0.0, 5.0], [1.0, 5.0]])
+    model.covariances_ = np.array([[1.0, 0.0], [1.0, 0.0]])
+    means, deviations, _ = marks(profiles(model, ax=blank()))
+    np.testing.assert_array_equal(means[:, 1], 0)
+    np.testing.assert_array_equal(deviations[:, 1], 0)
+
+
+def test_names_of_columns():
+    X, _ = three_clusters(m=2)
+    model = apolar.GaussianMixture(2, random_state=0).fit(pd.DataFrame(X, columns=["a", "b"]))
+    shown = [text.get_text() for text in profiles(model, ax=blank()).get_xticklabels()]
+    assert shown == ["a", "b"]
+    shown = [
+        text.get_text() for text in profiles(model, feature_names=["one", 2], ax=blank()).get_xticklabels()
+    ]
+    assert shown == ["one", "2"]
+    assert profiles(fitted(), ax=blank()).get_xticklabels()[3].get_text() == "column 3"
+
+
+def test_names_of_users_are_shown_as_they_are():
+    axes = profiles(fitted(), feature_names=HOSTILE)
+    assert [text.get_text() for text in axes.get_xticklabels()] == [
+        "$x$",
+        "<script>alert(1)</scrip\N{HORIZONTAL ELLIPSIS}",
+        "_hidden",
+        "$\\frac{",
+    ]
+    assert {text.get_rotation() for text in axes.get_xticklabels()} == {90}
+    check_texts(axes)
+    picture = io.StringIO()
+    axes.figure.savefig(picture, format="svg")
+    assert "<script>" not in picture.getvalue()
+
+
+def test_of_many_columns_those_are_shown_in_which_means_differ_most():
+    rng = np.random.default_rng(0)
+    means = 0.1 * rng.normal(size=(3, 100))
+    # The second counts more: a mean that differs as much, in a column of less spread.
+    means[0, [70, 20, 5]] += 30
+    mixture = apolar.SphericalMixture([0.5, 0.3, 0.2], means, [1.0, 2.0, 1.0])
+    names = [f"a column with a long name {i}" for i in range(100)]
+    axes = profiles(mixture, max_columns=3, feature_names=names, ax=blank())
+    drawn, _, _ = marks(axes)
+    assert drawn.shape == (3, 3)
+    assert np.all(drawn[0] > 0.9)
+    assert note(axes).endswith("Shown: 3 of 100 columns, those in which the means differ most.")
+    raw, _, _ = marks(profiles(mixture, max_columns=3, standardise=False, ax=blank()))
+    np.testing.assert_array_equal(raw, means[:, [5, 20, 70]])
+    assert marks(profiles(mixture, ax=blank()))[0].shape == (3, 40)
+
+
+@pytest.mark.parametrize("n_columns", [1, 40])
+def test_names_do_not_overlap(n_columns):
+    rng = np.random.default_rng(0)
+    mixture = apolar.SphericalMixture([0.6, 0.4], rng.normal(size=(2, n_columns)), [1.0, 2.0])
+    axes = profiles(mixture, feature_names=[f"name of column {i}" for i in range(n_columns)])
+    assert len(axes.get_xticks()) == n_columns
+    check_texts(axes)
+
+
+def test_axes_can_be_given():
+    check_drawn_into(lambda ax: profiles(fitted("tied"), ax=ax))
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "message"),
+    [
+        (apolar.GaussianMixture(2), {}, "not fitted: call model.fit"),
+        (
+            apolar.datasets.example_mixture(1),
+            {"feature_names": ["a"]},
+            "must name all 6 columns of the model; got 1",
+        ),
+        (apolar.datasets.example_mixture(1), {"max_columns": 0}, "max_columns must be at least 1"),
+    ],
+)
+def test_errors_name_the_remedy(model, changes, message):
+    with pytest.raises(ValueError, match=message):
+        profiles(model, **changes)
+
+
+def test_errors_of_type():
+    with pytest.raises(TypeError, match="must be a GaussianMixture or SphericalMixture, not ndarray"):
+        profiles(np.eye(3))
+    with pytest.raises(TypeError, match="ax must be axes"):
+        profiles(fitted(), ax=1)
+
+
+def test_clusters_have_the_names_given():
+    model = apolar.SphericalMixture([0.6, 0.4], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], [1.0, 2.0])
+    ax = profiles(model, class_names=["cluster 1", "$x$"])
+    drawn = [container.get_label() for container in ax.containers]
+    assert drawn == ["cluster 1", "$x$"]
+    with pytest.raises(ValueError, match="class_names must name all 2 components; got 1 names"):
+        profiles(model, class_names=["one"])

@@ -1,0 +1,94 @@
+"""Curves of a criterion, read back from the axes."""
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+import apolar
+from apolar.plots import bic_curves
+from plots.reading import FAMILIES, blank, check_drawn_into, check_texts, legend, lines, note, three_clusters
+
+
+@functools.cache
+def selection():
+    X = three_clusters()[0]
+    return apolar.select(X, [3, 1, 2], FAMILIES, init_params="k-means++", max_iter=60, random_state=0)
+
+
+def changed(found, kind, number, **changes):
+    """Return a selection with other values in one row."""
+    table = [
+        replace(row, **changes) if (row.covariance_type, row.n_components) == (kind, number) else row
+        for row in found.table
+    ]
+    return replace(found, table=tuple(table))
+
+
+@pytest.mark.parametrize("criterion", ["bic", "icl"])
+def test_a_line_a_family_with_the_values_of_the_criterion(criterion):
+    found = replace(selection(), criterion=criterion)
+    axes = bic_curves(found, ax=blank())
+    drawn = lines(axes)
+    for kind in FAMILIES:
+        rows = {row.n_components: row for row in found.table if row.covariance_type == kind}
+        np.testing.assert_array_equal(drawn[kind].get_xdata(), [1, 2, 3])
+        values = [getattr(rows[number], criterion) for number in (1, 2, 3)]
+        np.testing.assert_array_equal(drawn[kind].get_ydata(), values)
+    looks = [(drawn[kind].get_marker(), to_hex(drawn[kind].get_color())) for kind in FAMILIES]
+    assert len({marker for marker, _ in looks}) == len({colour for _, colour in looks}) == 6
+    assert len({str(drawn[kind]._dash_pattern) for kind in FAMILIES}) == 6
+    assert axes.get_xlabel() == "number of components"
+    assert axes.get_ylabel() == f"{criterion.upper()} (lower is better)"
+    assert axes.get_title() == f"{criterion.upper()} of 18 candidates"
+    np.testing.assert_array_equal(axes.get_xticks(), [1, 2, 3])
+
+
+def test_the_best_is_marked_and_named():
+    found = selection()
+    axes = bic_curves(found)
+    kind, number = found.best.covariance_type, found.best.n_components
+    lowest = min(row.bic for row in found.table)
+    (ring,) = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
+    np.testing.assert_array_equal(ring.get_xydata(), [[number, lowest]])
+    assert legend(axes) == [*FAMILIES, f"lowest: {number} {kind}"]
+    assert note(axes) == found.reason
+    check_texts(axes)
+
+
+def test_failed_candidates_are_gaps():
+    found = selection()
+    for number in (1, 2):
+        found = changed(found, "full", number, bic=np.nan, failed="no spread")
+    found = changed(found, "diag", 3, bic=np.nan, failed="no spread")
+    axes = bic_curves(found)
+    assert np.isnan(lines(axes)["full"].get_ydata()).tolist() == [True, True, False]
+    assert note(axes).endswith("Gaps are candidates that failed: full with 1 to 2; diag with 3.")
+    check_texts(axes)
+
+
+def test_candidates_that_did_not_converge_are_hollow():
+    found = selection()
+    axes = bic_curves(changed(found, "tied", 2, converged=False), ax=blank())
+    (hollow,) = [line for line in axes.lines if to_hex(line.get_markerfacecolor()) == "#ffffff"]
+    assert hollow.get_xdata().tolist() == [2]
+    assert hollow.get_marker() == lines(axes)["tied"].get_marker()
+    assert note(axes).endswith("Hollow marks: EM did not converge.")
+
+
+def test_a_single_candidate_can_be_shown():
+    found = apolar.select(three_clusters()[0], 2, "VVV", init_params="kmeans", random_state=0)
+    axes = bic_curves(found, ax=blank())
+    assert axes.get_title() == "BIC of 1 candidate"
+    assert legend(axes) == ["VVV", "lowest: 2 VVV"]
+
+
+def test_axes_can_be_given():
+    check_drawn_into(lambda ax: bic_curves(selection(), ax=ax))
+
+
+def test_errors_name_the_remedy():
+    with pytest.raises(TypeError, match=r"must be what apolar.select returns, not list: pass apolar.select"):
+        bic_curves([1, 2])

@@ -1,0 +1,176 @@
+"""Eigenvalues and the noise, read back from the axes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+import apolar
+from apolar.plots import palette, spectrum
+from plots.reading import FAMILIES, blank, check_drawn_into, check_texts, fitted, legend, note
+
+
+@pytest.fixture(scope="module")
+def X():
+    return apolar.datasets.make_example(1, 10_000, random_state=0)[0]
+
+
+def dots(axes):
+    """Return the eigenvalues that are filled, and those that are not."""
+    filled, hollow = np.zeros(0), np.zeros(0)
+    for line in axes.lines:
+        if line.get_marker() == "o":
+            if to_hex(line.get_markerfacecolor()) == "#ffffff":
+                hollow = line.get_ydata()
+            else:
+                filled = line.get_ydata()
+    return filled, hollow
+
+
+def level(axes):
+    (line,) = [line for line in axes.lines if line.get_marker() != "o"]
+    (value,) = set(line.get_ydata())
+    return value
+
+
+def band(axes):
+    (patch,) = axes.patches
+    box = patch.get_extents().transformed(axes.transData.inverted())
+    return box.y0, box.y1
+
+
+def test_eigenvalues_and_noise_are_those_that_are_counted(X):
+    axes, count = spectrum(X), apolar.n_components_from_spectrum(X)
+    filled, hollow = dots(axes)
+    np.testing.assert_array_equal(np.concatenate([filled, hollow]), count.spectrum)
+    assert len(filled) == count.n_components - 1 == 3
+    assert level(axes) == count.noise_level
+    np.testing.assert_allclose(band(axes)[1], count.threshold)
+    # The two ends of the noise are as far from its level, in square roots, by Marchenko and Pastur.
+    ends = np.sqrt(band(axes))
+    np.testing.assert_allclose(ends.mean(), np.sqrt(count.noise_level))
+    assert axes.get_title() == "The eigenvalues show 4 components"
+    assert note(axes).startswith("3 eigenvalues stand out of the noise.")
+    low, high = band(axes)
+    assert legend(axes) == [
+        "out of the noise (3)",
+        "noise (3)",
+        f"mean of noise: {count.noise_level:.3g}",
+        f"noise alone: {low:.3g} to {high:.3g}",
+    ]
+    # A stem a dot, from the bottom.
+    stems = np.concatenate([np.array(part.get_segments()) for part in axes.collections])
+    assert len(stems) == 6
+    assert set(stems[:, 0, 1]) == {0.0}
+    assert to_hex(axes.collections[1].get_color()[0]) == palette.COLOURS[0].lower()
+    check_texts(axes)
+
+
+def test_a_sketch_a_count_a_dataframe_and_chunks_give_the_same(X):
+    sketch = apolar.MomentSketch(6)
+    sketch.update(X)
+    expected = apolar.n_components_from_spectrum(X).spectrum
+    for same in (sketch, apolar.n_components_from_spectrum(X), pd.DataFrame(X), [X[:4000], X[4000:]]):
+        np.testing.assert_allclose(np.concatenate(dots(spectrum(same, ax=blank()))), expected)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 6])
+def test_the_number_of_components_can_be_given(X, n_components):
+    axes, values = (
+        spectrum(X, n_components=n_components, ax=blank()),
+        apolar.n_components_from_spectrum(X).spectrum,
+    )
+    filled, hollow = dots(axes)
+    assert (len(filled), len(hollow)) == (n_components - 1, 7 - n_components)
+    np.testing.assert_allclose(level(axes), values[n_components - 1 :].mean())
+    edge = (1 + np.sqrt((7 - n_components) / (10_000 / 3))) ** 2
+    np.testing.assert_allclose(band(axes)[1], level(axes) * edge)
+    assert f"taken as {n_components} component" in axes.get_title()
+    assert "By themselves the eigenvalues show 4 components." in note(axes)
+
+
+def test_it_is_said_if_noise_is_taken_for_components():
+    X = np.random.default_rng(0).normal(size=(500, 8))
+    axes = spectrum(X, ax=blank())
+    assert axes.get_title() == "The eigenvalues show 1 component"
+    assert note(axes).startswith("No eigenvalue stands out")
+    assert legend(axes)[0] == "noise (8)"
+    axes = spectrum(X, n_components=3, ax=blank())
+    inside = np.count_nonzero(dots(axes)[0] <= band(axes)[1])
+    assert inside == 2
+    assert note(axes).startswith("2 of the 2 filled are no larger than what noise alone gives.")
+
+
+def test_many_eigenvalues_are_cut_and_wide_ones_logarithmic():
+    X = np.random.default_rng(0).normal(size=(5000, 60)) * np.geomspace(1000, 1, 60)
+    axes = spectrum(X)
+    assert sum(map(len, dots(axes))) == 40
+    assert "Shown: the largest 40 of 60 eigenvalues." in note(axes)
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylabel() == "eigenvalue (logarithmic scale)"
+    assert "All eigenvalues but the last stand out" in note(axes)
+    check_texts(axes)
+
+
+def test_the_eigenvalues_of_a_spherical_mixture():
+    mixture = apolar.datasets.example_mixture(1)
+    axes = spectrum(mixture, ax=blank())
+    filled, hollow = dots(axes)
+    noise = mixture.weights @ mixture.variances
+    np.testing.assert_allclose(hollow, noise)
+    np.testing.assert_allclose(level(axes), noise)
+    offsets = mixture.means - mixture.weights @ mixture.means
+    spread = np.linalg.svd(np.sqrt(mixture.weights)[:, None] * offsets, compute_uv=False)[:3] ** 2
+    np.testing.assert_allclose(filled, spread + noise)
+    assert not axes.patches
+    assert "of the mixture itself, not of rows" in note(axes)
+    assert axes.get_title() == "Eigenvalues of a mixture of 4 components"
+    assert len(dots(spectrum(mixture, n_components=2, ax=blank()))[0]) == 1
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_the_eigenvalues_of_every_family(kind):
+    model = fitted(kind)
+    axes = spectrum(model, ax=blank())
+    matrices = apolar.mixture.families.family(kind).matrices(np.asarray(model.covariances_), 3, 4)
+    offsets = model.means_ - model.weights_ @ model.means_
+    covariance = np.einsum("k,kij->ij", model.weights_, matrices + offsets[:, :, None] * offsets[:, None])
+    np.testing.assert_allclose(np.concatenate(dots(axes)), np.linalg.eigvalsh(covariance)[::-1])
+    assert legend(axes)[:2] == ["span of the means (2)", "the others (2)"]
+
+
+def test_more_components_than_columns_leave_no_noise():
+    mixture = apolar.SphericalMixture([0.5, 0.3, 0.2], [[0.0], [1.0], [5.0]], [1.0, 1.0, 1.0])
+    axes = spectrum(mixture, ax=blank())
+    assert len(axes.lines) == 1
+    assert legend(axes) == ["span of the means (1)"]
+    assert "more components than columns" in note(axes)
+
+
+def test_axes_can_be_given(X):
+    check_drawn_into(lambda ax: spectrum(X, ax=ax))
+
+
+@pytest.mark.parametrize(
+    ("X", "changes", "message"),
+    [
+        (np.eye(5), {"n_components": 0}, "n_components must be at least 1"),
+        (np.eye(5), {"n_components": 6}, "n_components = 6 is more than.*4, .*ask for at most 4"),
+        (np.ones((5, 2)), {}, "All rows are equal"),
+        (np.full((5, 2), np.nan), {}, "NaN"),
+        (apolar.GaussianMixture(2), {}, "not fitted: call model.fit"),
+        (apolar.datasets.example_mixture(1), {"n_components": 7}, "ask for at most 6"),
+    ],
+)
+def test_errors_name_the_remedy(X, changes, message):
+    with pytest.raises(ValueError, match=message):
+        spectrum(X, **changes)
+
+
+def test_errors_of_type():
+    with pytest.raises(
+        TypeError, match="ax must be axes of matplotlib, not str: pass those of figure.subplots"
+    ):
+        spectrum(np.eye(5), ax="left")
+    with pytest.raises(TypeError, match="whole number"):
+        spectrum(np.eye(5), n_components=1.5)

@@ -1,0 +1,262 @@
+"""Uncertain rows, read back from the axes."""
+
+import functools
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+import apolar
+from apolar.plots import uncertainty
+from plots.reading import (
+    FAMILIES,
+    HOSTILE,
+    blank,
+    check_drawn_into,
+    check_texts,
+    fitted,
+    legend,
+    note,
+    three_clusters,
+)
+
+
+@functools.cache
+def overlapping():
+    """Return rows of three clusters that overlap, and a mixture."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [150, 100, 50])
+    X = rng.normal(size=(300, 4)) * [1, 10, 1, 1] + 2.5 * labels[:, None] * [1, 0, 0, 1]
+    return X, labels, apolar.GaussianMixture(3, covariance_type="tied_diag", random_state=0).fit(X)
+
+
+@functools.cache
+def shown():
+    """Return the picture of it."""
+    X, _, model = overlapping()
+    return uncertainty(model, X, ax=blank())
+
+
+def drawn(axes):
+    """Return the points, their areas and their colours, in the order of the first coordinate."""
+    points = np.concatenate([part.get_offsets() for part in axes.collections])
+    areas = np.concatenate([part.get_sizes() for part in axes.collections])
+    colours = np.concatenate([part.get_facecolors() for part in axes.collections])
+    order = np.lexsort(points.T)
+    return points[order], areas[order], colours[order]
+
+
+def doubts(X, model):
+    return 1 - model.predict_proba(X).max(axis=1)
+
+
+def test_points_are_larger_and_darker_the_more_uncertain_they_are():
+    X, _, model = overlapping()
+    axes = uncertainty(model, X, columns=[1, 2])
+    points, areas, colours = drawn(axes)
+    order = np.lexsort(X[:, [1, 2]].T)
+    np.testing.assert_array_equal(points, X[order][:, [1, 2]])
+    doubt = doubts(X, model)[order]
+    np.testing.assert_allclose(areas / areas.min(), (1 + 7.5 * doubt) / (1 + 7.5 * doubt.min()))
+    brightness = colours[:, :3] @ [0.299, 0.587, 0.114]
+    by_doubt = np.argsort(doubt)
+    assert np.all(np.diff(brightness[by_doubt]) <= 1e-12)
+    above, half = np.count_nonzero(doubt > 0.1), np.count_nonzero(doubt > 0.5)
+    assert note(axes) == f"Uncertainty above 0.1: {above} of 300 rows; above 0.5: {half}."
+    assert axes.get_title() == "Where the cluster of a row is uncertain"
+    check_texts(axes)
+
+
+def test_clusters_differ_by_markers():
+    X, _, model = overlapping()
+    axes = shown()
+    counts = np.bincount(model.predict(X))
+    assert legend(axes) == [f"cluster {k} ({count})" for k, count in enumerate(counts)]
+    shapes = {}
+    for part in axes.collections:
+        shapes.setdefault(part.get_label(), set()).add(part.get_paths()[0].vertices.tobytes())
+    assert len(shapes) == 3
+    assert all(len(shape) == 1 for shape in shapes.values())
+    assert len(set.union(*shapes.values())) == 3
+
+
+def test_uncertain_rows_lie_on_top():
+    X, _, model = overlapping()
+    doubt = dict(zip(map(tuple, X[:, [0, 3]].tolist()), doubts(X, model), strict=True))
+    parts = [[doubt[tuple(point)] for point in part.get_offsets().tolist()] for part in shown().collections]
+    is_above = [min(part) > 0.1 for part in parts]
+    assert is_above == sorted(is_above)
+    assert all(part == sorted(part) for part in parts)
+
+
+def test_the_columns_are_those_in_which_means_differ_most():
+    X, _, model = overlapping()
+    axes = shown()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("column 0", "column 3")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = apolar.GaussianMixture(3, covariance_type="tied_diag", random_state=0).fit(frame)
+    axes = uncertainty(model, frame, columns=["c", "b"], ax=blank())
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("c", "b")
+
+
+def test_principal_axes():
+    X, _, model = overlapping()
+    axes = uncertainty(model, X, columns="pca", ax=blank())
+    points, _, _ = drawn(axes)
+    offsets = model.means_ - model.weights_ @ model.means_
+    covariance = np.diag(model.covariances_) + (model.weights_ * offsets.T) @ offsets
+    variances, directions = np.linalg.eigh(covariance)
+    expected = (X - model.weights_ @ model.means_) @ directions[:, :-3:-1]
+    # Up to the directions of the axes: the largest entry of each is positive.
+    expected *= np.sign(directions[np.abs(directions).argmax(axis=0), range(4)])[:-3:-1]
+    np.testing.assert_allclose(points, expected[np.lexsort(expected.T)])
+    share = float(axes.get_xlabel().removeprefix("principal axis 1 (").removesuffix("% of the variance)"))
+    assert abs(share / 100 - variances[-1] / variances.sum()) <= 0.005
+
+
+@pytest.mark.parametrize("columns", [1, "c"])
+def test_one_column_is_shown_against_the_uncertainty(columns):
+    X, _, model = overlapping()
+    axes = uncertainty(model, X, columns=columns, feature_names=list("abcd"), ax=blank())
+    column = 0 if columns == 1 else 2
+    points, _, _ = drawn(axes)
+    expected = np.column_stack([X[:, column], doubts(X, model)])
+    np.testing.assert_array_equal(points, expected[np.lexsort(expected.T)])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("abcd"[column], "uncertainty")
+
+
+def test_wrong_rows_have_a_marker_of_their_own():
+    X, labels, model = overlapping()
+    names = np.array(["$a$", "b", "c"])[labels]
+    axes = uncertainty(model, X, columns=[0, 3], labels=names)
+    (wrong,) = [part for part in axes.collections if part.get_label() == "in a wrong cluster"]
+    n_wrong = round(300 * apolar.scores.error_rate(labels, model.predict(X)))
+    assert len(wrong.get_offsets()) == n_wrong > 0
+    assert legend(axes)[0].startswith("$a$ (")
+    assert legend(axes)[-1] == f"in a wrong cluster ({n_wrong})"
+    assert sum(len(part.get_offsets()) for part in axes.collections) == 300
+    check_texts(axes)
+
+
+def test_the_colour_bar_has_words_and_ends_where_uncertainty_does():
+    (bar,) = shown().child_axes
+    assert bar.get_ylabel() == "uncertainty: 1 \N{MINUS SIGN} probability of its cluster"
+    np.testing.assert_allclose(bar.get_ylim(), (0, 2 / 3))
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_every_family(kind):
+    X, _ = three_clusters(m=4)
+    axes = uncertainty(fitted(kind), X * [1, 2, 3, 4], columns="pca", ax=blank())
+    assert len(drawn(axes)[0]) == 60
+    assert not any(part.get_rasterized() for part in axes.collections)
+    assert note(axes) == "Uncertainty above 0.1: 0 of 60 rows; above 0.5: 0."
+
+
+def test_a_spherical_mixture():
+    mixture = apolar.datasets.example_mixture(2)
+    X, _ = mixture.sample(400, 0)
+    model = apolar.GaussianMixture(3, covariance_type="spherical", random_state=0, max_iter=0)
+    model.weights_, model.means_, model.covariances_ = mixture.weights, mixture.means, mixture.variances
+    model.n_features_in_ = X.shape[1]
+    doubt = doubts(X, model)
+    axes = uncertainty(mixture, X, columns=[0], ax=blank())
+    np.testing.assert_allclose(np.sort(drawn(axes)[0][:, 1]), np.sort(doubt), atol=1e-12)
+
+
+def test_two_clusters_and_one():
+    X, _ = three_clusters()
+    axes = uncertainty(apolar.GaussianMixture(2, random_state=0).fit(X), X, ax=blank())
+    assert note(axes).endswith("0.5 is the most that two clusters can have.")
+    axes = uncertainty(apolar.GaussianMixture(1).fit(X[:, :1]), X[:, :1], columns="pca")
+    assert note(axes) == "There is one cluster: nothing is uncertain."
+    check_texts(axes)
+
+
+def test_of_many_rows_the_most_uncertain_are_shown():
+    mixture = apolar.datasets.example_mixture(2)
+    X, _ = mixture.sample(5000, 0)
+    axes = uncertainty(mixture, X, columns=[0], max_points=1500, ax=blank())
+    points, _, _ = drawn(axes)
+    assert len(points) == 1500
+    everything = uncertainty(mixture, X, columns=[0], max_points=5000, ax=blank())
+    doubt = np.sort(drawn(everything)[0][:, 1])[::-1]
+    n_kept = min(np.count_nonzero(doubt > 0.1), 750)
+    assert n_kept > 30
+    np.testing.assert_array_equal(np.sort(points[:, 1])[::-1][:n_kept], doubt[:n_kept])
+    assert "Shown: 1500 of 5000 rows, the most uncertain among them." in note(axes)
+    assert all(part.get_rasterized() for part in axes.collections)
+    other = uncertainty(mixture, X, columns=[0], max_points=1500, random_state=1, ax=blank())
+    assert not np.array_equal(drawn(other)[0], points)
+
+
+def test_names_of_users_are_shown_as_they_are():
+    X, _ = three_clusters(m=4)
+    axes = uncertainty(fitted(), X, feature_names=HOSTILE, columns=[0, 1])
+    assert axes.get_xlabel() == HOSTILE[0]
+    assert axes.get_ylabel() == HOSTILE[1]
+    check_texts(axes)
+    axes = uncertainty(fitted(), X * 1e7, feature_names=HOSTILE, columns=[0, 1])
+    assert axes.get_xlabel() == "$x$ (\N{MULTIPLICATION SIGN}1e8)"
+
+
+def test_certain_rows_show_on_white():
+    X, _ = three_clusters(m=4)
+    axes = uncertainty(fitted(), X * [1, 2, 3, 4], ax=blank())
+    assert all(max(colour[:3]) < 0.85 for colour in drawn(axes)[2])
+    assert all(part.get_edgecolors()[0][:3].max() < to_rgb("#808080")[0] for part in axes.collections)
+
+
+def test_axes_can_be_given():
+    X, labels, model = overlapping()
+    check_drawn_into(lambda ax: uncertainty(model, X, labels=labels, ax=ax))
+
+
+def test_layouts_make_room_for_what_is_around_given_axes():
+    X, _, model = overlapping()
+    figure = Figure(figsize=(8, 4), dpi=50, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    uncertainty(model, X, ax=left)
+    figure.draw_without_rendering()
+    assert left.get_tightbbox().x0 >= 0
+    assert left.get_tightbbox().x1 < right.get_tightbbox().x0
+
+
+def test_the_same_call_gives_the_same_bytes_also_through_pickle():
+    X, _, model = overlapping()
+    pictures = [io.BytesIO(), io.BytesIO()]
+    uncertainty(model, X, max_points=200).figure.savefig(pictures[0], dpi=30)
+    again = pickle.loads(pickle.dumps(uncertainty(model, X, max_points=200)))
+    again.figure.savefig(pictures[1], dpi=30)
+    assert pictures[0].getvalue() == pictures[1].getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"columns": [0, 1, 2]}, "columns are 3, and a plane has two: name one or two, or pass 'pca'"),
+        ({"columns": [0, 9]}, "no column 9: choose among 0 to 3"),
+        ({"columns": "colour"}, "no column 'colour': choose among"),
+        ({"labels": [0]}, "labels must have one entry for each of the 60 rows"),
+        ({"feature_names": ["a"]}, "feature_names must name all 4 columns"),
+        ({"X": np.ones((60, 3))}, "The model has 4 columns and X 3: pass the X of the fit"),
+        ({"max_points": 0}, "max_points must be at least 1"),
+        ({"model": apolar.GaussianMixture(2)}, "not fitted: call model.fit"),
+    ],
+)
+def test_errors_name_the_remedy(changes, message):
+    X, _ = three_clusters(m=4)
+    with pytest.raises(ValueError, match=message):
+        uncertainty(**({"model": fitted(), "X": X} | changes))
+
+
+def test_errors_of_type():
+    X, _ = three_clusters(m=4)
+    with pytest.raises(TypeError, match="must be a GaussianMixture or SphericalMixture, not int"):
+        uncertainty(3, X)
+    with pytest.raises(TypeError, match="ax must be axes of matplotlib, not Figure"):
+        uncertainty(fitted(), X, ax=Figure())
