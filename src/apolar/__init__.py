@@ -22,6 +22,7 @@ __all__ = [
     "Waring",
     "__version__",
     "apolar_product",
+    "citation",
     "datasets",
     "decompose",
     "decomposition",
@@ -41,6 +42,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from apolar import datasets, decomposition, mixture, moments, plots, scores, tensor
+    from apolar.citations import citation
     from apolar.decomposition import Status, Waring, decompose, refine
     from apolar.estimator import GaussianMixture
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
@@ -61,6 +63,7 @@ _HOMES = {
     "apolar.estimator": ("GaussianMixture",),
     "apolar.selection": ("Selection", "select"),
     "apolar.plots": (),
+    "apolar.citations": ("citation",),
 }
 
 

@@ -3,14 +3,28 @@
 import click
 
 from apolar.cli.decompose import decompose
+from apolar.cli.fit import fit
+from apolar.cli.predict import predict
 from apolar.cli.reproduce import reproduce
+from apolar.cli.select import select
+from apolar.cli.sketch import merge, sketch
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="apolar")
 def main() -> None:
-    """Gaussian mixtures from moments, and symmetric tensor decomposition."""
+    """Gaussian mixtures from moments, and symmetric tensor decomposition.
+
+    \b
+    Examples:
+      apolar fit flowers.csv -k 3
+      apolar reproduce iris
+      apolar decompose "x^3 - 3*x*y^2"
+
+    \b
+    Shell completion: eval "$(_APOLAR_COMPLETE=bash_source apolar)", or zsh_source, fish_source.
+    """
 
 
-main.add_command(decompose)
-main.add_command(reproduce)
+for command in (fit, select, predict, sketch, merge, decompose, reproduce):
+    main.add_command(command)

@@ -1,15 +1,15 @@
 """`apolar reproduce`: the paper's tables and figures, with its printed values beside ours."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from apolar.cli.console import Bar, new_console
 from apolar.cli.errors import BadInput, Interrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
     from rich.table import Table
 
     from apolar.paper.page import Part
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 # Where `all` goes, unless told otherwise.
 FOLDER = "reproduced"
-# Columns of text where there is no terminal to ask.
-FILE_WIDTH = 110
 
 
 @click.command()
@@ -76,13 +74,9 @@ def reproduce(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
-    from rich.console import Console
-
     from apolar.paper.printed import STUDIES, resolved
 
-    console = Console(highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
+    console = new_console()
     if not names:
         _list(console)
         return
@@ -95,7 +89,7 @@ def reproduce(
     from apolar import __version__
     from apolar.paper.job import PAGE, reproduced
 
-    watcher = _Watcher(Console(stderr=True, highlight=False))
+    watcher = Bar()
     try:
         with watcher:
             for label, part in reproduced(
@@ -130,44 +124,6 @@ def _saved(folder: Path | None, is_long: bool) -> str:
         remedy = " Give -o DIR to save results as they come." if is_long else ""
         return f"Interrupted; nothing was saved.{remedy}"
     return f"Interrupted. What was done is in {folder}; run the same command to go on."
-
-
-class _Watcher:
-    """Shows a bar on a terminal; silent elsewhere."""
-
-    def __init__(self, console: "Console") -> None:
-        self.console = console
-        self.bar: Progress | None = None
-        self.task: Any = None
-
-    def __enter__(self) -> "_Watcher":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def begin(self, label: str, total: int | None) -> None:
-        """Show a bar."""
-        if not self.console.is_terminal:
-            return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}")]
-        times = [TimeElapsedColumn()] + ([TimeRemainingColumn()] if total else [])
-        self.bar = Progress(*columns, *times, console=self.console, transient=True)
-        self.task = self.bar.add_task(label, total=total, what="")
-        self.bar.start()
-
-    def step(self, done: int | None, what: str) -> None:
-        """Move the bar."""
-        if self.bar is not None:
-            self.bar.update(self.task, completed=done, what=what)
-
-    def end(self) -> None:
-        """Take the bar away."""
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
 
 
 # --- what is printed -----------------------------------------------------------------------

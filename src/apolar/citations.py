@@ -1,0 +1,76 @@
+"""What to cite: the BibTeX of the methods that a result used."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import Any
+
+from apolar.decomposition import Waring
+from apolar.estimator import GaussianMixture
+from apolar.mixture import SphericalMixture
+from apolar.selection import Selection
+
+PAPER = "khouja2022moments"
+# By parts of the name of the start that won.
+_STARTS = {
+    "moments": ("hsu2013", "cardoso1996", "hansen1982"),
+    "overseed": ("arthur2007", "runnalls2007"),
+    "split": ("runnalls2007",),
+    "kmeans": ("arthur2007",),
+    "k-means++": ("arthur2007",),
+    "mbhc": ("fraley1998",),
+    "emem": ("biernacki2003",),
+}
+_METHODS = {"pencil": ("khouja2022diagonalisation",), "spm": ("kileel2019",)}
+_CRITERIA = {"bic": ("schwarz1978", "kass1995"), "icl": ("biernacki2000",)}
+
+
+def citation(*results: Any) -> str:
+    """Return the BibTeX of the paper behind apolar, and of the methods that some results used.
+
+    Parameters
+    ----------
+    *results : GaussianMixture, Selection, SphericalMixture or Waring
+        Fitted, found or decomposed with apolar.
+
+    Returns
+    -------
+    bibtex : str
+
+    Examples
+    --------
+    >>> import apolar
+    >>> print(apolar.citation(apolar.decompose("x^3 + y^3")).splitlines()[0])
+    @article{khouja2022moments,
+    """
+    keys = dict.fromkeys([PAPER, *(key for result in results for key in _keys(result))])
+    entries = _entries()
+    return "\n".join(entries[key] for key in keys)
+
+
+def _keys(result: Any) -> list[str]:
+    """Return what a result used, by the keys of the bibliography."""
+    if isinstance(result, Selection):
+        return [*_CRITERIA.get(result.criterion, ()), *_keys(result.best)]
+    if isinstance(result, GaussianMixture):
+        if not hasattr(result, "start_"):
+            raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
+        keys = [key for name, found in _STARTS.items() if name in result.start_ for key in found]
+        return [*keys, *(["fraley2007"] if result.prior is not None else []), "nocedal2006"]
+    if isinstance(result, SphericalMixture):
+        return ["hsu2013", "cardoso1996", "hansen1982"]
+    if isinstance(result, Waring):
+        keys = [key for name, found in _METHODS.items() if name in result.method for key in found]
+        return [*keys, *(["khouja2022riemannian"] if result.n_iter else [])]
+    raise TypeError(
+        f"citation takes mixtures, selections and decompositions of apolar, not {type(result).__name__}."
+    )
+
+
+def _entries() -> dict[str, str]:
+    text = resources.files("apolar").joinpath("refs.bib").read_text(encoding="utf-8")
+    return {
+        match[1]: match[0].strip()
+        for match in re.finditer(r"^@\w+\{(\w+),.*?^\}", text, flags=re.MULTILINE | re.DOTALL)
+    }

@@ -1,0 +1,253 @@
+"""`apolar fit`: clusters of a table, a model, and a report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from apolar.cli.console import Bar, new_console
+from apolar.cli.errors import BadInput, Interrupted
+from apolar.cli.labels import label_lines
+from apolar.cli.options import FAMILIES, column_names, default_folder, numbers_of_components, table_options
+from apolar.cli.output import Output
+
+if TYPE_CHECKING:
+    from apolar.analysis import Analysis
+    from apolar.reading import TableFile
+
+# The widths of the first columns of the table of means, and of each mean.
+FIRST_WIDTH, MEAN_WIDTH = 26, 15
+
+
+@click.command()
+@click.argument("data", required=False)
+@click.option("-k", "--components", required=True, metavar="K", help="How many: 4, 2-6, or auto.")
+@click.option(
+    "--covariance",
+    type=click.Choice(FAMILIES),
+    help="The form of the components; full by default, chosen with -k auto.",
+)
+@table_options
+@click.option(
+    "--standardise", "--standardize", is_flag=True, help="Divide columns by their deviations first."
+)
+@click.option(
+    "--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: spherical, no labels."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
+@click.option("--no-report", is_flag=True, help="Write labels and model only.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def fit(
+    data: str | None,
+    components: str,
+    covariance: str | None,
+    columns: str | None,
+    label_column: str | None,
+    drop_missing: bool,
+    standardise: bool,
+    sketch: str | None,
+    output: Path | None,
+    no_report: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Find clusters in a table: labels, model and report.
+
+    DATA is a CSV, TSV, Parquet, Feather or NPY file, or - for standard input.
+    Columns that are numbers are used. The results go to a folder: labels.csv
+    (row, cluster, probability), model.npz (for `apolar predict`) and
+    report.html. Clusters are numbered from 1, the largest first.
+
+    \b
+    Examples:
+      apolar fit flowers.csv -k 3
+      apolar fit flowers.csv -k auto --label-column species
+      apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
+      apolar fit --sketch sums.npz -k 4
+
+    \b
+    Exit code: 0, 2 for bad input, 130 if interrupted. Nothing is half-written.
+    """
+    if (data is None) == (sketch is None):
+        raise click.UsageError("Give either DATA or --sketch FILE.")
+    if sketch is not None:
+        from apolar.cli.sketch import fit_sketch
+
+        for given, name in (
+            (columns, "--columns"),
+            (label_column, "--label-column"),
+            (standardise, "--standardise"),
+        ):
+            if given:
+                raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
+        fit_sketch(Path(sketch), components, covariance, output, as_json)
+        return
+    assert data is not None
+    from apolar.analysis import MOST_COMPONENTS
+
+    numbers = numbers_of_components(components, MOST_COMPONENTS)
+    folder = output or default_folder(data)
+    try:
+        _fit_table(
+            data,
+            numbers,
+            covariance,
+            columns,
+            label_column,
+            drop_missing,
+            standardise,
+            folder,
+            no_report,
+            seed,
+            as_json,
+        )
+    except KeyboardInterrupt as error:
+        raise Interrupted("Interrupted; nothing was written.") from error
+    except (ValueError, ImportError, MemoryError) as error:
+        raise BadInput(str(error)) from error
+
+
+def _fit_table(
+    data: str,
+    numbers: int | list[int],
+    covariance: str | None,
+    columns: str | None,
+    label_column: str | None,
+    drop_missing: bool,
+    standardise: bool,
+    folder: Path,
+    no_report: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    from apolar import __version__
+    from apolar.analysis import analysed
+    from apolar.reading import read_table
+
+    if not no_report:
+        from apolar.report.page import need_report
+
+        need_report()
+    with Output(folder) as files, Bar() as bar:
+        bar.begin("reading")
+        with read_table(
+            data,
+            columns=column_names(columns),
+            label_column=label_column,
+            drop_missing=drop_missing,
+            progress=bar.reading,
+        ) as table:
+            bar.begin("fitting")
+            analysis = analysed(
+                table.X,
+                table.names,
+                numbers,
+                covariance_type=covariance,
+                labels=table.labels,
+                standardise=standardise,
+                seed=seed,
+            )
+            bar.begin("writing")
+            written = {
+                "labels": files.add_lines(
+                    "labels.csv", label_lines(analysis.predicted, analysis.uncertainty, table.row_numbers)
+                ),
+                "model": files.add("model.npz", analysis.model.save),
+            }
+            if not no_report:
+                from apolar.report import Provenance, report_page
+
+                provenance = Provenance(
+                    table.source,
+                    shlex.join(["apolar", *sys.argv[1:]]),
+                    seed,
+                    __version__,
+                    table.n_dropped,
+                    table.skipped,
+                )
+                written["report"] = files.add_lines(
+                    "report.html", [report_page(analysis, table.X, provenance)]
+                )
+    if as_json:
+        click.echo(json.dumps(as_object(analysis, table, written), allow_nan=False))
+    else:
+        _print(analysis, table, written)
+
+
+def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> dict[str, Any]:
+    """Return what was found as JSON can hold it."""
+    import numpy as np
+
+    model = analysis.model
+    counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
+    return {
+        "source": table.source,
+        "n_rows": analysis.n_rows,
+        "n_dropped": table.n_dropped,
+        "columns": list(analysis.names),
+        "n_components": len(model.weights_),
+        "covariance": analysis.covariance_type,
+        "standardised": analysis.standardised,
+        "weights": model.weights_.tolist(),
+        "rows": counts.tolist(),
+        "means": model.means_.tolist(),
+        "deviations": analysis.deviations.tolist(),
+        "log_likelihood": analysis.log_likelihood,
+        "bic": analysis.bic,
+        "aic": analysis.aic,
+        "icl": analysis.icl,
+        "n_parameters": analysis.n_parameters,
+        "converged": bool(model.converged_),
+        "start": model.start_,
+        "warnings": list(analysis.warnings),
+        "reason": None if analysis.selection is None else analysis.selection.reason,
+        "ari": None if analysis.truth is None else analysis.truth.ari,
+        "error_rate": None if analysis.truth is None else analysis.truth.error_rate,
+        "files": {name: str(path) for name, path in written.items()},
+    }
+
+
+def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> None:
+    import numpy as np
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from apolar.report.words import agreement, headline
+
+    console, model = new_console(), analysis.model
+    if table.skipped:
+        console.print(Text(f"Left out, as they are no numbers: {', '.join(table.skipped)}."))
+    if table.n_dropped:
+        console.print(Text(f"Left out {table.n_dropped} rows with missing values."))
+    console.print(Text(headline(analysis)))
+    if analysis.selection is not None:
+        console.print(Text(analysis.selection.reason))
+    shown = analysis.names[: max((console.width - FIRST_WIDTH) // MEAN_WIDTH, 1)]
+    counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("cluster", "rows", "weight", *shown, *(["..."] if len(analysis.names) > len(shown) else [])):
+        grid.add_column(Text(name), justify="right", no_wrap=True, max_width=MEAN_WIDTH)
+    for k in range(len(model.weights_)):
+        means = [
+            f"{mean:.4g} ± {deviation:.2g}"
+            for mean, deviation in zip(model.means_[k], analysis.deviations[k], strict=True)
+        ]
+        cells = [str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *means[: len(shown)]]
+        grid.add_row(*(Text(cell) for cell in cells), *(["..."] if len(analysis.names) > len(shown) else []))
+    console.print(grid)
+    console.print(Text("Means ± deviations within the cluster."))
+    if analysis.truth is not None:
+        console.print(Text(agreement(analysis)))
+    bic = f"BIC {analysis.bic:.2f} (lower is better), {analysis.n_parameters} parameters"
+    console.print(Text(f"{bic}; best start: {model.start_}."))
+    for text in analysis.warnings:
+        console.print(Text(f"Warning: {text}"))
+    for name, path in written.items():
+        console.print(Text(f"{name + ':':8}{path}"))

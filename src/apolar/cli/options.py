@@ -1,0 +1,61 @@
+"""Options and arguments that several commands share."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from apolar.cli.errors import BadInput
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FAMILIES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
+
+
+def table_options(command: Command) -> Command:
+    """Add what says how a table is read."""
+    for option in (
+        click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
+        click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with."),
+        click.option(
+            "--columns",
+            metavar="NAMES",
+            help="Columns to use, by name or number: a,b or 1,2. All numbers by default.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def column_names(text: str | None) -> list[str] | None:
+    """Return the names in a list such as a,b; None for none."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise BadInput(f"--columns {text!r} has an empty name: write them as a,b,c.")
+    return names
+
+
+def numbers_of_components(text: str, most: int) -> int | list[int]:
+    """Return a number, or several from a text such as auto, 2-6 or 2,4,8."""
+    if text == "auto":
+        return list(range(1, most + 1))
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if found:
+        first, last = int(found[1]), int(found[2] or found[1])
+        if 1 <= first <= last:
+            return first if found[2] is None else list(range(first, last + 1))
+    elif re.fullmatch(r"\d+(,\d+)+", text):
+        numbers = sorted({int(number) for number in text.split(",")})
+        if numbers[0] >= 1:
+            return numbers
+    raise BadInput(f"{text!r} is no number of components: write 4, 2-6, 2,4,8 or auto.")
+
+
+def default_folder(data: str) -> Path:
+    """Return the folder for the results of a table."""
+    stem = "output" if data == "-" else Path(data).name.split(".")[0] or "output"
+    return Path(f"apolar-{stem}")

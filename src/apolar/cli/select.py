@@ -1,0 +1,143 @@
+"""`apolar select`: how many components, of which form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from apolar.cli.console import Bar, new_console
+from apolar.cli.errors import BadInput, Interrupted
+from apolar.cli.options import FAMILIES, column_names, numbers_of_components, table_options
+from apolar.cli.output import Output
+
+if TYPE_CHECKING:
+    from apolar.selection import Row, Selection
+
+COLUMNS = (
+    "covariance",
+    "components",
+    "parameters",
+    "log_likelihood",
+    "bic",
+    "aic",
+    "icl",
+    "converged",
+    "failed",
+)
+
+
+@click.command()
+@click.argument("data")
+@click.option("--components", default="1-9", show_default=True, metavar="K", help="Such as 1-9 or 2,4,8.")
+@click.option(
+    "--covariance",
+    multiple=True,
+    type=click.Choice(FAMILIES),
+    help="Forms to try; may be repeated. By default spherical, diag and full.",
+)
+@click.option("--criterion", type=click.Choice(["bic", "aic", "icl"]), default="bic", show_default=True)
+@table_options
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def select(
+    data: str,
+    components: str,
+    covariance: tuple[str, ...],
+    criterion: str,
+    columns: str | None,
+    label_column: str | None,
+    drop_missing: bool,
+    output: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Compare numbers and forms of components.
+
+    \b
+    Examples:
+      apolar select flowers.csv --components 1-9
+      apolar select flowers.csv --covariance full --covariance tied --criterion icl
+
+    \b
+    Exit code: 0, 2 for bad input, 130 if interrupted.
+    """
+    numbers = numbers_of_components(components, 9)
+    wanted = [numbers] if isinstance(numbers, int) else numbers
+    from apolar.analysis import FAMILIES as DEFAULTS
+    from apolar.reading import read_table
+
+    try:
+        with Bar() as bar:
+            bar.begin("reading")
+            with read_table(
+                data,
+                columns=column_names(columns),
+                label_column=label_column,
+                drop_missing=drop_missing,
+                progress=bar.reading,
+            ) as table:
+                bar.begin("comparing")
+                found = _selected(table.X, wanted, covariance or DEFAULTS, criterion, seed)
+        if output is not None:
+            with Output(output) as files:
+                files.add_lines("selection.csv", [_as_csv(found)])
+    except KeyboardInterrupt as error:
+        raise Interrupted("Interrupted; nothing was written.") from error
+    except (ValueError, ImportError, MemoryError) as error:
+        raise BadInput(str(error)) from error
+    if as_json:
+        rows = [
+            {name: _plain(cell) for name, cell in zip(COLUMNS, _cells(row), strict=True)}
+            for row in found.table
+        ]
+        best = {"covariance": found.best.covariance_type, "components": found.best.n_components}
+        click.echo(json.dumps({"best": best, "criterion": criterion, "reason": found.reason, "table": rows}))
+    else:
+        from rich.text import Text
+
+        new_console().print(Text(str(found)))
+
+
+def _selected(X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int) -> Selection:
+    import warnings
+
+    from apolar.selection import select
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are in the table
+        return select(X, numbers, kinds, criterion, random_state=seed)
+
+
+def _cells(row: Row) -> tuple[Any, ...]:
+    return (
+        row.covariance_type,
+        row.n_components,
+        row.n_parameters,
+        row.log_likelihood,
+        row.bic,
+        row.aic,
+        row.icl,
+        row.converged,
+        row.failed or "",
+    )
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell as JSON can hold it."""
+    return None if isinstance(cell, float) and cell != cell else cell
+
+
+def _as_csv(found: Selection) -> str:
+    import csv
+    import io
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in found.table:
+        writer.writerow(["" if _plain(cell) is None else cell for cell in _cells(row)])
+    return buffer.getvalue()

@@ -1,0 +1,179 @@
+"""`apolar sketch`, `apolar merge` and `apolar fit --sketch`: the sums of a table, and a mixture from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from apolar.cli.console import Bar, new_console
+from apolar.cli.errors import BadInput, Interrupted
+from apolar.cli.options import column_names
+from apolar.cli.output import Output
+
+if TYPE_CHECKING:
+    from apolar import GaussianMixture, MomentSketch, SphericalMixture
+
+# Columns of means that a terminal still shows well.
+MOST_COLUMNS = 8
+
+
+@click.command()
+@click.argument("data")
+@click.option("--columns", metavar="NAMES", help="Columns to use, by name or number. All numbers by default.")
+@click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file of the sketch."
+)
+def sketch(data: str, columns: str | None, drop_missing: bool, output: Path) -> None:
+    """Keep the sums of a table that determine its moments, and none of its rows.
+
+    Sketches of parts of a table, made anywhere, add up with `apolar merge`, and
+    `apolar fit --sketch` fits a mixture to them.
+
+    \b
+    Example:
+      apolar sketch january.csv -o january.npz
+
+    \b
+    Exit code: 0, 2 for bad input, 130 if interrupted.
+    """
+    from apolar import MomentSketch
+    from apolar.reading import read_table
+
+    try:
+        with Output(output.parent) as files, Bar() as bar:
+            bar.begin("reading")
+            with read_table(
+                data, columns=column_names(columns), drop_missing=drop_missing, progress=bar.reading
+            ) as table:
+                sums = MomentSketch(table.X.shape[1]).update(table.X)
+                names = table.names
+            files.add(output.name, sums.save)
+    except KeyboardInterrupt as error:
+        raise Interrupted("Interrupted; nothing was written.") from error
+    except (ValueError, ImportError, MemoryError) as error:
+        raise BadInput(str(error)) from error
+    shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+    click.echo(f"{sums.n_rows:,} rows, {len(names)} columns ({shown}): {output}")
+
+
+@click.command()
+@click.argument("sketches", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file of the sum.")
+def merge(sketches: tuple[Path, ...], output: Path) -> None:
+    """Add up sketches.
+
+    \b
+    Example:
+      apolar merge january.npz february.npz -o both.npz
+    """
+    total = _loaded(sketches[0])
+    for path in sketches[1:]:
+        try:
+            total = total + _loaded(path)
+        except ValueError as error:
+            raise BadInput(f"{path} does not add up with {sketches[0]}: {error}") from error
+    with Output(output.parent) as files:
+        files.add(output.name, total.save)
+    click.echo(f"{total.n_rows:,} rows, {total.n_features} columns: {output}")
+
+
+def _loaded(path: Path) -> MomentSketch:
+    from apolar import MomentSketch
+
+    try:
+        return MomentSketch.load(path)
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no file {path}.") from error
+    except OSError as error:
+        raise BadInput(f"Cannot read {path}: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def fit_sketch(
+    path: Path, components: str, covariance: str | None, output: Path | None, as_json: bool
+) -> None:
+    """Fit a spherical mixture to a sketch, print it, and write the model."""
+    if not components.isdigit() or int(components) < 1:
+        raise BadInput(
+            f"From a sketch the number of components must be given, such as -k 4, not {components!r}."
+        )
+    if covariance not in (None, "spherical"):
+        raise BadInput(
+            f"A sketch determines spherical components only, not {covariance}: leave --covariance out."
+        )
+    from apolar import mixture_from_moments
+
+    sums = _loaded(path)
+    try:
+        mixture = mixture_from_moments(sums, int(components))
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    written = None
+    if output is not None:
+        with Output(output) as files:
+            written = files.add("model.npz", _as_model(mixture, sums).save)
+    if as_json:
+        found = {
+            "weights": mixture.weights.tolist(),
+            "means": mixture.means.tolist(),
+            "variances": mixture.variances.tolist(),
+            "status": mixture.status.name,
+            "message": mixture.message,
+            "n_rows": sums.n_rows,
+            "files": {} if written is None else {"model": str(written)},
+        }
+        click.echo(json.dumps(found, allow_nan=False))
+        return
+    _print(mixture, sums, written)
+
+
+def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
+    """Return a fitted estimator that holds the mixture."""
+    import numpy as np
+
+    from apolar import GaussianMixture
+    from apolar.mixture.families import family
+
+    kind = family("spherical")
+    model = GaussianMixture(mixture.n_components, covariance_type="spherical", init_params="moments")
+    model.weights_, model.means_ = mixture.weights.copy(), mixture.means.copy()
+    model.covariances_ = mixture.variances.copy()
+    model.precisions_ = kind.precisions(model.covariances_)
+    model.precisions_cholesky_ = kind.whiteners(model.covariances_)
+    model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = True, 0, 0.0, []
+    model.start_, model.start_notes_ = "moments", []
+    model.message_ = "From the moments of a sketch, without EM."
+    model.n_features_in_, model.n_samples_seen_ = mixture.n_features, float(np.float64(sums.n_rows))
+    return model
+
+
+def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path | None) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    console = new_console()
+    console.print(
+        Text(f"{sums.n_rows:,} rows, {mixture.n_components} spherical components, from moments alone.")
+    )
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown = min(mixture.n_features, MOST_COLUMNS)
+    more = ["..."] if mixture.n_features > shown else []
+    for name in ("component", "weight", "deviation", *(f"x{i + 1}" for i in range(shown)), *more):
+        grid.add_column(name, justify="right")
+    for k in range(mixture.n_components):
+        means = [f"{mean:.4g}" for mean in mixture.means[k, :shown]]
+        grid.add_row(
+            str(k + 1), f"{mixture.weights[k]:.3f}", f"{mixture.variances[k] ** 0.5:.4g}", *means, *more
+        )
+    console.print(grid)
+    console.print(Text(f"{mixture.status.name}: {mixture.message}"))
+    for text in mixture.projected:
+        console.print(Text(f"Note: {text}."))
+    if written is not None:
+        console.print(Text(f"model: {written}"))

@@ -1,0 +1,160 @@
+"""The page itself: one HTML file that needs no other."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib import metadata, resources
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.analysis import Analysis
+from apolar.report.pictures import pictures
+from apolar.report.words import FAMILY_WORDS, agreement, diagnostics, headline
+
+NEEDED = 'The report needs matplotlib and jinja2: pip install "apolar[report]".'
+# Columns of which the page shows numbers, and candidates of a selection.
+MOST_COLUMNS = 30
+MOST_CANDIDATES = 60
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How an analysis was made: enough to repeat it.
+
+    Attributes
+    ----------
+    source : str
+    command : str
+    seed : int
+    version : str
+        Of apolar.
+    n_dropped : int
+        Rows left out because of missing values.
+    skipped : tuple of str
+        Columns left out because they are no numbers.
+    """
+
+    source: str
+    command: str
+    seed: int
+    version: str
+    n_dropped: int = 0
+    skipped: tuple[str, ...] = ()
+
+
+def need_report() -> None:
+    """Raise an error that says what to install, if something is not there."""
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+
+
+def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
+    """Return the report as HTML.
+
+    Everything that comes from the user's table (names of columns and classes,
+    the path) is escaped. The page has no scripts, and asks for nothing from
+    the network.
+
+    Parameters
+    ----------
+    analysis : Analysis
+    X : ndarray, shape (n_samples, n_features)
+    provenance : Provenance
+
+    Returns
+    -------
+    html : str
+    """
+    need_report()
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["figures"] = lambda value: f"{value:.4g}"
+    environment.filters["whole"] = lambda value: f"{int(value):,}"
+    source = resources.files("apolar.report").joinpath("page.html").read_text(encoding="utf-8")
+    return environment.from_string(source).render(
+        analysis=analysis,
+        provenance=provenance,
+        headline=headline(analysis),
+        agreement=agreement(analysis),
+        diagnostics=diagnostics(analysis),
+        pictures=pictures(analysis, X),
+        clusters=_clusters(analysis),
+        columns=_columns(analysis, X),
+        n_hidden=max(len(analysis.names) - MOST_COLUMNS, 0),
+        candidates=_candidates(analysis),
+        family=FAMILY_WORDS.get(analysis.covariance_type, ""),
+        versions=_versions(provenance.version),
+    )
+
+
+def _clusters(analysis: Analysis) -> list[dict[str, object]]:
+    """Return number, rows, weight, means and deviations of each cluster, with standard errors."""
+    model, errors = analysis.model, analysis.errors
+    counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
+    found: list[dict[str, object]] = []
+    for k in range(len(model.weights_)):
+        shown = slice(0, MOST_COLUMNS)
+        found.append(
+            {
+                "number": k + 1,
+                "rows": int(counts[k]),
+                "weight": float(model.weights_[k]),
+                "weight_error": None if errors is None else float(errors.weights[k]),
+                "means": model.means_[k, shown].tolist(),
+                "mean_errors": None if errors is None else errors.means[k, shown].tolist(),
+                "deviations": analysis.deviations[k, shown].tolist(),
+                "classes": None if analysis.truth is None else analysis.truth.counts[:, k].tolist(),
+            }
+        )
+    return found
+
+
+def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
+    """Return name, range, mean and deviation of the first columns."""
+    found: list[dict[str, object]] = []
+    for position, name in enumerate(analysis.names[:MOST_COLUMNS]):
+        values = np.asarray(X[:, position])
+        found.append(
+            {
+                "name": name,
+                "least": float(values.min()),
+                "mean": float(values.mean()),
+                "deviation": float(values.std()),
+                "largest": float(values.max()),
+            }
+        )
+    return found
+
+
+def _candidates(analysis: Analysis) -> list[dict[str, object]]:
+    """Return the candidates of a selection, the best first."""
+    selection = analysis.selection
+    if selection is None:
+        return []
+    good = [row for row in selection.table if row.failed is None]
+    ranked = sorted(good, key=lambda row: getattr(row, selection.criterion))[:MOST_CANDIDATES]
+    best = getattr(ranked[0], selection.criterion)
+    return [
+        {
+            "family": row.covariance_type,
+            "n_components": row.n_components,
+            "n_parameters": row.n_parameters,
+            "value": getattr(row, selection.criterion),
+            "behind": getattr(row, selection.criterion) - best,
+        }
+        for row in ranked
+    ]
+
+
+def _versions(version: str) -> str:
+    names = ("numpy", "scipy", "scikit-learn")
+    found = ", ".join(f"{name} {metadata.version(name)}" for name in names)
+    return f"apolar {version}, Python {platform.python_version()}, {found}"

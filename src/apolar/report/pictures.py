@@ -1,0 +1,156 @@
+"""The pictures of a report, as data that a page can hold."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apolar._arrays import Array
+from apolar.analysis import Analysis
+from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.
+MOST_COLUMNS = 5
+MOST_POINTS = 1500
+SPECTRUM_ROWS = 200_000
+SPECTRUM_COLUMNS = 300
+DPI = 100
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture: its title, what it says in words, and its data as a URI."""
+
+    title: str
+    alt: str
+    data: str
+
+
+def pictures(analysis: Analysis, X: Array) -> list[Shown]:
+    """Return the pictures that suit an analysis.
+
+    Parameters
+    ----------
+    analysis : Analysis
+    X : ndarray, shape (n_samples, n_features)
+
+    Returns
+    -------
+    shown : list of Shown
+    """
+    # Rows here are arrays: without names of its own, the model does not miss theirs.
+    model, names = copy(analysis.model), list(analysis.names)
+    del model.feature_names_in_
+    sample = _sample(analysis)
+    rows, predicted = np.asarray(X[sample]), analysis.predicted[sample]
+    truth = None if analysis.truth is None else analysis.truth.codes[sample]
+    columns = _telling(analysis)
+    found: list[Shown] = []
+
+    def add(title: str, alt: str, draw: Callable[[], Any], kind: str = "svg") -> None:
+        figure = draw()
+        found.append(Shown(title, alt, _uri(getattr(figure, "figure", figure), kind)))
+
+    clusters = {number: f"cluster {number + 1}" for number in range(len(model.weights_))}
+    class_names = clusters if analysis.truth is None else dict(enumerate(analysis.truth.names))
+    add(
+        "The clusters",
+        "Scatter-plot matrix of the columns that tell the clusters apart best. "
+        + (
+            "Above the diagonal known classes, below found clusters."
+            if truth is not None
+            else "Colours are clusters."
+        ),
+        lambda: scatter_matrix(
+            rows,
+            truth,
+            predicted,
+            model=model,
+            columns=columns,
+            feature_names=names,
+            class_names=class_names,
+            max_points=MOST_POINTS,
+        ),
+        "png",
+    )
+    if len(names) > 2 and len(model.weights_) > 1:
+        add(
+            "Profiles",
+            "Means of each cluster in each column, in standard deviations from the overall mean.",
+            lambda: profiles(model, feature_names=names, class_names=list(clusters.values())),
+        )
+    if len(model.weights_) > 1 and len(names) > 1:
+        add(
+            "Where the cluster is in doubt",
+            "Rows in the plane of two columns; large dark marks are rows between clusters.",
+            lambda: uncertainty(model, rows, feature_names=names, class_names=clusters),
+            "png",
+        )
+    if analysis.selection is not None:
+        selection = analysis.selection
+        add(
+            "How many clusters",
+            f"{selection.criterion.upper()} against the number of clusters; lower is better.",
+            lambda: bic_curves(selection),
+        )
+    if 2 < len(names) <= SPECTRUM_COLUMNS:
+        add(
+            "Spectrum",
+            "Eigenvalues of the covariance of the table, largest first, beside the level of noise.",
+            lambda: spectrum(np.asarray(X[:SPECTRUM_ROWS])),
+        )
+    if len(model.lower_bounds_) > 1:
+        add(
+            "The way to the optimum",
+            "What is left to gain, after each pass over the data.",
+            lambda: convergence(model),
+        )
+    return found
+
+
+def _sample(analysis: Analysis) -> Array:
+    """Return which rows are drawn: all if they are few, else some of every cluster."""
+    n_rows = analysis.n_rows
+    if n_rows <= 20 * MOST_POINTS:
+        return np.arange(n_rows)
+    rng = np.random.default_rng(0)
+    n_components = len(analysis.model.weights_)
+    chosen = [rng.choice(n_rows, 10 * MOST_POINTS, replace=False)]
+    for component in range(n_components):
+        members = np.flatnonzero(analysis.predicted == component)
+        chosen.append(rng.permutation(members)[: max(50, MOST_POINTS // n_components)])
+    return np.unique(np.concatenate(chosen))
+
+
+def _telling(analysis: Analysis) -> list[int]:
+    """Return the columns in which the clusters differ most, in the order of the table."""
+    model = analysis.model
+    if len(analysis.names) <= MOST_COLUMNS:
+        return list(range(len(analysis.names)))
+    mean = model.weights_ @ model.means_
+    between = model.weights_ @ (model.means_ - mean) ** 2
+    within = model.weights_ @ analysis.deviations**2
+    order = np.argsort(-between / np.maximum(within, 1e-300), kind="stable")[:MOST_COLUMNS]
+    return sorted(int(column) for column in order)
+
+
+def _uri(figure: Figure, kind: str) -> str:
+    """Return a figure as a data URI, the same for the same figure."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "apolar"}):
+        figure.savefig(
+            buffer, format=kind, dpi=DPI, metadata={"Date": None} if kind == "svg" else {"Software": None}
+        )
+    mime = "image/svg+xml" if kind == "svg" else "image/png"
+    return f"data:{mime};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"

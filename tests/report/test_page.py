@@ -1,0 +1,184 @@
+"""The report: what it says, what it escapes, how large it is; and the page in a real browser."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar.analysis import analysed
+from apolar.report import Provenance, report_page
+
+HOSTILE = "<script>document.title='stolen'</script>"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Page(HTMLParser):
+    """Tags, text, and what is not closed."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text, self.open = [], [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """A report of a table whose names are attacks."""
+    iris = apolar.datasets.load_iris()
+    names = [HOSTILE, '" onload="alert(1)', "{{ 7 * 7 }}", "$x^2$ & <b>"]
+    labels = np.array(["<img src=x onerror=alert(1)>", "b", "c"])[iris.target]
+    found = analysed(iris.data, names, [2, 3], labels=labels, covariance_type="full", seed=0)
+    provenance = Provenance(f"{HOSTILE}.csv", f"apolar fit '{HOSTILE}.csv' -k 2-3", 0, "0.1.0", 2, (HOSTILE,))
+    return report_page(found, iris.data, provenance)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    X, labels = apolar.datasets.make_example(1, 1000, random_state=0)
+    names = [f"x{i}" for i in range(6)]
+    found = analysed(X, names, 4, covariance_type="spherical", labels=labels, seed=0)
+    return found, report_page(found, X, Provenance("example.csv", "apolar fit example.csv -k 4", 0, "0.1.0"))
+
+
+def test_names_are_text(hostile):
+    page = Page(hostile)
+    assert page.open == []
+    assert not any(tag in ("script", "iframe", "link", "b") for tag, _ in page.tags)
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    text = "".join(page.text)
+    assert HOSTILE in text
+    assert "{{ 7 * 7 }}" in text
+    assert "<img src=x onerror=alert(1)>" in text
+
+
+def test_nothing_is_asked_from_elsewhere(hostile):
+    page = Page(hostile)
+    for tag, attributes in page.tags:
+        for name in ("src", "href"):
+            if name in attributes:
+                assert attributes[name].startswith(("data:image/", "#")), (tag, attributes[name][:60])
+    policy = next(attributes["content"] for _, attributes in page.tags if "http-equiv" in attributes)
+    assert policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    assert "url(" not in hostile
+    assert "@import" not in hostile
+
+
+def test_the_page_can_be_used_without_eyes_or_mouse(plain):
+    page = Page(plain[1])
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert len(images) >= 4
+    assert all(len(image["alt"]) > 30 for image in images)
+    assert next(attributes for tag, attributes in page.tags if tag == "html")["lang"] == "en"
+    ids = {attributes.get("id") for _, attributes in page.tags}
+    links = [attributes["href"][1:] for tag, attributes in page.tags if tag == "a"]
+    assert set(links) <= ids
+    # What scrolls can be reached by keyboard, and has a name.
+    regions = [attributes for _, attributes in page.tags if attributes.get("class") == "wide"]
+    assert regions
+    assert all(region.get("tabindex") == "0" and region.get("aria-label") for region in regions)
+    heads = [attributes for tag, attributes in page.tags if tag == "th"]
+    assert all(head.get("scope") in ("col", "row") for head in heads)
+
+
+def test_the_numbers_are_those_of_the_analysis(plain):
+    found, html = plain
+    text = re.sub(r"\s+", " ", "".join(Page(html).text))
+    assert "1,000 rows fall into 4 clusters, round, each with its own size." in text
+    for weight in found.model.weights_:
+        assert f"{weight:.4f}" in text
+    assert f"{found.bic:.2f}" in text
+    assert f"{found.model.means_[0, 0]:.4g}" in text
+    assert f"adjusted Rand index {found.truth.ari:.3f}" in text
+    assert "apolar fit example.csv -k 4" in text
+    assert f"numpy {np.__version__}" in text
+
+
+def test_the_choice_is_told(hostile):
+    text = re.sub(r"\s+", " ", "".join(Page(hostile).text))
+    assert "have the lowest BIC" in text
+    assert "behind the best" in text
+    assert "2 rows with missing values were left out." in text
+
+
+def test_contrast_is_enough_in_light_and_dark(plain):
+    html = plain[1]
+
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    themes = re.findall(r":root \{([^}]*)\}", html)
+    assert len(themes) == 2
+    for theme in themes:
+        colours = dict(re.findall(r"--(\w+): (#\w{6})", theme))
+        paper = luminance(colours["paper"])
+        for name in ("ink", "soft", "good", "bad", "link"):
+            light, dark = sorted((luminance(colours[name]), paper), reverse=True)
+            # WCAG AA for text.
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, name
+
+
+def test_a_large_table_gives_a_small_page():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((60_000, 8)), rng.standard_normal((60_000, 8)) + 4])
+    found = analysed(X, [f"x{i}" for i in range(8)], 2, covariance_type="diag", seed=0)
+    html = report_page(found, X, Provenance("big.csv", "apolar fit big.csv -k 2", 0, "0.1.0"))
+    assert len(html) < 2_000_000
+
+
+def test_many_columns_and_one_column():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((60, 50)), rng.standard_normal((60, 50)) + 2])
+    found = analysed(X, [f"column number {i}" for i in range(50)], 2, covariance_type="spherical", seed=0)
+    html = report_page(found, X, Provenance("wide.csv", "apolar fit wide.csv -k 2", 0, "0.1.0"))
+    assert "20 more columns are in the model file." in html
+    one = analysed(X[:, :1], ["x"], 2, covariance_type="full", seed=0)
+    html = report_page(one, X[:, :1], Provenance("thin.csv", "apolar fit thin.csv -k 2", 0, "0.1.0"))
+    assert "120 rows fall into 2 clusters" in html
+
+
+@pytest.mark.skipif(BROWSER is None, reason="No Chromium on this machine: install Debian's package chromium.")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_in_a_browser(hostile, tmp_path, theme):
+    page = tmp_path / "report.html"
+    page.write_text(hostile)
+    log = tmp_path / "net.json"
+    command = [
+        *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+        *(
+            "--enable-logging=stderr",
+            "--v=0",
+            f"--log-net-log={log}",
+            f"--user-data-dir={tmp_path / 'profile'}",
+        ),
+        *(["--blink-settings=preferredColorScheme=0"] if theme == "dark" else []),
+        *("--virtual-time-budget=2000", "--dump-dom", page.as_uri()),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in result.stderr
+    dom = result.stdout
+    # The hostile name is text, and no script has run.
+    assert "&lt;script&gt;document.title='stolen'&lt;/script&gt;" in dom
+    assert "<title>stolen</title>" not in dom
+    assert dom.count("<img") == len([tag for tag, _ in Page(hostile).tags if tag == "img"])
+    # The browser asks its maker for the time and the like; the page asks for nothing.
+    requested = re.findall(r'"url":"((?:https?|file)://[^"]+)"', log.read_text())
+    own = re.compile(r"https?://[\w.-]+\.(google|googleapis|gstatic)\.com/")
+    assert [url for url in requested if not own.match(url) and url != page.as_uri()] == []

@@ -1,0 +1,61 @@
+"""What to cite."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import apolar
+from apolar import citations
+
+ROOT = Path(__file__).parents[1]
+
+
+def keys(text):
+    return re.findall(r"^@\w+\{(\w+),", text, flags=re.MULTILINE)
+
+
+def test_the_paper_is_always_cited():
+    assert keys(apolar.citation()) == ["khouja2022moments"]
+
+
+def test_what_a_result_used_is_cited():
+    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
+    model = apolar.GaussianMixture(3, covariance_type="spherical", init_params="moments", random_state=0).fit(
+        X
+    )
+    assert keys(apolar.citation(model)) == [
+        "khouja2022moments",
+        "hsu2013",
+        "cardoso1996",
+        "hansen1982",
+        "fraley2007",
+        "nocedal2006",
+    ]
+    plain = apolar.GaussianMixture(2, init_params="mbhc", prior=None, random_state=0).fit(X)
+    assert "fraley1998" in keys(apolar.citation(plain))
+    assert "fraley2007" not in keys(apolar.citation(plain))
+    assert "khouja2022diagonalisation" in keys(
+        apolar.citation(apolar.decompose("x^3 + y^3", method="pencil"))
+    )
+    chosen = apolar.select(X, [1, 2], "spherical", random_state=0)
+    found = keys(apolar.citation(chosen, model))
+    assert "schwarz1978" in found
+    assert len(found) == len(set(found))
+
+
+def test_bad_arguments():
+    with pytest.raises(TypeError, match="citation takes mixtures"):
+        apolar.citation(3)
+    with pytest.raises(ValueError, match="not fitted"):
+        apolar.citation(apolar.GaussianMixture(2))
+
+
+def test_every_key_in_the_source_is_in_the_bibliography():
+    known = set(citations._entries())
+    assert len(known) > 25
+    tables = (citations._STARTS, citations._METHODS, citations._CRITERIA)
+    assert {key for table in tables for found in table.values() for key in found} <= known
+    for path in (ROOT / "src").rglob("*.py"):
+        for key in re.findall(r"\[([a-z]+\d{4}[a-z]*)[\],]", path.read_text()):
+            assert key in known, (path, key)
