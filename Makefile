@@ -26,7 +26,10 @@ $(VENV)/.%: $(VENV)/.base
 
 setup: $(VENV)/.base $(VENV)/.test $(VENV)/.lint  ## Make .venv with all that tests and lint need
 
-demo: $(VENV)/.base  ## Decompose a cubic form, learn a mixture from moments, fit one by EM, check all
+demo: $(VENV)/.report  ## Cluster a bundled table and write its report; learn from moments; decompose a cubic; check all
+	@$(BIN)/apolar fit src/apolar/datasets/data/olive.csv -k auto --label-column area -o demo
+	@echo "Open demo/report.html in a browser."
+	@echo
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test  ## Run the tests
@@ -53,5 +56,5 @@ reproduce: $(VENV)/.report  ## Make every table and figure of the paper, in half
 	$(BIN)/apolar reproduce all -o reproduced
 
 clean:  ## Remove .venv and everything that was built
-	rm -rf $(VENV) dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist demo reproduced docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

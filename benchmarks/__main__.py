@@ -2,7 +2,18 @@
 
 import sys
 
-from benchmarks import algorithm2, approximation, em, exact, moments, noise, paper_moments, speed, starts
+from benchmarks import (
+    algorithm2,
+    approximation,
+    em,
+    exact,
+    moments,
+    noise,
+    paper_moments,
+    speed,
+    starts,
+    table,
+)
 
 BENCHMARKS = {
     "exact": exact.main,
@@ -14,6 +25,7 @@ BENCHMARKS = {
     "starts": starts.main,
     "algorithm2": algorithm2.main,
     "paper_moments": paper_moments.main,
+    "table": table.main,
 }
 
 names = sys.argv[1:] or list(BENCHMARKS)
