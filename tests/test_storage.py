@@ -417,7 +417,7 @@ def test_a_parameter_that_is_not_named_has_its_default(path):
 )
 def test_files_that_hold_no_sketch_are_refused(path, changes, message):
     apolar.MomentSketch(3).update(X).save(path)
-    arrays = load_arrays(path, "apolar moment sketch", 2, "a sketch")
-    save_arrays(path, "apolar moment sketch", 2, arrays | {k: np.asarray(v) for k, v in changes.items()})
+    arrays = load_arrays(path, "apolar moment sketch", 3, "a sketch")
+    save_arrays(path, "apolar moment sketch", 3, arrays | {k: np.asarray(v) for k, v in changes.items()})
     with pytest.raises(ValueError, match=f"not a sound moment sketch: .*{message}.* Make the sketch again"):
         apolar.MomentSketch.load(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,8 @@ from apolar.estimator import GaussianMixture
 from apolar.inference import StandardErrors
 from apolar.mixture.families import family
 from apolar.moments.signal import column_moments
-from apolar.scores import adjusted_rand_index, confusion, error_rate
+from apolar.reading.cells import is_missing
+from apolar.scores import adjusted_rand_index, error_rate
 from apolar.selection import Selection, select
 
 FAMILIES = ("spherical", "diag", "full")
@@ -39,8 +41,11 @@ class Truth:
     names : tuple of str
         Of the classes, in the order of the codes.
     codes : ndarray of int, shape (n_samples,)
+        -1 where the class is not known.
     ari, error_rate : float
     counts : ndarray of int, shape (n_classes, n_components)
+    n_unknown : int
+        Rows without a class; they do not count.
     """
 
     names: tuple[str, ...]
@@ -48,6 +53,7 @@ class Truth:
     ari: float
     error_rate: float
     counts: Array
+    n_unknown: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +162,9 @@ def analysed(
     analysis : Analysis
     """
     began = time.perf_counter()
+    _, _, mean, variances = column_moments(open_rows(X))
+    if np.all(variances <= 1e-28 * mean**2):
+        raise ValueError("All rows are equal: there is nothing to tell clusters apart.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else FAMILIES)
     units = _units(X, names) if standardise else np.ones(X.shape[1])
@@ -177,7 +186,7 @@ def analysed(
             if selection.models.get((row.covariance_type, row.n_components)) is fitted
             for text in row.warnings
         ]
-    errors, no_errors = _errors(fitted, data, units)
+    errors, no_errors = _errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_
     kind = fitted.covariance_type
     model = _in_units(fitted, units, names)
@@ -230,7 +239,15 @@ def _units(X: Array, names: Sequence[str]) -> Array:
     return np.sqrt(variances)
 
 
-def _errors(model: GaussianMixture, data: Any, units: Array) -> tuple[StandardErrors | None, str]:
+def _in_words(text: str, names: Sequence[str]) -> str:
+    """Return a message with columns by their names, and components counted from one, as clusters."""
+    text = re.sub(r"\bColumn (\d+)\b", lambda found: f"Column {names[int(found[1])]!r}", text)
+    return re.sub(r"\bComponent (\d+)\b", lambda found: f"Cluster {int(found[1]) + 1}", text)
+
+
+def _errors(
+    model: GaussianMixture, data: Any, units: Array, names: Sequence[str]
+) -> tuple[StandardErrors | None, str]:
     """Return the standard errors in the units of the table, or why there are none."""
     n_numbers = model.n_samples_seen_ * len(units) * model.n_parameters_
     if n_numbers > MOST_NUMBERS:
@@ -240,7 +257,7 @@ def _errors(model: GaussianMixture, data: Any, units: Array) -> tuple[StandardEr
             warnings.simplefilter("ignore")
             found = model.standard_errors(data)
     except (ValueError, ArithmeticError) as error:
-        return None, str(error)
+        return None, _in_words(str(error), names)
     covariances = np.asarray(found.covariances)
     kind = model.covariance_type
     if kind in ("full", "tied"):
@@ -285,7 +302,14 @@ def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
         warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
         for start in range(0, len(X), CHUNK):
             rows = np.asarray(X[start : start + CHUNK])
-            posteriors = model.predict_proba(rows)
+            with np.errstate(all="ignore"):
+                posteriors = model.predict_proba(rows)
+            bad = np.flatnonzero(~np.isfinite(posteriors).all(axis=1))
+            if len(bad):
+                raise ValueError(
+                    f"Row {start + bad[0] + 1} is too far from every cluster for its probabilities to be "
+                    "numbers. Check its values, or leave it out."
+                )
             cut = slice(start, start + len(rows))
             predicted[cut] = posteriors.argmax(axis=1)
             uncertainty[cut] = 1 - posteriors.max(axis=1)
@@ -295,14 +319,19 @@ def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
 
 def _truth(labels: Any, predicted: Array, n_components: int) -> Truth:
     texts = np.asarray(labels).astype(str)
-    names, codes = np.unique(texts, return_inverse=True)
+    known = np.array([not is_missing(text) for text in texts.tolist()])
+    if not known.any():
+        raise ValueError("The label column is empty: leave --label-column out.")
+    names, inside = np.unique(texts[known], return_inverse=True)
+    codes = np.full(len(texts), -1)
+    codes[known] = inside
     counts = np.zeros((len(names), n_components), dtype=np.int64)
-    np.add.at(counts, (codes, predicted), 1)
-    assert counts.sum() == confusion(codes, predicted).sum()
+    np.add.at(counts, (inside, predicted[known]), 1)
     return Truth(
         tuple(names.tolist()),
         codes,
-        adjusted_rand_index(codes, predicted),
-        error_rate(codes, predicted),
+        adjusted_rand_index(inside, predicted[known]),
+        error_rate(inside, predicted[known]),
         counts,
+        int(np.count_nonzero(~known)),
     )

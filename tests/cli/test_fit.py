@@ -67,7 +67,7 @@ def test_the_default_folder_has_the_name_of_the_table(flowers, monkeypatch):
         "labels.csv",
         "model.npz",
     }
-    assert "Left out, as they are no numbers: species." in result.output
+    assert "Columns not used, as they hold no numbers to cluster by: species." in result.output
 
 
 def test_json_is_one_object(flowers, tmp_path):
@@ -282,3 +282,150 @@ def test_every_command_has_help_with_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"apolar {command} " in result.output
+
+
+@pytest.fixture
+def model(flowers, tmp_path):
+    """A model of the flowers."""
+    assert run("fit", flowers, "-k", 2, "--no-report", "-o", tmp_path / "m").exit_code == 0
+    return tmp_path / "m" / "model.npz"
+
+
+def test_predict_takes_one_row(flowers, model, tmp_path):
+    lines = flowers.read_text().splitlines()
+    (tmp_path / "one.csv").write_text("\n".join(lines[:2]) + "\n")
+    result = run("predict", model, tmp_path / "one.csv", "-o", "-")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines() == ["row,cluster,probability", "1,2,1"]
+
+
+def test_links_are_followed_and_devices_are_refused(flowers, model, tmp_path):
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    real.write_text("old")
+    link.symlink_to(real)
+    assert run("predict", model, flowers, "-o", link).exit_code == 0
+    assert link.is_symlink()
+    assert real.read_text().startswith("row,cluster")
+    os.mkfifo(tmp_path / "pipe")
+    refused = run("predict", model, flowers, "-o", tmp_path / "pipe")
+    assert refused.exit_code == 2
+    assert "it is not a plain file. Choose another -o." in refused.output
+
+
+def test_what_is_read_is_not_overwritten(flowers, model):
+    before = model.read_bytes()
+    for target in (model, flowers):
+        result = run("predict", model, flowers, "-o", target)
+        assert result.exit_code == 2
+        assert "is what is read: choose another -o." in result.output
+    assert model.read_bytes() == before
+
+
+def test_a_folder_in_the_way_of_one_file_keeps_all(flowers, tmp_path):
+    out = tmp_path / "out"
+    (out / "model.npz").mkdir(parents=True)
+    (out / "labels.csv").write_text("old")
+    result = run("fit", flowers, "-k", 2, "--no-report", "-o", out)
+    assert result.exit_code == 2
+    assert "it is a folder" in result.output
+    assert (out / "labels.csv").read_text() == "old"
+    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz"}
+
+
+def test_a_failure_at_the_last_moment_brings_the_old_files_back(flowers, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert run("fit", flowers, "-k", 2, "-o", out, "--no-report").exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    real = os.replace
+
+    def failing(source, target):
+        if (
+            str(target).endswith("model.npz")
+            and "part" not in str(target)
+            and not str(source).endswith(".kept")
+        ):
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr("apolar.cli.output.os.replace", failing)
+    result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert result.exit_code == 2
+    assert "No space left on device. Nothing was changed." in result.output
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_values_beyond_all_clusters(flowers, model, tmp_path):
+    (tmp_path / "far.csv").write_text(flowers.read_text() + "1e300,1e300,1e300,1e300,x\n")
+    for options in ((), ("--json",)):
+        result = run("predict", model, tmp_path / "far.csv", *options)
+        assert result.exit_code == 2
+        assert "Row 151 is too far from every cluster" in result.output
+
+
+def test_rows_without_a_class_do_not_count(flowers, tmp_path):
+    lines = flowers.read_text().splitlines()
+    for number in range(1, 13):
+        lines[number] = lines[number].rsplit(",", 1)[0] + ","
+    flowers.write_text("\n".join(lines) + "\n")
+    found = run("fit", flowers, "-k", 3, "--label-column", "species", "-o", tmp_path / "o")
+    assert found.exit_code == 0, found.output
+    assert "5 of 138 rows (3.6%)" in found.output
+    assert "The class of 12 rows is not known." in found.output
+
+
+def test_equal_rows_are_refused(tmp_path):
+    (tmp_path / "equal.csv").write_text("a,b\n" + "1,2\n" * 20)
+    for k in (2, "auto"):
+        result = run("fit", tmp_path / "equal.csv", "-k", k, "-o", tmp_path / "o")
+        assert result.exit_code == 2
+        assert "All rows are equal" in result.output
+
+
+def test_a_comma_in_the_name_of_a_column(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "\n".join(f"{x},{y},{z}" for x, y, z in rng.standard_normal((30, 3)).round(4))
+    (tmp_path / "t.csv").write_text('"a,b",c,d\n' + rows + "\n")
+    options = ("-k", 1, "--no-report", "-o", tmp_path / "o", "--json")
+    result = run("fit", tmp_path / "t.csv", "--columns", '"a,b",d', *options)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["columns"] == ["a,b", "d"]
+
+
+def test_absurd_numbers_of_components(flowers):
+    result = run("fit", flowers, "-k", "1-99999999999")
+    assert result.exit_code == 2
+    assert "asks for more than 10,000 components" in result.output
+
+
+def test_names_in_messages_are_those_of_the_table(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "\n".join(f"{x},{y},7" for x, y in rng.standard_normal((60, 2)).round(4))
+    (tmp_path / "t.csv").write_text("x,y,c\n" + rows + "\n")
+    result = run("fit", tmp_path / "t.csv", "-k", 2, "-o", tmp_path / "o", "--covariance", "diag")
+    assert result.exit_code == 0, result.output
+    assert "Column &#39;c&#39; is constant" in (tmp_path / "o" / "report.html").read_text()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="There is no /dev/full here.")
+def test_a_full_standard_output(flowers, model):
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "apolar", "predict", str(model), str(flowers)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert process.returncode == 2
+    assert "Traceback" not in process.stderr
+    assert "No space left on device" in process.stderr
+
+
+def test_an_interruption_while_things_are_imported(flowers, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["apolar.cli.sketch"], "_loaded", stop)
+    result = run("merge", flowers, "-o", flowers.parent / "x.npz")
+    assert result.exit_code == 130
+    assert result.output.strip() == "Error: Interrupted; nothing was written."

@@ -1,4 +1,7 @@
-"""The results in the documentation follow from the saved scores, and say what is claimed."""
+"""The results in the documentation follow from the saved scores, and say what is claimed.
+
+These look at committed files: other tests look at the methods.
+"""
 
 import csv
 import gzip

@@ -148,9 +148,12 @@ def test_a_damaged_line_is_named(tmp_path):
     path = tmp_path / "runs.csv"
     studied("table5", path=path, **SMALL)
     lines = path.read_text().splitlines()
-    lines[3] = "0,1,what"
-    path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(ValueError, match="line 4, is damaged: remove that line, and run again"):
+    for damage in ("0,1,what", lines[3].rsplit(",", 1)[0] + ",nan", "0,1"):
+        path.write_text("\n".join([*lines[:3], damage, *lines[4:]]) + "\n")
+        with pytest.raises(ValueError, match="line 4, is damaged: remove that line, and run again"):
+            studied("table5", path=path, **SMALL)
+    path.write_bytes(b"\xff\xfe" + path.read_bytes())
+    with pytest.raises(ValueError, match="runs.csv is damaged: it is no text"):
         studied("table5", path=path, **SMALL)
 
 
@@ -207,7 +210,7 @@ def test_control_c_in_a_real_process(tmp_path):
     assert error.strip().endswith(f"What was done is in {tmp_path}; run the same command to go on.")
     assert "Traceback" not in error + out
     assert {file.name for file in tmp_path.iterdir()} == {"table6_runs.csv"}
-    n_done = len(RunsFile(path, "table6, seed 0, 1000 rows", METHODS).scores)
+    n_done = len(RunsFile(path, study.described("table6", 0), METHODS).scores)
     assert n_done >= 1
     found = studied("table6", n_simulations=n_done + 1, n_repeats=1, n_jobs=1, path=path)
     fresh = studied("table6", n_simulations=n_done + 1, n_repeats=1, n_jobs=1)

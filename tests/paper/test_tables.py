@@ -52,8 +52,8 @@ def test_every_table_at_a_small_size(label):
         assert found[method][2] == pytest.approx(error, abs=3.5 / n_rows), method
 
 
-# The values of k-means and hierarchical clustering, to every printed digit. Of diabetes the paper cuts digits
-# off, and of the error rate of MNIST: one unit of the last digit either way.
+# The values of k-means and hierarchical clustering. The paper sometimes cuts digits off in place of rounding
+# them: one unit of the last digit.
 @pytest.mark.parametrize("label", ["table7", "table8", "table9"])
 @pytest.mark.parametrize("method", ["em_km", "em_mbhc"])
 def test_the_printed_values_are_found_again(label, method):
@@ -64,7 +64,7 @@ def test_the_printed_values_are_found_again(label, method):
     bic = 2 * found.log_likelihood - count * np.log(len(task.X))
     unit = 10.0**-printed.digits
     assert abs(bic - printed.rows[method].bic) < (unit if label == "table8" else 0.51 * unit)
-    assert found.ari == pytest.approx(printed.rows[method].ari, abs=1e-3)
+    assert abs(found.ari - printed.rows[method].ari) < 1e-4
     assert found.error_rate == pytest.approx(printed.rows[method].error_rate, abs=1e-3)
 
 

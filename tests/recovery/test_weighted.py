@@ -128,3 +128,14 @@ def test_data_of_no_spherical_mixture_keep_the_exact_solution():
     X = iris.data / iris.data.std(axis=0)
     plain = apolar.mixture_from_moments(X, 3, refine=False)
     assert distance(plain, apolar.mixture_from_moments(X, 3)) == 0
+
+
+def test_rows_of_hardly_any_weight_do_not_count_as_rows():
+    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
+    more, _ = apolar.datasets.make_example(2, 30_000, random_state=1)
+    both = np.concatenate([X, more])
+    weights = np.where(np.arange(len(both)) < 300, 1.0, 1e-12)
+    alone = apolar.mixture_from_moments(X, 3)
+    assert distance(alone, apolar.mixture_from_moments(both, 3, sample_weight=weights)) < 1e-6
+    # Nor does the unit of the weights matter.
+    assert distance(alone, apolar.mixture_from_moments(X, 3, sample_weight=np.full(300, 7.0))) < 1e-8

@@ -223,7 +223,9 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
 
     console, model = new_console(), analysis.model
     if table.skipped:
-        console.print(Text(f"Left out, as they are no numbers: {', '.join(table.skipped)}."))
+        console.print(
+            Text(f"Columns not used, as they hold no numbers to cluster by: {', '.join(table.skipped)}.")
+        )
     if table.n_dropped:
         console.print(Text(f"Left out {table.n_dropped} rows with missing values."))
     console.print(Text(headline(analysis)))

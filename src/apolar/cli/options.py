@@ -1,5 +1,6 @@
 """Options and arguments that several commands share."""
 
+import csv
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from apolar.cli.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+# More components than anyone has rows to tell apart.
+MOST_NUMBER = 10_000
 FAMILIES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
 
 
@@ -22,7 +25,7 @@ def table_options(command: Command) -> Command:
         click.option(
             "--columns",
             metavar="NAMES",
-            help="Columns to use, by name or number: a,b or 1,2. All numbers by default.",
+            help="Columns to use, by name or number: a,b or 1,2, or '\"a,b\",c'. All numbers by default.",
         ),
     ):
         command = option(command)
@@ -33,7 +36,7 @@ def column_names(text: str | None) -> list[str] | None:
     """Return the names in a list such as a,b; None for none."""
     if text is None:
         return None
-    names = [name.strip() for name in text.split(",")]
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     if not all(names):
         raise BadInput(f"--columns {text!r} has an empty name: write them as a,b,c.")
     return names
@@ -46,11 +49,13 @@ def numbers_of_components(text: str, most: int) -> int | list[int]:
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if found:
         first, last = int(found[1]), int(found[2] or found[1])
+        if last > MOST_NUMBER:
+            raise BadInput(f"{text!r} asks for more than {MOST_NUMBER:,} components: ask for fewer.")
         if 1 <= first <= last:
             return first if found[2] is None else list(range(first, last + 1))
     elif re.fullmatch(r"\d+(,\d+)+", text):
         numbers = sorted({int(number) for number in text.split(",")})
-        if numbers[0] >= 1:
+        if numbers[0] >= 1 and numbers[-1] <= MOST_NUMBER:
             return numbers
     raise BadInput(f"{text!r} is no number of components: write 4, 2-6, 2,4,8 or auto.")
 

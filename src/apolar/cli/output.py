@@ -44,8 +44,13 @@ class Output:
     def add(self, name: str, write: Callable[[Path], None]) -> Path:
         """Write a file under a passing name; return where it will be."""
         target = self.folder / name
-        part = self.folder / f".{uuid.uuid4().hex}{target.suffix}"
-        self._parts[target] = part
+        # Through a link, the file it leads to is replaced, not the link.
+        real = target.resolve()
+        if real.exists() and not real.is_file():
+            what = "a folder" if real.is_dir() else "not a plain file"
+            raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
+        part = real.with_name(f".{uuid.uuid4().hex}{real.suffix}")
+        self._parts[real] = part
         try:
             write(part)
         except OSError as error:
@@ -63,13 +68,35 @@ class Output:
     ) -> None:
         if kind is None:
             try:
-                for target, part in self._parts.items():
-                    os.replace(part, target)
+                self._publish()
             except OSError as failed:
                 self._clean()
-                raise BadInput(f"Cannot write to {self.folder}: {failed.strerror or failed}.") from failed
+                raise BadInput(
+                    f"Cannot write to {self.folder}: {failed.strerror or failed}. Nothing was changed."
+                ) from failed
             return
         self._clean()
+
+    def _publish(self) -> None:
+        """Give all files their own names; if one fails, those that were there before come back."""
+        kept: dict[Path, Path] = {}
+        done: list[Path] = []
+        try:
+            for target, part in self._parts.items():
+                if target.exists():
+                    kept[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
+                    _kept(target, kept[target])
+                os.replace(part, target)
+                done.append(target)
+        except BaseException:
+            for target in done:
+                target.unlink(missing_ok=True)
+            for target, old in kept.items():
+                os.replace(old, target)
+                old.unlink(missing_ok=True)  # two names of one file: replacing one by the other does nothing
+            raise
+        for old in kept.values():
+            old.unlink(missing_ok=True)
 
     def _clean(self) -> None:
         for part in self._parts.values():
@@ -79,6 +106,14 @@ class Output:
                 path.rmdir()
             except OSError:
                 break
+
+
+def _kept(target: Path, name: Path) -> None:
+    """Keep a file under another name, and where it is if the file system can."""
+    try:
+        os.link(target, name)
+    except OSError:
+        os.replace(target, name)
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

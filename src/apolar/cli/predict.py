@@ -43,6 +43,10 @@ def predict(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
+    if output is not None and str(output) == "-":
+        output = None
+    if output is not None and any(_is_same(output, other) for other in (model, data)):
+        raise BadInput(f"{output} is what is read: choose another -o.")
     from apolar import GaussianMixture
     from apolar.analysis import scored
     from apolar.reading import read_table
@@ -58,7 +62,9 @@ def predict(
         chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
         with Bar() as bar:
             bar.begin("reading")
-            with read_table(data, columns=chosen, drop_missing=drop_missing, progress=bar.reading) as table:
+            with read_table(
+                data, columns=chosen, drop_missing=drop_missing, least_rows=1, progress=bar.reading
+            ) as table:
                 if table.X.shape[1] != mixture.n_features_in_:
                     n_columns = mixture.n_features_in_
                     raise BadInput(
@@ -76,7 +82,7 @@ def predict(
                 "cluster": (predicted + 1).tolist(),
                 "probability": (1 - uncertainty).tolist(),
             }
-            click.echo(json.dumps(object_))
+            click.echo(json.dumps(object_, allow_nan=False))
         elif output is None:
             sys.stdout.writelines(label_lines(predicted, uncertainty, numbers))
         else:
@@ -87,3 +93,8 @@ def predict(
         raise Interrupted("Interrupted; nothing was written.") from error
     except (ValueError, ImportError, MemoryError) as error:
         raise BadInput(str(error)) from error
+
+
+def _is_same(output: Path, other: str) -> bool:
+    """Return whether two names are of one file."""
+    return output.exists() and Path(other).exists() and output.samefile(other)

@@ -31,6 +31,8 @@ class SignalMoments:
     Attributes
     ----------
     n_rows : int
+    n_effective : float
+        How many rows of one weight would have moments as noisy: (sum of weights)^2 / sum of their squares.
     mean : ndarray, shape (n_features,)
     basis : ndarray, shape (n_features, n_signal)
         Orthonormal: the directions of largest variance.
@@ -47,6 +49,7 @@ class SignalMoments:
     """
 
     n_rows: int
+    n_effective: float
     mean: Array
     basis: Array
     spectrum: Array
@@ -138,6 +141,7 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
         third = _debiased(projected, noise_times)
     return SignalMoments(
         central.n_rows,
+        central.n_effective,
         central.mean,
         basis,
         spectrum,
@@ -186,30 +190,37 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
     spare = rows.n_features - n_signal
     mean_variance = (total - float(spectrum[:n_signal].sum())) / spare
     check_spread(n_signal + 1, n_rows, total, mean_variance, total + float(mean @ mean))
-    noise_times, third = np.zeros(n_signal), None
+    noise_times, third, n_effective = np.zeros(n_signal), None, float(n_rows)
     if n_signal:
-        square_times, third_sum = _signal_sums(rows, mean, total, basis)
+        square_times, third_sum, weight_squares = _signal_sums(rows, mean, total, basis)
+        n_effective = weight**2 / float(weight_squares)
         raw = SymmetricTensor(3, n_signal, third_sum / weight)
         noise_times = (square_times / weight - _traced(raw)) / spare
         third = _debiased(raw, noise_times)
     second = spectrum[:n_signal] - mean_variance
-    return SignalMoments(n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
+    return SignalMoments(
+        n_rows, n_effective, mean, basis, spectrum, mean_variance, second, noise_times, third
+    )
 
 
-def _signal_sums(rows: Rows, mean: Array, total: float, basis: Array) -> list[Array]:
-    """Return the sums of |z|^2 y and of y y y (compact), z = x - mean and y its signal coordinates."""
+def _signal_sums(rows: Rows, mean: Array, total: float, basis: Array) -> list[Any]:
+    """Return the sums of |z|^2 y, of y y y (compact) and of squared weights.
+
+    With z = x - mean and y its signal coordinates.
+    """
     shift = mean if _far_out(mean, total) else None
     offset = mean if shift is None else np.zeros_like(mean)
     scratch = Scratch()
 
-    def statistic(block: Any, weights: Array | None) -> tuple[Array, Array]:
+    def statistic(block: Any, weights: Array | None) -> tuple[Array, Array, float]:
         x = _shifted(block, shift, scratch)
         # One row a direction: long rows are what the arithmetic below is fast on.
         y = np.asarray(basis.T @ x.T)
         y -= (basis.T @ offset)[:, None]
         squares = _row_squares(x) - 2 * (x @ offset) + offset @ offset
         weighted = y if weights is None else y * weights
-        return weighted @ squares, third_sums(y, weighted, scratch)
+        weight_squares = block.shape[0] if weights is None else float(weights @ weights)
+        return weighted @ squares, third_sums(y, weighted, scratch), weight_squares
 
     return summed(rows, statistic, width=n_monomials(len(basis.T), 2))
 

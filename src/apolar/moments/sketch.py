@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import monomial_variables, product_positions
 
 FORMAT = "apolar moment sketch"
-VERSION = 2
+VERSION = 3
 
 # Third moments of this many columns fit in a few megabytes; above, a frame is asked for.
 MAX_COLUMNS = 150
@@ -30,6 +30,8 @@ class CentralMoments:
     Attributes
     ----------
     n_rows : int
+    n_effective : float
+        How many rows of one weight would have moments as noisy: (sum of weights)^2 / sum of their squares.
     mean : ndarray, shape (n_features,)
     covariance : ndarray, shape (n_features, n_features)
     third : SymmetricTensor
@@ -41,6 +43,7 @@ class CentralMoments:
     """
 
     n_rows: int
+    n_effective: float
     mean: Array
     covariance: Array
     third: SymmetricTensor
@@ -171,6 +174,7 @@ class MomentSketch:
         about = self._sums.moved(-offset, self.frame)
         return CentralMoments(
             self.n_rows,
+            self._sums.weight**2 / self._sums.weight_squares,
             self._centre + offset,
             about.second / about.weight,
             SymmetricTensor(3, self._frame_size, about.third / about.weight),
@@ -206,13 +210,18 @@ class MomentSketch:
         # The sums before the sketch, which allocates as much: a file can claim any number of columns.
         sums = _Sums(
             stored_value(arrays, "weight", float),
+            stored_value(arrays, "weight_squares", float),
             stored_numbers(arrays, "first", shape),
             stored_numbers(arrays, "second", shape * 2),
             stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
             stored_numbers(arrays, "square_times", shape),
         )
         sketch = cls(n_features, frame=frame if frame.size else None)
-        if n_rows < 0 or sums.weight < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
+        if (
+            n_rows < 0
+            or min(sums.weight, sums.weight_squares) < 0
+            or (n_rows > 0) != (arrays["centre"].size > 0)
+        ):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
         sketch.n_rows, sketch._sums = n_rows, sums
         sketch._centre = stored_numbers(arrays, "centre", shape) if n_rows else None
@@ -226,6 +235,7 @@ class MomentSketch:
             "frame": empty if self.frame is None else self.frame,
             "centre": np.zeros(0) if self._centre is None else self._centre,
             "weight": np.array(self._sums.weight),
+            "weight_squares": np.array(self._sums.weight_squares),
             "first": self._sums.first,
             "second": self._sums.second,
             "third": self._sums.third,
@@ -250,6 +260,7 @@ class _Sums:
     """Weighted sums of z, z z^t, z z z (compact, in the frame) and |z|^2 z, z = x - centre."""
 
     weight: float
+    weight_squares: float
     first: Array
     second: Array
     third: Array
@@ -258,16 +269,21 @@ class _Sums:
     @classmethod
     def zeros(cls, n_features: int, n_frame: int) -> _Sums:
         third = np.zeros(n_monomials(n_frame, 3))
-        return cls(0.0, np.zeros(n_features), np.zeros((n_features,) * 2), third, np.zeros(n_features))
+        return cls(0.0, 0.0, np.zeros(n_features), np.zeros((n_features,) * 2), third, np.zeros(n_features))
 
     def copy(self) -> _Sums:
-        return _Sums(
-            self.weight, self.first.copy(), self.second.copy(), self.third.copy(), self.square_times.copy()
+        return replace(
+            self,
+            first=self.first.copy(),
+            second=self.second.copy(),
+            third=self.third.copy(),
+            square_times=self.square_times.copy(),
         )
 
     def plus(self, other: _Sums) -> _Sums:
         return _Sums(
             self.weight + other.weight,
+            self.weight_squares + other.weight_squares,
             self.first + other.first,
             self.second + other.second,
             self.third + other.third,
@@ -282,6 +298,7 @@ class _Sums:
         z = np.subtract(dense, centre, out=scratch("centred", *dense.shape))
         weighted = z if weights is None else weights[:, None] * z
         self.weight += float(len(z) if weights is None else weights.sum())
+        self.weight_squares += float(len(z) if weights is None else weights @ weights)
         self.first += np.ones(len(z)) @ weighted
         self.second += weighted.T @ z
         self.square_times += np.einsum("ij,ij->i", z, z) @ weighted
@@ -314,7 +331,8 @@ class _Sums:
             + 3 * shift * shift * linear
             + self.weight * shift * shift * shift
         )
-        return _Sums(self.weight, self.first + self.weight * d, second, third.coefficients, square_times)
+        first = self.first + self.weight * d
+        return _Sums(self.weight, self.weight_squares, first, second, third.coefficients, square_times)
 
 
 def third_sums(y: Array, weighted: Array, scratch: Scratch) -> Array:

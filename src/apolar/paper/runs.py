@@ -45,7 +45,10 @@ class RunsFile:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is damaged: it is no text. Remove it to begin anew.") from error
         if not text.startswith(self.head):
             if self.head.startswith(text):  # interrupted while it was begun
                 path.unlink()
@@ -62,7 +65,10 @@ class RunsFile:
             try:
                 numbers = line.rstrip("\n").split(",")
                 key = int(numbers[0]), int(numbers[1])
-                self.scores[key] = np.array(numbers[2:], dtype=float).reshape(len(self.methods), len(SCORES))
+                scores = np.array(numbers[2:], dtype=float).reshape(len(self.methods), len(SCORES))
+                if not np.all(np.isfinite(scores)):
+                    raise ValueError("not finite")
+                self.scores[key] = scores
             except (ValueError, IndexError) as error:
                 raise ValueError(
                     f"{path}, line {number}, is damaged: remove that line, and run again."

@@ -99,7 +99,7 @@ def table_markdown(table: ComparedTable) -> str:
         f"{PREPARATION[table.label]}. BIC as mclust has it: the larger the better."
     )
     parts.append(_scores_table(table, PAPER_METHODS))
-    parts.append("What we recommend, and the ceiling:")
+    parts.append("What we recommend, and EM from the truth:")
     parts.append(_scores_table(table, OUR_METHODS))
     if table.counts():
         parts.append(

@@ -78,6 +78,7 @@ def collected(
     skipped: tuple[str, ...],
     unit: str,
     drop_missing: bool,
+    least_rows: int,
     in_memory_bytes: int,
     progress: Progress | None,
     total_bytes: int | None,
@@ -124,7 +125,7 @@ def collected(
                 )
             if progress is not None:
                 progress(batch.n_bytes, total_bytes)
-        _refuse_too_few(n_rows, missing, drop_missing, source=source, unit=unit, names=names)
+        _refuse_too_few(n_rows, missing, drop_missing, least_rows, source=source, unit=unit, names=names)
         X, remove = store.finish()
     finally:
         store.close()
@@ -154,16 +155,23 @@ def _kept_rows(
 
 
 def _refuse_too_few(
-    n_rows: int, missing: _Missing, drop_missing: bool, *, source: str, unit: str, names: Sequence[str]
+    n_rows: int,
+    missing: _Missing,
+    drop_missing: bool,
+    least_rows: int,
+    *,
+    source: str,
+    unit: str,
+    names: Sequence[str],
 ) -> None:
     if n_rows == 0:
         raise TableError(f"{source} has no rows: at least two are needed.")
     if missing.n_rows and not drop_missing:
         raise TableError(missing.message(source, unit, names))
-    if n_rows == 1:
+    if n_rows == 1 < least_rows:
         raise TableError(f"{source} has only one row of numbers: at least two are needed.")
     left = n_rows - missing.n_rows
-    if left < 2:
+    if left < least_rows:
         most = names[int(np.argmax(missing.in_column))]
         raise TableError(
             f"{source}: {'no row is' if left == 0 else 'only one row is'} left without missing values; "

@@ -28,6 +28,7 @@ def read_table(
     columns: Sequence[str | int] | str | None = None,
     label_column: str | int | None = None,
     drop_missing: bool = False,
+    least_rows: int = 2,
     format: str | None = None,
     in_memory_bytes: int = 2**29,
     progress: Progress | None = None,
@@ -64,6 +65,8 @@ def read_table(
     drop_missing : bool, optional
         Leave out rows in which a number is missing; by default they are an
         error.
+    least_rows : int, optional
+        A table of fewer rows is an error.
     format : {"text", "parquet", "feather", "npy"}, optional
         By default it is found.
     in_memory_bytes : int, optional
@@ -112,6 +115,7 @@ def read_table(
             skipped=tuple(content.columns[position].name for position in choice.skipped),
             unit=content.unit,
             drop_missing=drop_missing,
+            least_rows=least_rows,
             in_memory_bytes=in_memory_bytes,
             progress=progress,
             total_bytes=file.n_bytes,

@@ -65,7 +65,7 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     point = _Point(np.log(start.weights), offsets, np.log(start.variances / unit**2))
     centre = float(np.log(signal.mean_variance / unit**2))
     # The covariance of the moments is that of the start: to take it again where this leads changes little.
-    problem = _Problem(observed, point, spare, signal.n_rows, centre)
+    problem = _Problem(observed, point, spare, signal.n_effective, centre)
     point, value = _fitted(problem, point)
     if not value <= MISFIT * len(observed) / 2:
         return start
@@ -225,7 +225,7 @@ def _covariance(point: _Point, spare: int) -> Array:
 class _Problem:
     """Half the squares of the residuals of the moments, weighted, and of the variances beside their mean."""
 
-    def __init__(self, observed: Array, at: _Point, spare: int, n_rows: int, centre: float) -> None:
+    def __init__(self, observed: Array, at: _Point, spare: int, n_rows: float, centre: float) -> None:
         covariance = _covariance(at, spare)
         self.observed, self.centre = observed, centre
         deviations = np.sqrt(np.diag(covariance))

@@ -33,7 +33,7 @@ class Provenance:
     n_dropped : int
         Rows left out because of missing values.
     skipped : tuple of str
-        Columns left out because they are no numbers.
+        Columns that hold no numbers to cluster by.
     """
 
     source: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -53,12 +54,19 @@ def pictures(analysis: Analysis, X: Array) -> list[Shown]:
     sample = _sample(analysis)
     rows, predicted = np.asarray(X[sample]), analysis.predicted[sample]
     truth = None if analysis.truth is None else analysis.truth.codes[sample]
+    if truth is not None and np.any(truth < 0):
+        known = truth >= 0
+        rows, predicted, truth = rows[known], predicted[known], truth[known]
     columns = _telling(analysis)
     found: list[Shown] = []
 
     def add(title: str, alt: str, draw: Callable[[], Any], kind: str = "svg") -> None:
-        figure = draw()
-        found.append(Shown(title, alt, _uri(getattr(figure, "figure", figure), kind)))
+        with warnings.catch_warnings():
+            # Of names in scripts that the font does not have.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            figure = draw()
+            data = _uri(getattr(figure, "figure", figure), kind)
+        found.append(Shown(title, alt, data))
 
     clusters = {number: f"cluster {number + 1}" for number in range(len(model.weights_))}
     class_names = clusters if analysis.truth is None else dict(enumerate(analysis.truth.names))
@@ -102,13 +110,15 @@ def pictures(analysis: Analysis, X: Array) -> list[Shown]:
             f"{selection.criterion.upper()} against the number of clusters; lower is better.",
             lambda: bic_curves(selection),
         )
-    if 2 < len(names) <= SPECTRUM_COLUMNS:
+    # Only round clusters leave a flat level of noise.
+    if "spherical" in analysis.covariance_type and 2 < len(names) <= SPECTRUM_COLUMNS:
         add(
             "Spectrum",
             "Eigenvalues of the covariance of the table, largest first, beside the level of noise.",
             lambda: spectrum(np.asarray(X[:SPECTRUM_ROWS])),
         )
-    if len(model.lower_bounds_) > 1:
+    gained = model.lower_bounds_[-1] - model.lower_bounds_[0] if len(model.lower_bounds_) > 3 else 0.0
+    if gained * analysis.n_rows > 1:
         add(
             "The way to the optimum",
             "What is left to gain, after each pass over the data.",

@@ -48,8 +48,12 @@ def diagnostics(analysis: Analysis) -> list[tuple[bool, str]]:
     if len(model.weights_) > 1:
         doubtful = int(np.count_nonzero(1 - analysis.uncertainty < DOUBT))
         share = 100 * doubtful / analysis.n_rows
-        text = f"For {doubtful:,} rows ({share:.1f}%) the cluster is in doubt"
-        found.append((share < 10, f"{text}: its probability is below {DOUBT:.0%}."))
+        if doubtful:
+            which = f"For {doubtful:,} rows ({share:.1f}%)"
+            text = f"{which} the cluster is in doubt: its probability is below {DOUBT:.0%}."
+        else:
+            text = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
+        found.append((share < 10, text))
     if analysis.errors is None:
         found.append((False, f"There are no standard errors: {analysis.no_errors}"))
     elif (analysis.errors.information_condition or 0) > ILL_CONDITIONED:
@@ -62,8 +66,10 @@ def agreement(analysis: Analysis) -> str:
     truth = analysis.truth
     if truth is None:
         return ""
-    wrong = f"{round(truth.error_rate * analysis.n_rows):,} of {analysis.n_rows:,} rows"
+    n_known = analysis.n_rows - truth.n_unknown
+    wrong = f"{round(truth.error_rate * n_known):,} of {n_known:,} rows"
+    unknown = f" The class of {truth.n_unknown:,} rows is not known." if truth.n_unknown else ""
     return (
         f"Beside the known classes: adjusted Rand index {truth.ari:.3f} (1 is full agreement, 0 is chance); "
-        f"{wrong} ({100 * truth.error_rate:.1f}%) are in another cluster than their class, at best."
+        f"{wrong} ({100 * truth.error_rate:.1f}%) are in another cluster than their class, at best.{unknown}"
     )

@@ -40,7 +40,7 @@ SPLIT_STEPS = 5
 # Pairs that are tried as mergers of each proposal.
 PAIRS = 3
 LEAST_GAIN = 0.05
-# Mixtures that are no further apart than this, in log-likelihood, lead to the same optimum.
+# Mixtures that are no further apart than this, in log-likelihood, are taken to lead to the same optimum.
 SAME = 0.5
 
 
