@@ -3,7 +3,7 @@ import importlib.metadata
 project = "apolar"
 author = "The apolar developers"
 release = importlib.metadata.version("apolar")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx-mathjax-offline", "numpydoc"]
 myst_enable_extensions = ["dollarmath"]
 numpydoc_show_class_members = False
 exclude_patterns = ["paper/*", "_build"]

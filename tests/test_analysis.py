@@ -5,7 +5,7 @@ import pytest
 
 import apolar
 from apolar.analysis import analysed, component_deviations
-from apolar.report.words import agreement, diagnostics, headline
+from apolar.report.words import agreement, diagnostics, headline, in_options
 
 NAMES = ("a", "b", "c", "d")
 
@@ -92,3 +92,8 @@ def test_what_is_said_in_words(flowers):
     small = np.concatenate([flowers.data, [[50.0, 50, 50, 50], [50.1, 50, 50, 50]]])
     two = analysed(small, NAMES, 2, covariance_type="spherical", seed=0)
     assert (False, "Cluster 2 has 2 rows: it may be chance. Try fewer clusters.") in diagnostics(two)
+
+
+def test_messages_name_options_of_the_command_line():
+    text = in_options("Try another covariance_type, or more, as with n_components=range(3, 7).")
+    assert text == "Try another --covariance, or more, as with -k 3-6."

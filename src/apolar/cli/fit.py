@@ -219,7 +219,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
     from rich.table import Table
     from rich.text import Text
 
-    from apolar.report.words import agreement, headline
+    from apolar.report.words import agreement, headline, in_options
 
     console, model = new_console(), analysis.model
     if table.skipped:
@@ -230,7 +230,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
         console.print(Text(f"Left out {table.n_dropped} rows with missing values."))
     console.print(Text(headline(analysis)))
     if analysis.selection is not None:
-        console.print(Text(analysis.selection.reason))
+        console.print(Text(in_options(analysis.selection.reason)))
     shown = analysis.names[: max((console.width - FIRST_WIDTH) // MEAN_WIDTH, 1)]
     counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -250,6 +250,6 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
     bic = f"BIC {analysis.bic:.2f} (lower is better), {analysis.n_parameters} parameters"
     console.print(Text(f"{bic}; best start: {model.start_}."))
     for text in analysis.warnings:
-        console.print(Text(f"Warning: {text}"))
+        console.print(Text(f"Warning: {in_options(text)}"))
     for name, path in written.items():
         console.print(Text(f"{name + ':':8}{path}"))

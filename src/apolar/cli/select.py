@@ -99,7 +99,9 @@ def select(
     else:
         from rich.text import Text
 
-        new_console().print(Text(str(found)))
+        from apolar.report.words import in_options
+
+        new_console().print(Text(in_options(str(found))))
 
 
 def _selected(X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int) -> Selection:

@@ -11,7 +11,7 @@ import numpy as np
 from apolar._arrays import Array
 from apolar.analysis import Analysis
 from apolar.report.pictures import pictures
-from apolar.report.words import FAMILY_WORDS, agreement, diagnostics, headline
+from apolar.report.words import FAMILY_WORDS, agreement, diagnostics, headline, in_options
 
 NEEDED = 'The report needs matplotlib and jinja2: pip install "apolar[report]".'
 # Columns of which the page shows numbers, and candidates of a selection.
@@ -84,6 +84,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         provenance=provenance,
         headline=headline(analysis),
         agreement=agreement(analysis),
+        reason="" if analysis.selection is None else in_options(analysis.selection.reason),
         diagnostics=diagnostics(analysis),
         pictures=pictures(analysis, X),
         clusters=_clusters(analysis),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from apolar.analysis import Analysis
@@ -24,6 +26,14 @@ FAMILY_WORDS = {
 """What a covariance family says of its components."""
 
 
+def in_options(text: str) -> str:
+    """Return a message of the library with the options of the command line in place of its parameters."""
+    text = re.sub(
+        r"n_components=range\((\d+), (\d+)\)", lambda found: f"-k {found[1]}-{int(found[2]) - 1}", text
+    )
+    return text.replace("covariance_type", "--covariance").replace("n_components", "-k")
+
+
 def headline(analysis: Analysis) -> str:
     """Return what was found, in one sentence."""
     n_components = len(analysis.model.weights_)
@@ -40,7 +50,7 @@ def diagnostics(analysis: Analysis) -> list[tuple[bool, str]]:
     else:
         found.append((False, model.message_))
     found.append((True, f"Of the places where EM was started, {model.start_!r} led to the best fit."))
-    found += [(False, text) for text in analysis.warnings]
+    found += [(False, in_options(text)) for text in analysis.warnings]
     rows = np.bincount(analysis.predicted, minlength=len(model.weights_))
     for component in np.flatnonzero(rows < FEW_ROWS):
         count = "1 row" if rows[component] == 1 else f"{rows[component]} rows"
@@ -71,5 +81,5 @@ def agreement(analysis: Analysis) -> str:
     unknown = f" The class of {truth.n_unknown:,} rows is not known." if truth.n_unknown else ""
     return (
         f"Beside the known classes: adjusted Rand index {truth.ari:.3f} (1 is full agreement, 0 is chance); "
-        f"{wrong} ({100 * truth.error_rate:.1f}%) are in another cluster than their class, at best.{unknown}"
+        f"{wrong} ({100 * truth.error_rate:.1f}%) are not in the cluster that matches their class.{unknown}"
     )
