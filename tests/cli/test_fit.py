@@ -158,7 +158,7 @@ def test_select_prints_and_writes_a_table(flowers, tmp_path):
     assert found["best"] == {"covariance": "diag", "components": 2}
 
 
-def test_sketches_add_up_and_give_a_mixture(tmp_path):
+def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     X, _ = apolar.datasets.make_example(1, 20_000, random_state=0)
     for name, part in (("one", X[:8000]), ("two", X[8000:])):
         np.save(tmp_path / f"{name}.npy", part)
@@ -177,8 +177,10 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert len(labels(tmp_path / "labels.csv")) == 8000
+    monkeypatch.chdir(tmp_path)
     shown = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4)
     assert "from moments alone" in shown.output
+    assert (tmp_path / "apolar-both" / "model.npz").exists()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +198,7 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path):
         (["fit", "--sketch", "x.npz", "-k", "auto"], "must be given, such as -k 4"),
         (["fit", "--sketch", "x.npz", "-k", 2, "--covariance", "full"], "spherical components only"),
         (["fit", "--sketch", "x.npz", "-k", 2, "--standardise"], "--standardise needs the rows"),
+        (["fit", "--sketch", "x.npz", "-k", 2, "--drop-missing"], "--drop-missing needs the rows"),
         (["predict", "nowhere.npz", "FLOWERS"], "There is no file nowhere.npz."),
         (["predict", "FLOWERS", "FLOWERS"], "flowers.csv"),
         (["merge", "nowhere.npz", "-o", "OUT"], "There is no file nowhere.npz."),

@@ -33,6 +33,7 @@ FIRST_WIDTH, MEAN_WIDTH = 26, 15
     help="The form of the components; full by default, chosen with -k auto.",
 )
 @table_options
+@click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
 @click.option(
     "--standardise", "--standardize", is_flag=True, help="Divide columns by their deviations first."
 )
@@ -83,10 +84,11 @@ def fit(
             (columns, "--columns"),
             (label_column, "--label-column"),
             (standardise, "--standardise"),
+            (drop_missing, "--drop-missing"),
         ):
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
-        fit_sketch(Path(sketch), components, covariance, output, as_json)
+        fit_sketch(Path(sketch), components, covariance, output or default_folder(sketch), as_json)
         return
     assert data is not None
     from apolar.analysis import MOST_COMPONENTS

@@ -21,7 +21,6 @@ def table_options(command: Command) -> Command:
     """Add what says how a table is read."""
     for option in (
         click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
-        click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with."),
         click.option(
             "--columns",
             metavar="NAMES",

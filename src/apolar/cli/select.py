@@ -40,6 +40,7 @@ COLUMNS = (
 )
 @click.option("--criterion", type=click.Choice(["bic", "aic", "icl"]), default="bic", show_default=True)
 @table_options
+@click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -69,6 +69,10 @@ def merge(sketches: tuple[Path, ...], output: Path) -> None:
     \b
     Example:
       apolar merge january.npz february.npz -o both.npz
+
+    \b
+    They must be of the same columns in the same order: a sketch keeps no names.
+    Exit code: 0, 2 for bad input, 130 if interrupted.
     """
     total = _loaded(sketches[0])
     for path in sketches[1:]:
@@ -94,9 +98,7 @@ def _loaded(path: Path) -> MomentSketch:
         raise BadInput(str(error)) from error
 
 
-def fit_sketch(
-    path: Path, components: str, covariance: str | None, output: Path | None, as_json: bool
-) -> None:
+def fit_sketch(path: Path, components: str, covariance: str | None, output: Path, as_json: bool) -> None:
     """Fit a spherical mixture to a sketch, print it, and write the model."""
     if not components.isdigit() or int(components) < 1:
         raise BadInput(
@@ -113,10 +115,8 @@ def fit_sketch(
         mixture = mixture_from_moments(sums, int(components))
     except ValueError as error:
         raise BadInput(str(error)) from error
-    written = None
-    if output is not None:
-        with Output(output) as files:
-            written = files.add("model.npz", _as_model(mixture, sums).save)
+    with Output(output) as files:
+        written = files.add("model.npz", _as_model(mixture, sums).save)
     if as_json:
         found = {
             "weights": mixture.weights.tolist(),
@@ -125,7 +125,7 @@ def fit_sketch(
             "status": mixture.status.name,
             "message": mixture.message,
             "n_rows": sums.n_rows,
-            "files": {} if written is None else {"model": str(written)},
+            "files": {"model": str(written)},
         }
         click.echo(json.dumps(found, allow_nan=False))
         return
@@ -152,7 +152,7 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
     return model
 
 
-def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path | None) -> None:
+def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -175,5 +175,4 @@ def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path | None) 
     console.print(Text(f"{mixture.status.name}: {mixture.message}"))
     for text in mixture.projected:
         console.print(Text(f"Note: {text}."))
-    if written is not None:
-        console.print(Text(f"model: {written}"))
+    console.print(Text(f"model: {written}"))
