@@ -160,6 +160,14 @@ def test_select_prints_and_writes_a_table(flowers, tmp_path):
 
 def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     X, _ = apolar.datasets.make_example(1, 20_000, random_state=0)
+    names = ["a", "b", "c", "d", "e", "f"]
+    np.savetxt(tmp_path / "mixed.csv", X[:50, ::-1], delimiter=",", header=",".join(names[::-1]), comments="")
+    assert run("sketch", tmp_path / "mixed.csv", "-o", tmp_path / "mixed.npz").exit_code == 0
+    np.savetxt(tmp_path / "named.csv", X[:50], delimiter=",", header=",".join(names), comments="")
+    assert run("sketch", tmp_path / "named.csv", "-o", tmp_path / "named.npz").exit_code == 0
+    swapped = run("merge", tmp_path / "named.npz", tmp_path / "mixed.npz", "-o", tmp_path / "no.npz")
+    assert swapped.exit_code == 2
+    assert "have them in another order: a, b, c, d, e, f; f, e, d, c, b, a." in swapped.output
     for name, part in (("one", X[:8000]), ("two", X[8000:])):
         np.save(tmp_path / f"{name}.npy", part)
         result = run("sketch", tmp_path / f"{name}.npy", "-o", tmp_path / f"{name}.npz")

@@ -268,3 +268,27 @@ def test_a_missing_folder_is_named(tmp_path):
 def test_repr():
     assert repr(MomentSketch(4).update(X)) == "MomentSketch(n_features=4, n_rows=500)"
     assert repr(MomentSketch(4)) == "MomentSketch(n_features=4, n_rows=0)"
+
+
+def test_names_travel_and_must_agree(tmp_path):
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    one = MomentSketch(2, feature_names=["a", "b"]).update(X)
+    one.save(tmp_path / "one.npz")
+    loaded = MomentSketch.load(tmp_path / "one.npz")
+    assert loaded.feature_names == ("a", "b")
+    assert (loaded + MomentSketch(2).update(X)).feature_names == ("a", "b")
+    assert sum([loaded, one]).feature_names == ("a", "b")
+    with pytest.raises(ValueError, match="other columns, or have them in another order: a, b; b, a"):
+        _ = one + MomentSketch(2, feature_names=["b", "a"]).update(X)
+    with pytest.raises(ValueError, match="feature_names must name all 2 columns; got 1 names"):
+        MomentSketch(2, feature_names=["a"])
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e150])
+def test_the_unit_of_the_weights_does_not_matter(scale):
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, 50)
+    found = MomentSketch(2).update(X, weights * scale).central().n_effective
+    expected = weights.sum() ** 2 / (weights @ weights)
+    # Squares of 1e-200 are zero: then all rows count.
+    assert found == pytest.approx(expected if scale > 1e-150 else 50)

@@ -49,7 +49,7 @@ def sketch(data: str, columns: str | None, drop_missing: bool, output: Path) -> 
             with read_table(
                 data, columns=column_names(columns), drop_missing=drop_missing, progress=bar.reading
             ) as table:
-                sums = MomentSketch(table.X.shape[1]).update(table.X)
+                sums = MomentSketch(table.X.shape[1], feature_names=table.names).update(table.X)
                 names = table.names
             files.add(output.name, sums.save)
     except KeyboardInterrupt as error:
@@ -71,7 +71,7 @@ def merge(sketches: tuple[Path, ...], output: Path) -> None:
       apolar merge january.npz february.npz -o both.npz
 
     \b
-    They must be of the same columns in the same order: a sketch keeps no names.
+    They must be of the same columns in the same order.
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
     total = _loaded(sketches[0])
@@ -119,6 +119,7 @@ def fit_sketch(path: Path, components: str, covariance: str | None, output: Path
         written = files.add("model.npz", _as_model(mixture, sums).save)
     if as_json:
         found = {
+            "columns": list(sums.feature_names or []),
             "weights": mixture.weights.tolist(),
             "means": mixture.means.tolist(),
             "variances": mixture.variances.tolist(),
@@ -148,6 +149,8 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
     model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = True, 0, 0.0, []
     model.start_, model.start_notes_ = "moments", []
     model.message_ = "From the moments of a sketch, without EM."
+    if sums.feature_names is not None:
+        model.feature_names_in_ = np.array(sums.feature_names, dtype=object)
     model.n_features_in_, model.n_samples_seen_ = mixture.n_features, float(np.float64(sums.n_rows))
     return model
 
@@ -164,8 +167,9 @@ def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path) -> None
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     shown = min(mixture.n_features, MOST_COLUMNS)
     more = ["..."] if mixture.n_features > shown else []
-    for name in ("component", "weight", "deviation", *(f"x{i + 1}" for i in range(shown)), *more):
-        grid.add_column(name, justify="right")
+    names = sums.feature_names or [f"x{i + 1}" for i in range(shown)]
+    for name in ("component", "weight", "deviation", *names[:shown], *more):
+        grid.add_column(Text(name), justify="right")
     for k in range(mixture.n_components):
         means = [f"{mean:.4g}" for mean in mixture.means[k, :shown]]
         grid.add_row(

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from apolar._arrays import Array, frozen
 from apolar._rows import Rows, Scratch, open_rows, summed
-from apolar.moments.sketch import CentralMoments, MomentSketch, summarised, third_sums
+from apolar.moments.sketch import CentralMoments, MomentSketch, effective_rows, summarised, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 
@@ -193,7 +193,7 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
     noise_times, third, n_effective = np.zeros(n_signal), None, float(n_rows)
     if n_signal:
         square_times, third_sum, weight_squares = _signal_sums(rows, mean, total, basis)
-        n_effective = weight**2 / float(weight_squares)
+        n_effective = effective_rows(weight, float(weight_squares), n_rows)
         raw = SymmetricTensor(3, n_signal, third_sum / weight)
         noise_times = (square_times / weight - _traced(raw)) / spare
         third = _debiased(raw, noise_times)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +65,9 @@ class MomentSketch:
     frame : array_like, shape (n_features, n_frame), optional
         Orthonormal columns: third moments are kept in these directions only,
         which makes many columns affordable. All parties must use one frame.
+    feature_names : sequence of str, optional
+        The names of the columns. Sketches of other columns, or in another
+        order, then do not add up.
 
     Attributes
     ----------
@@ -84,8 +88,15 @@ class MomentSketch:
     True
     """
 
-    def __init__(self, n_features: int, *, frame: Any = None) -> None:
+    def __init__(
+        self, n_features: int, *, frame: Any = None, feature_names: Sequence[str] | None = None
+    ) -> None:
         self.n_features = whole_number(n_features, "n_features", least=1)
+        self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise ValueError(
+                f"feature_names must name all {self.n_features} columns; got {len(self.feature_names)} names."
+            )
         self.frame = None if frame is None else _checked_frame(frame, self.n_features)
         if self.frame is None and self.n_features > MAX_COLUMNS:
             raise ValueError(
@@ -149,7 +160,16 @@ class MomentSketch:
             )
         if not _same_frame(self.frame, other.frame):
             raise ValueError("The sketches use different frames: make them with one and the same.")
-        result = MomentSketch(self.n_features, frame=self.frame)
+        if (
+            None not in (self.feature_names, other.feature_names)
+            and self.feature_names != other.feature_names
+        ):
+            raise ValueError(
+                "The sketches are of other columns, or have them in another order: "
+                f"{', '.join(self.feature_names or ())[:200]}; {', '.join(other.feature_names or ())[:200]}."
+            )
+        names = self.feature_names or other.feature_names
+        result = MomentSketch(self.n_features, frame=self.frame, feature_names=names)
         result.n_rows = self.n_rows + other.n_rows
         if self._centre is None or other._centre is None:
             source = other if self._centre is None else self
@@ -174,7 +194,7 @@ class MomentSketch:
         about = self._sums.moved(-offset, self.frame)
         return CentralMoments(
             self.n_rows,
-            self._sums.weight**2 / self._sums.weight_squares,
+            effective_rows(self._sums.weight, self._sums.weight_squares, self.n_rows),
             self._centre + offset,
             about.second / about.weight,
             SymmetricTensor(3, self._frame_size, about.third / about.weight),
@@ -216,7 +236,11 @@ class MomentSketch:
             stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
             stored_numbers(arrays, "square_times", shape),
         )
-        sketch = cls(n_features, frame=frame if frame.size else None)
+        stored = arrays["feature_names"]
+        if stored.dtype.kind != "U" or stored.ndim != 1:
+            raise ValueError("feature_names must be texts.")
+        names = stored.tolist() if stored.size else None
+        sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names)
         if (
             n_rows < 0
             or min(sums.weight, sums.weight_squares) < 0
@@ -232,6 +256,7 @@ class MomentSketch:
         return {
             "n_features": np.array(self.n_features),
             "n_rows": np.array(self.n_rows),
+            "feature_names": np.array(self.feature_names or [], dtype=np.str_),
             "frame": empty if self.frame is None else self.frame,
             "centre": np.zeros(0) if self._centre is None else self._centre,
             "weight": np.array(self._sums.weight),
@@ -244,6 +269,13 @@ class MomentSketch:
 
     def __repr__(self) -> str:
         return f"MomentSketch(n_features={self.n_features}, n_rows={self.n_rows})"
+
+
+def effective_rows(weight: float, weight_squares: float, n_rows: int) -> float:
+    """Return how many rows of one weight would have moments as noisy [kish1965]."""
+    # Of very small weights the squares are zero.
+    found = (weight / np.sqrt(weight_squares)) ** 2 if weight_squares > 0 else np.inf
+    return float(found) if np.isfinite(found) else float(n_rows)
 
 
 def summarised(X: Any, sample_weight: Any) -> CentralMoments | None:
