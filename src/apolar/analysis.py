@@ -17,8 +17,15 @@ from apolar.estimator import GaussianMixture
 from apolar.inference import StandardErrors
 from apolar.mixture.families import family
 from apolar.moments.signal import column_moments
+from apolar.plots.mixtures import Mixture
 from apolar.reading.cells import is_missing
-from apolar.scores import adjusted_rand_index, error_rate
+from apolar.scores import (
+    adjusted_rand_index,
+    error_rate,
+    lower_is_better_aic,
+    lower_is_better_bic,
+    lower_is_better_icl,
+)
 from apolar.selection import Selection, select
 
 FAMILIES = ("spherical", "diag", "full")
@@ -115,15 +122,7 @@ class Analysis:
 
 def component_deviations(model: GaussianMixture) -> Array:
     """Return the deviation of each component in each column, shape (n_components, n_features)."""
-    shape = model.means_.shape
-    covariances = np.asarray(model.covariances_)
-    if covariances.ndim == 3 or (covariances.ndim == 2 and model.covariance_type in ("tied", "EEE")):
-        variances = np.diagonal(covariances, axis1=-2, axis2=-1)
-    elif covariances.ndim == 1 and model.covariance_type in ("spherical", "VII"):
-        variances = covariances[:, None]
-    else:
-        variances = covariances
-    return np.sqrt(np.broadcast_to(variances, shape))
+    return np.sqrt(Mixture.of(model).variances)
 
 
 def analysed(
@@ -191,7 +190,7 @@ def analysed(
     kind = fitted.covariance_type
     model = _in_units(fitted, units, names)
     predicted, uncertainty, log_likelihood = scored(model, X)
-    bic = n_parameters * np.log(len(X)) - 2 * log_likelihood
+    bic = lower_is_better_bic(log_likelihood, n_parameters, len(X))
     truth = None if labels is None else _truth(labels, predicted, len(model.weights_))
     return Analysis(
         model,
@@ -203,9 +202,9 @@ def analysed(
         predicted,
         uncertainty,
         log_likelihood,
-        float(bic),
-        2 * n_parameters - 2 * log_likelihood,
-        float(bic - 2 * np.log1p(-uncertainty).sum()),
+        bic,
+        lower_is_better_aic(log_likelihood, n_parameters),
+        lower_is_better_icl(bic, 1 - uncertainty[:, None]),
         n_parameters,
         errors,
         no_errors,

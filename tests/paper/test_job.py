@@ -163,7 +163,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     ("missing", "names", "message"),
     [
         ("matplotlib", ["figure1"], 'Pictures need matplotlib: pip install "apolar[plots]".'),
-        ("jinja2", ["all"], 'The summary page needs jinja2: pip install "apolar[report]".'),
+        ("jinja2", ["all"], 'Pages need jinja2: pip install "apolar[report]".'),
     ],
 )
 def test_what_is_missing_is_named_before_anything_is_done(tmp_path, monkeypatch, missing, names, message):

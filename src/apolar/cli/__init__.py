@@ -15,7 +15,7 @@ from apolar.cli.sketch import merge, sketch
 
 
 class Commands(click.Group):
-    """Commands that end with one line whatever happens: an interruption, a full disk."""
+    """Commands that end with one line whatever happens: bad input, an interruption, a full disk."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -24,6 +24,8 @@ class Commands(click.Group):
             sys.stdout.flush()
         except (KeyboardInterrupt, click.Abort) as error:
             raise Interrupted("Interrupted; nothing was written.") from error
+        except (ValueError, ImportError, MemoryError) as error:
+            raise BadInput(str(error)) from error
         except BrokenPipeError:
             raise  # whoever read the output has seen enough: click ends quietly
         except OSError as error:

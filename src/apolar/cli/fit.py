@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, new_console
-from apolar.cli.errors import BadInput, Interrupted
 from apolar.cli.labels import label_lines
 from apolar.cli.options import FAMILIES, column_names, default_folder, numbers_of_components, table_options
 from apolar.cli.output import Output
@@ -95,39 +94,6 @@ def fit(
 
     numbers = numbers_of_components(components, MOST_COMPONENTS)
     folder = output or default_folder(data)
-    try:
-        _fit_table(
-            data,
-            numbers,
-            covariance,
-            columns,
-            label_column,
-            drop_missing,
-            standardise,
-            folder,
-            no_report,
-            seed,
-            as_json,
-        )
-    except KeyboardInterrupt as error:
-        raise Interrupted("Interrupted; nothing was written.") from error
-    except (ValueError, ImportError, MemoryError) as error:
-        raise BadInput(str(error)) from error
-
-
-def _fit_table(
-    data: str,
-    numbers: int | list[int],
-    covariance: str | None,
-    columns: str | None,
-    label_column: str | None,
-    drop_missing: bool,
-    standardise: bool,
-    folder: Path,
-    no_report: bool,
-    seed: int,
-    as_json: bool,
-) -> None:
     from apolar import __version__
     from apolar.analysis import analysed
     from apolar.reading import read_table

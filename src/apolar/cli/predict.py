@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from pathlib import Path
 
 import click
 
 from apolar.cli.console import Bar
-from apolar.cli.errors import BadInput, Interrupted
+from apolar.cli.errors import BadInput
 from apolar.cli.labels import label_lines
 from apolar.cli.options import column_names
 from apolar.cli.output import Output
@@ -52,47 +51,40 @@ def predict(
     from apolar.reading import read_table
 
     try:
-        try:
-            mixture = GaussianMixture.load(model)
-        except FileNotFoundError as error:
-            raise BadInput(f"There is no file {model}.") from error
-        except OSError as error:
-            raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
-        names = getattr(mixture, "feature_names_in_", None)
-        chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
-        with Bar() as bar:
-            bar.begin("reading")
-            with read_table(
-                data, columns=chosen, drop_missing=drop_missing, least_rows=1, progress=bar.reading
-            ) as table:
-                if table.X.shape[1] != mixture.n_features_in_:
-                    n_columns = mixture.n_features_in_
-                    raise BadInput(
-                        f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
-                    )
-                bar.begin("labelling")
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)
-                    predicted, uncertainty, _ = scored(mixture, table.X)
-                numbers = table.row_numbers
-        if as_json:
-            rows = range(1, len(predicted) + 1) if numbers is None else (numbers + 1).tolist()
-            object_ = {
-                "row": list(rows),
-                "cluster": (predicted + 1).tolist(),
-                "probability": (1 - uncertainty).tolist(),
-            }
-            click.echo(json.dumps(object_, allow_nan=False))
-        elif output is None:
-            sys.stdout.writelines(label_lines(predicted, uncertainty, numbers))
-        else:
-            with Output(output.parent) as files:
-                files.add_lines(output.name, label_lines(predicted, uncertainty, numbers))
-            click.echo(f"{len(predicted):,} rows: {output}", file=sys.stderr)
-    except KeyboardInterrupt as error:
-        raise Interrupted("Interrupted; nothing was written.") from error
-    except (ValueError, ImportError, MemoryError) as error:
-        raise BadInput(str(error)) from error
+        mixture = GaussianMixture.load(model)
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no file {model}.") from error
+    except OSError as error:
+        raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
+    names = getattr(mixture, "feature_names_in_", None)
+    chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
+    with Bar() as bar:
+        bar.begin("reading")
+        with read_table(
+            data, columns=chosen, drop_missing=drop_missing, least_rows=1, progress=bar.reading
+        ) as table:
+            if table.X.shape[1] != mixture.n_features_in_:
+                n_columns = mixture.n_features_in_
+                raise BadInput(
+                    f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
+                )
+            bar.begin("labelling")
+            predicted, uncertainty, _ = scored(mixture, table.X)
+            numbers = table.row_numbers
+    if as_json:
+        rows = range(1, len(predicted) + 1) if numbers is None else (numbers + 1).tolist()
+        object_ = {
+            "row": list(rows),
+            "cluster": (predicted + 1).tolist(),
+            "probability": (1 - uncertainty).tolist(),
+        }
+        click.echo(json.dumps(object_, allow_nan=False))
+    elif output is None:
+        sys.stdout.writelines(label_lines(predicted, uncertainty, numbers))
+    else:
+        with Output(output.parent) as files:
+            files.add_lines(output.name, label_lines(predicted, uncertainty, numbers))
+        click.echo(f"{len(predicted):,} rows: {output}", file=sys.stderr)
 
 
 def _is_same(output: Path, other: str) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, new_console
-from apolar.cli.errors import BadInput, Interrupted
 from apolar.cli.options import FAMILIES, column_names, numbers_of_components, table_options
 from apolar.cli.output import Output
 
@@ -71,25 +70,20 @@ def select(
     from apolar.analysis import FAMILIES as DEFAULTS
     from apolar.reading import read_table
 
-    try:
-        with Bar() as bar:
-            bar.begin("reading")
-            with read_table(
-                data,
-                columns=column_names(columns),
-                label_column=label_column,
-                drop_missing=drop_missing,
-                progress=bar.reading,
-            ) as table:
-                bar.begin("comparing")
-                found = _selected(table.X, wanted, covariance or DEFAULTS, criterion, seed)
-        if output is not None:
-            with Output(output) as files:
-                files.add_lines("selection.csv", [_as_csv(found)])
-    except KeyboardInterrupt as error:
-        raise Interrupted("Interrupted; nothing was written.") from error
-    except (ValueError, ImportError, MemoryError) as error:
-        raise BadInput(str(error)) from error
+    with Bar() as bar:
+        bar.begin("reading")
+        with read_table(
+            data,
+            columns=column_names(columns),
+            label_column=label_column,
+            drop_missing=drop_missing,
+            progress=bar.reading,
+        ) as table:
+            bar.begin("comparing")
+            found = _selected(table.X, wanted, covariance or DEFAULTS, criterion, seed)
+    if output is not None:
+        with Output(output) as files:
+            files.add_lines("selection.csv", [_as_csv(found)])
     if as_json:
         rows = [
             {name: _plain(cell) for name, cell in zip(COLUMNS, _cells(row), strict=True)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from apolar.cli.console import Bar, new_console
-from apolar.cli.errors import BadInput, Interrupted
+from apolar.cli.errors import BadInput
 from apolar.cli.options import column_names
 from apolar.cli.output import Output
 
@@ -43,19 +43,14 @@ def sketch(data: str, columns: str | None, drop_missing: bool, output: Path) -> 
     from apolar import MomentSketch
     from apolar.reading import read_table
 
-    try:
-        with Output(output.parent) as files, Bar() as bar:
-            bar.begin("reading")
-            with read_table(
-                data, columns=column_names(columns), drop_missing=drop_missing, progress=bar.reading
-            ) as table:
-                sums = MomentSketch(table.X.shape[1], feature_names=table.names).update(table.X)
-                names = table.names
-            files.add(output.name, sums.save)
-    except KeyboardInterrupt as error:
-        raise Interrupted("Interrupted; nothing was written.") from error
-    except (ValueError, ImportError, MemoryError) as error:
-        raise BadInput(str(error)) from error
+    with Output(output.parent) as files, Bar() as bar:
+        bar.begin("reading")
+        with read_table(
+            data, columns=column_names(columns), drop_missing=drop_missing, progress=bar.reading
+        ) as table:
+            sums = MomentSketch(table.X.shape[1], feature_names=table.names).update(table.X)
+            names = table.names
+        files.add(output.name, sums.save)
     shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
     click.echo(f"{sums.n_rows:,} rows, {len(names)} columns ({shown}): {output}")
 

@@ -9,7 +9,8 @@ from scipy import sparse
 
 from apolar._arrays import Array, frozen
 from apolar._rows import Rows, Scratch, open_rows, summed
-from apolar.moments.sketch import CentralMoments, MomentSketch, effective_rows, summarised, third_sums
+from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
+from apolar.moments.sums import effective_rows, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 

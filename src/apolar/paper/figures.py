@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 from apolar.paper.methods import clustering
@@ -44,14 +43,3 @@ def drawn(label: str, seed: int = 0) -> Figure:
         class_names=task.class_names or None,
         title=caption(label),
     )
-
-
-def as_bytes(figure: Figure, kind: str) -> bytes:
-    """Return a figure as a PNG or SVG file; the same figure always gives the same bytes."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "apolar"}):
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
-    return buffer.getvalue()

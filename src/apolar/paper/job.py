@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from apolar._files import whole_file
+from apolar.pages import need_jinja2
 from apolar.paper import figures, page, study, tables, writing
 from apolar.paper.printed import FIGURES, STUDIES, caption
-from apolar.plots.canvas import need_matplotlib
+from apolar.plots.canvas import file_bytes, need_matplotlib
 
 MARKDOWN = "summary.md"
 PAGE = "index.html"
@@ -57,7 +58,7 @@ def reproduced(
     if any(label in FIGURES for label in labels):
         need_matplotlib()
     if summary is not None:
-        page.need_jinja2()
+        need_jinja2()
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     parts: list[page.Part] = []
@@ -67,7 +68,7 @@ def reproduced(
         if label in FIGURES:
             watcher.begin(label, None)
             figure = figures.drawn(label, seed)
-            files = {f"{label}.{kind}": figures.as_bytes(figure, kind) for kind in ("png", "svg")}
+            files = {f"{label}.{kind}": file_bytes(figure, kind, figures.DPI) for kind in ("png", "svg")}
             texts.append(f"## {caption(label)}\n\n![{caption(label)}]({label}.png)\n")
             part = (label, files[f"{label}.png"])
         elif label in STUDIES:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from importlib import resources
 
+from apolar.pages import rendered
 from apolar.paper.methods import OUR_METHODS, PAPER_METHODS
 from apolar.paper.printed import caption
 from apolar.paper.study import Study
@@ -14,16 +14,6 @@ from apolar.paper.writing import METHOD_NAMES
 
 Part = ComparedTable | Study | tuple[str, bytes]
 """A table, a study, or a figure: its label and its PNG."""
-
-NEEDED = 'The summary page needs jinja2: pip install "apolar[report]".'
-
-
-def need_jinja2() -> None:
-    """Raise an error that says what to install, if jinja2 is not there."""
-    try:
-        import jinja2  # noqa: F401
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
 
 
 def page(parts: list[Part], command: str, version: str) -> str:
@@ -42,15 +32,9 @@ def page(parts: list[Part], command: str, version: str) -> str:
     -------
     html : str
     """
-    need_jinja2()
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["percent"] = lambda share: "" if share is None else f"{share.mean:.2f}%"
-    source = resources.files("apolar.paper").joinpath("page.html").read_text(encoding="utf-8")
-    return environment.from_string(source).render(
+    return rendered(
+        "apolar.paper",
+        {"percent": lambda share: "" if share is None else f"{share.mean:.2f}%"},
         parts=[_shown(part) for part in parts],
         methods=METHOD_NAMES,
         paper_methods=PAPER_METHODS,

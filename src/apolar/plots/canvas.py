@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import textwrap
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ __all__ = [
     "Entry",
     "add_panel",
     "arrange",
+    "file_bytes",
     "need_matplotlib",
     "new_figure",
     "shortened",
@@ -38,7 +40,7 @@ MOST_VECTORS = 1000
 def need_matplotlib() -> None:
     """Raise an error that says what to install, if matplotlib is not there."""
     try:
-        import matplotlib  # noqa: F401
+        import matplotlib  # noqa: F401 - only whether it is there
     except ImportError as error:
         raise ImportError('Pictures need matplotlib: pip install "apolar[plots]".') from error
 
@@ -53,6 +55,17 @@ def new_figure() -> Picture:
     figure = Picture(dpi=150, facecolor="white")
     FigureCanvasAgg(figure)
     return figure
+
+
+def file_bytes(figure: Any, kind: str, dpi: int) -> bytes:
+    """Return a figure as a PNG or SVG file; the same figure always gives the same bytes."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "apolar"}):
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
+    return buffer.getvalue()
 
 
 def add_panel(figure: Any, label: str) -> Any:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
-from importlib import metadata, resources
+from importlib import metadata
 
 import numpy as np
 
 from apolar._arrays import Array
 from apolar.analysis import Analysis
+from apolar.pages import need_jinja2, rendered
+from apolar.plots.canvas import need_matplotlib
 from apolar.report.pictures import pictures
 from apolar.report.words import FAMILY_WORDS, agreement, diagnostics, headline, in_options
 
-NEEDED = 'The report needs matplotlib and jinja2: pip install "apolar[report]".'
 # Columns of which the page shows numbers, and candidates of a selection.
 MOST_COLUMNS = 30
 MOST_CANDIDATES = 60
@@ -46,11 +47,8 @@ class Provenance:
 
 def need_report() -> None:
     """Raise an error that says what to install, if something is not there."""
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
+    need_matplotlib()
+    need_jinja2()
 
 
 def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
@@ -71,15 +69,9 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     html : str
     """
     need_report()
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["figures"] = lambda value: f"{value:.4g}"
-    environment.filters["whole"] = lambda value: f"{int(value):,}"
-    source = resources.files("apolar.report").joinpath("page.html").read_text(encoding="utf-8")
-    return environment.from_string(source).render(
+    return rendered(
+        "apolar.report",
+        {"figures": lambda value: f"{value:.4g}", "whole": lambda value: f"{int(value):,}"},
         analysis=analysis,
         provenance=provenance,
         headline=headline(analysis),

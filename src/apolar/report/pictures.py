@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import base64
-import io
 import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from apolar._arrays import Array
 from apolar.analysis import Analysis
 from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from apolar.plots.canvas import file_bytes
+from apolar.plots.mixtures import Mixture
 
 # Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.
 MOST_COLUMNS = 5
@@ -143,24 +141,14 @@ def _sample(analysis: Analysis) -> Array:
 
 def _telling(analysis: Analysis) -> list[int]:
     """Return the columns in which the clusters differ most, in the order of the table."""
-    model = analysis.model
     if len(analysis.names) <= MOST_COLUMNS:
         return list(range(len(analysis.names)))
-    mean = model.weights_ @ model.means_
-    between = model.weights_ @ (model.means_ - mean) ** 2
-    within = model.weights_ @ analysis.deviations**2
-    order = np.argsort(-between / np.maximum(within, 1e-300), kind="stable")[:MOST_COLUMNS]
+    mixture = Mixture.of(analysis.model)
+    order = np.argsort(-mixture.between / np.maximum(mixture.total, 1e-300), kind="stable")[:MOST_COLUMNS]
     return sorted(int(column) for column in order)
 
 
-def _uri(figure: Figure, kind: str) -> str:
-    """Return a figure as a data URI, the same for the same figure."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "apolar"}):
-        figure.savefig(
-            buffer, format=kind, dpi=DPI, metadata={"Date": None} if kind == "svg" else {"Software": None}
-        )
+def _uri(figure: Any, kind: str) -> str:
+    """Return a figure as a data URI."""
     mime = "image/svg+xml" if kind == "svg" else "image/png"
-    return f"data:{mime};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return f"data:{mime};base64,{base64.b64encode(file_bytes(figure, kind, DPI)).decode('ascii')}"
