@@ -6,7 +6,6 @@ import copy
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,10 +20,14 @@ from sklearn.utils.validation import (
 
 from apolar._arrays import Array
 from apolar._checks import one_of, positive_number, random_generator, whole_number
-from apolar._rows import Rows, Scratch, open_rows
+from apolar._namespaces import is_foreign, to_host
+from apolar._rows import Rows, open_rows
+from apolar._rows.disk import memory_map
+from apolar._rows.frames import is_dataset
+from apolar._rows.opening import is_dask
 from apolar.em.frame import frame_around
 from apolar.em.loop import Fit, FitStatus, in_canonical_order
-from apolar.em.table import Table, one_blas_thread, posterior_in_place
+from apolar.em.table import Table, one_blas_thread
 from apolar.fitting import Outcome, fitted
 from apolar.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.mixture import SphericalMixture
@@ -32,8 +35,9 @@ from apolar.mixture.components import Components
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
 from apolar.moments.signal import column_moments
+from apolar.prediction import Answer, Likelihood, Reader, densities, labels, probabilities
 from apolar.progress import CallbackSupportMixin, Progress, with_callbacks
-from apolar.scores import lower_is_better_aic, lower_is_better_bic, lower_is_better_icl
+from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts import STARTS, Candidate, Started, started
 from apolar.starts.given import (
     checked_means,
@@ -41,7 +45,6 @@ from apolar.starts.given import (
     checked_weights,
     covariance_shape,
     from_assignment,
-    nearest_to,
 )
 from apolar.storage import load_model, save_model
 from apolar.streaming import Stream
@@ -311,23 +314,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def _opened(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Rows:
         """Return the rows of X, after scikit-learn's checks or, for chunks, our own."""
-        if _is_chunked(X):
-            rows = open_rows(X, sample_weight)
-            if not rows.rereadable:
-                raise ValueError(
-                    "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
-                    "whose __iter__ starts again, or use partial_fit."
-                )
-            if reset:
-                self.n_features_in_ = rows.n_features
-            elif rows.n_features != self.n_features_in_:
-                raise ValueError(
-                    f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input."
-                )
-            return rows
         if type(X).__name__ == "LazyFrame":
             raise TypeError("X is a lazy table: call .collect() on it first.")
+        if _is_ours(X):
+            return self._opened_here(X, sample_weight, reset=reset)
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
         if sample_weight is None:
             return open_rows(X)
@@ -338,6 +328,39 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             raise ValueError("The weights of the rows are all zero.")
         # Rows of weight zero are as if they were not there.
         return open_rows(X[weights > 0], weights[weights > 0])
+
+    def _opened_here(self, X: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Return the rows of what scikit-learn would load whole, or would not know."""
+        rows = open_rows(X, sample_weight)
+        if not rows.rereadable:
+            raise ValueError(
+                "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
+                "whose __iter__ starts again, or use partial_fit."
+            )
+        if reset:
+            self.n_features_in_ = rows.n_features
+        elif rows.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if rows.names is not None:
+            self._check_names(rows.names, reset=reset)
+        elif reset:
+            self.__dict__.pop("feature_names_in_", None)
+        return rows
+
+    def _check_names(self, names: tuple[str, ...], *, reset: bool) -> None:
+        """Keep the names of the columns, or compare them with those of the fit."""
+        if reset:
+            self.feature_names_in_ = np.array(names, dtype=object)
+            return
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and tuple(known) != names:
+            raise ValueError(
+                "The feature names should match those that were passed during fit: "
+                f"{', '.join(map(str, known))[:200]}; got {', '.join(names)[:200]}."
+            )
 
     def _start(
         self, table: Table, X: Any, prior: Prior | None, kept: Array | None
@@ -389,8 +412,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         if weights is None or means is None or covariances is None:
             # What is not given comes from the rows nearest to the means, or from the start by name.
             if means is not None:
-                labels = nearest_to(table, means)
-                base = table.family.maximised(table.hard_sums(labels, r), Prior() if prior is None else prior)
+                sums = table.nearest_sums(means)
+                base = table.family.maximised(sums, Prior() if prior is None else prior)
             elif isinstance(self.init_params, str):
                 base = started(self.init_params, table, r, prior, rng)[0][0].components
             elif callable(self.init_params):
@@ -451,35 +474,29 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             )
         return Components(self.weights_, self.means_, np.asarray(self.covariances_))
 
-    def _each(self, X: Any, function: Callable[[Array, Array], Any]) -> list[Any]:
-        """Return a function of posteriors, (n_components, n), and log-densities, (n,), of each chunk of X."""
+    def _asked(self, X: Any, answer: Answer) -> Any:
+        """Return an answer on each row of X."""
         check_is_fitted(self)
-        kind = family(self.covariance_type)
         rows = self._opened(X, reset=False)
-        frame = frame_around(self._components(), kind)
-        inside = frame.components_inward(self._components())
-        # What rounding has made singular on the way is floored, as in the fit.
-        natural = kind.natural(replace(inside, covariances=kind.floored(inside.covariances)))
+        return self._reader().each(rows, answer, self._threads())
 
-        def each(features: Array, _: Array | None, scratch: Scratch) -> Any:
-            logits = natural @ features
-            density = posterior_in_place(logits[None], scratch)[0] + frame.log_det
-            return function(logits, density)
+    def _reader(self) -> Reader:
+        return Reader.of(family(self.covariance_type), self._components())
 
-        with one_blas_thread():
-            return list(Table(rows, kind, frame, threads=self._threads()).chunks(each, 2 * len(natural)))
+    def predict(self, X: Any) -> Any:
+        """Return the most probable component of each row, shape (n_samples,).
 
-    def predict(self, X: Any) -> Array:
-        """Return the most probable component of each row, shape (n_samples,)."""
-        return np.concatenate(self._each(X, lambda posterior, _: posterior.argmax(axis=0)))
+        Arrays of another library give one of that library, where they are; those of Dask, a lazy one.
+        """
+        return self._asked(X, labels)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Return the posterior probability of each component, shape (n_samples, n_components)."""
-        return np.concatenate(self._each(X, lambda posterior, _: posterior.T.copy()))
+        return self._asked(X, probabilities)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any) -> Any:
         """Return the log-density of each row, shape (n_samples,)."""
-        return np.concatenate(self._each(X, lambda _, density: density))
+        return self._asked(X, densities)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows.
@@ -495,8 +512,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         -------
         score : float
         """
-        total, weight = self._log_likelihood(X, sample_weight)
-        return total / weight
+        found = self._likelihood(X, sample_weight)
+        return found.log_likelihood / found.weight
 
     @property
     def n_parameters_(self) -> int:
@@ -506,28 +523,23 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
-        log_likelihood, weight = self._log_likelihood(X, sample_weight)
-        return lower_is_better_bic(log_likelihood, self.n_parameters_, weight)
+        found = self._likelihood(X, sample_weight)
+        return lower_is_better_bic(found.log_likelihood, self.n_parameters_, found.weight)
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Return Akaike's information criterion on X: lower is better, as in scikit-learn."""
-        return lower_is_better_aic(self._log_likelihood(X, sample_weight)[0], self.n_parameters_)
+        return lower_is_better_aic(self._likelihood(X, sample_weight).log_likelihood, self.n_parameters_)
 
     def icl(self, X: Any, sample_weight: Any = None) -> float:
         """Return the integrated completed likelihood on X: lower is better; overlap costs."""
-        bic = self.bic(X, sample_weight)
-        return lower_is_better_icl(bic, self.predict_proba(X), sample_weight)
+        found = self._likelihood(X, sample_weight)
+        bic = lower_is_better_bic(found.log_likelihood, self.n_parameters_, found.weight)
+        return bic - 2 * found.log_certainty
 
-    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
-        densities = self.score_samples(X)
-        if sample_weight is None:
-            return float(densities.sum()), float(len(densities))
-        weights = _check_sample_weight(
-            sample_weight, densities[:, None], dtype=np.float64, ensure_non_negative=True
-        )
-        if not weights.sum() > 0:
-            raise ValueError("The weights of the rows are all zero.")
-        return float(weights @ densities), float(weights.sum())
+    def _likelihood(self, X: Any, sample_weight: Any) -> Likelihood:
+        check_is_fitted(self)
+        rows = self._opened(X, sample_weight, reset=False)
+        return self._reader().likelihood(rows, self._threads())
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.
@@ -652,20 +664,22 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
 def _positive(sample_weight: Any) -> Array | None:
     """Return which rows have weight, if some have none."""
-    weights = np.asarray(1.0 if sample_weight is None else sample_weight)
+    if is_dask(sample_weight):
+        return None
+    given = 1.0 if sample_weight is None else sample_weight
+    weights = to_host(given) if is_foreign(given) else np.asarray(given)
     return weights > 0 if weights.ndim == 1 and not np.all(weights > 0) else None
 
 
-def _is_chunked(X: Any) -> bool:
-    """Return whether X is an iterable of chunks, not a table: those are not scikit-learn's to check."""
-    if (
-        hasattr(X, "shape")
-        or hasattr(X, "__array__")
-        or hasattr(X, "__dataframe__")
-        or isinstance(X, str | bytes)
-    ):
+def _is_ours(X: Any) -> bool:
+    """Return whether X is ours to check: scikit-learn would load it into memory, or refuse it."""
+    if is_foreign(X) or is_dask(X) or is_dataset(X):
+        return True
+    if isinstance(X, np.ndarray):
+        return memory_map(X) is not None and X.dtype.kind in "buif"
+    if hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
         return False
     if isinstance(X, list | tuple):
         first = X[0][0] if X and isinstance(X[0], tuple) and X[0] else X[:1] and X[0]
         return getattr(first, "ndim", 1) == 2
-    return hasattr(X, "__iter__")
+    return hasattr(X, "__iter__") and not isinstance(X, str | bytes)

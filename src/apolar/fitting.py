@@ -132,15 +132,14 @@ def _approached(
 
     This is near the optimum on all rows, for a part of the cost of getting there.
     """
-    sizes = []
-    n_rows = table.n_rows // GROWTH
+    steps = []
+    step = GROWTH
     least = ROWS_A_PARAMETER * table.family.n_parameters(components.n_components, table.n_features)
-    while n_rows >= max(LEAST_SAMPLE, least):
-        sizes.append(n_rows)
-        n_rows //= GROWTH
-    for size in reversed(sizes):
-        # The same rows each time: what is random here is below the sampling error.
-        sample = table.subsample(size, np.random.default_rng(0))
+    while table.n_rows // step >= max(LEAST_SAMPLE, least):
+        steps.append(step)
+        step *= GROWTH
+    for step in reversed(steps):
+        sample = table.thinned(step)
         fit = converge(sample, components, prior, tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_PASSES, memory=memory)
         components, memory = fit.components, fit.memory
     return components, memory

@@ -11,10 +11,11 @@ from scipy.optimize import linear_sum_assignment
 
 from apolar._arrays import Array, IndexArray
 from apolar._checks import positive_number, whole_number
-from apolar._rows import CHUNK_SIZE, Rows, Scratch, open_rows
+from apolar._rows import CHUNK_SIZE, Rows, open_rows
 from apolar.em.chart import Chart
+from apolar.em.chunk import Written, posteriors
 from apolar.em.loop import FitStatus, converge
-from apolar.em.table import Table, posterior_in_place
+from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
@@ -227,9 +228,9 @@ def _lost(table: Table, inside: Components, owned: list[IndexArray], slopes: lis
     natural = table.family.natural(inside)
     size = 1 + max(int(own.max()) for own in owned)
 
-    def statistic(features: Array, weights: Array | None, scratch: Scratch) -> Array:
-        posterior = natural @ features
-        posterior_in_place(posterior[None], scratch)
+    def statistic(chunk: Written) -> Array:
+        features, weights = chunk.features, chunk.weights
+        posterior = posteriors((natural @ features)[None], chunk.scratch)[0][0]
         mean = np.zeros((size, features.shape[1]))
         total = np.zeros((size, size))
         for own, slope, share in zip(owned, slopes, posterior, strict=True):
@@ -242,7 +243,7 @@ def _lost(table: Table, inside: Components, owned: list[IndexArray], slopes: lis
     # Chunks of far fewer rows than coordinates would cost more in adding up their matrices than in these.
     depth = min(size + 3 * max(len(own) for own in owned) + 2 * len(owned), CHUNK_SIZE // size)
     lost = np.zeros((size, size))
-    for part in table.chunks(statistic, depth):
+    for part in table.chunks(statistic, depth, written=True):
         lost += part
     return lost
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array
+from apolar._namespaces import beside, rounded, write
 from apolar._rows import Rows
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
@@ -54,14 +55,15 @@ class Frame:
         """What the identity becomes as a covariance: A^t A."""
         return self.matrix.T @ self.matrix if self.matrix.ndim == 2 else self.matrix**2
 
-    def write(self, block: Any, out: Array) -> None:
+    def write(self, block: Any, out: Any) -> None:
         """Write rows, shape (n, n_features), into `out`, shape (n_features, n), in the frame."""
         dense = block.toarray() if sparse.issparse(block) else block
+        centre = beside(self.centre, out)
         if self.matrix.ndim == 2:
-            np.matmul(self.matrix.T, (dense - self.centre).T, out=out)
+            write("matmul", beside(self.matrix.T, out), (dense - centre).T, out=out)
             return
-        np.subtract(dense.T, self.centre[:, None], out=out)
-        out *= self.matrix if self.matrix.ndim == 0 else self.matrix[:, None]
+        write("subtract", dense.T, centre[:, None], out=out)
+        out *= float(self.matrix) if self.matrix.ndim == 0 else beside(self.matrix, out)[:, None]
 
     def inward(self, points: Array) -> Array:
         """Return points, shape (..., n_features), in the frame."""
@@ -104,6 +106,8 @@ def frame_of(rows: Rows, family: Family) -> Frame:
             variances = np.diag(covariance).copy()
         else:
             weight, n_rows, mean, variances = column_moments(rows)
+    # What is taken off the rows is a number of their precision.
+    mean = rounded(mean, rows.like)
     # The sample variance: a single row has none.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction

@@ -6,14 +6,17 @@ import copy
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from apolar._arrays import Array
-from apolar._rows import Rows, Scratch, gathered, mapped, open_rows
+from apolar._namespaces import beside, is_foreign, is_single, namespace, to_host
+from apolar._rows import Rows, Scratch, added_up, gathered, mapped, open_rows
+from apolar._rows.rows import DENSE_COLUMNS
+from apolar.em.chunk import Chunk, Stored, Written, posteriors, squares_about, total_density
 from apolar.em.frame import Frame, frame_of
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
@@ -25,8 +28,9 @@ CHUNK_SIZE = 2**20
 KEPT_FEATURES = 2**21
 # Rows whose centre is no further from zero than this many units are read as they are stored.
 NEAR = 30.0
-# The least difference of log-densities that counts: exp(-100) is 4e-44.
-LEAST_LOGIT = -100.0
+# How much of a log-density rounding takes away or adds in single precision: a few units of 6e-8, of numbers
+# up to some tens.
+SINGLE_ROUNDING = 1e-6
 
 
 class Table:
@@ -40,23 +44,38 @@ class Table:
     frame : Frame, optional
         By default that of the rows, which reads them once and checks them.
     threads : int, default=1
+    for_one_pass : bool, default=False
+        Whether the rows are read once, so that nothing of them is kept.
     """
 
-    def __init__(self, rows: Rows, family: Family, frame: Frame | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        family: Family,
+        frame: Frame | None = None,
+        threads: int = 1,
+        *,
+        for_one_pass: bool = False,
+    ) -> None:
         self.rows, self.family = rows, family
         self.frame = frame_of(rows, family) if frame is None else frame
         self.n_features = rows.n_features
         self.width = family.width(rows.n_features)
-        self.threads = threads
+        # A device has threads of its own.
+        self.threads = 1 if rows.like is not None else threads
         self._local = threading.local()
-        self._kept: tuple[Array, Array | None] | None = None
-        if rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES:
-            values, weights = gathered(rows, slice(None)) if rows.take else (None, None)
-            if values is not None:
-                features = np.empty((self.width, len(values)))
-                self._write(values, features)
-                self._kept = features, weights
-        self._squares = self._kept_squares() if self._can_read_directly() else None
+        self._stored = self._is_read_as_stored()
+        self._kept: Written | None = None
+        small = rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES
+        if small and rows.take and not (for_one_pass or self._is_wide or rows.is_distributed):
+            values, weights = rows.take(slice(None))
+            self._kept = self._written(_as_numbers(values), weights, Scratch())
+            self._stored = False
+        self._squares: Array | None = None
+        if self._stored and rows.in_memory and not for_one_pass:
+            # The squared distance of each row from the centre: 8 bytes a row.
+            parts = mapped(rows.read(self._size(0)), self._squares_of, self.threads)
+            self._squares = np.concatenate(list(parts))
 
     @property
     def weight(self) -> float:
@@ -68,51 +87,100 @@ class Table:
         """The number of rows."""
         return self.frame.n_rows
 
-    def _write(self, block: Any, features: Array) -> None:
-        """Write the features of rows, shape (width, n)."""
-        features[0] = 1
-        inside = features[1 : 1 + self.n_features]
-        self.frame.write(block, inside)
-        self.family.write_quadratics(inside, features[1 + self.n_features :])
+    @property
+    def rounding(self) -> float:
+        """How much rounding may change the log-likelihood of all rows, where that is not negligible."""
+        return SINGLE_ROUNDING * float(np.sqrt(self.weight)) if is_single(self.rows.like) else 0.0
 
-    def _can_read_directly(self) -> bool:
+    @property
+    def _is_wide(self) -> bool:
+        """Whether the rows are sparse, and not to be made dense."""
+        return self.rows.is_sparse and self.n_features > DENSE_COLUMNS
+
+    def _is_read_as_stored(self) -> bool:
         """Return whether the E-step can take the rows as they are stored, without a copy in the frame."""
-        if self._kept is not None or self.family.frame_kind != "scalar" or self.rows.take is None:
+        rows = self.rows
+        if self.family.frame_kind != "scalar" or rows.like is not None or rows.is_distributed:
             return False
-        first = self.rows.take(slice(0, 1))[0]
+        if self._is_wide:
+            return True
+        if rows.take is None or not rows.in_memory or not rows.n_rows:
+            return False
+        first = rows.take(slice(0, 1))[0]
         dense = isinstance(first, np.ndarray) and first.dtype == np.float64
         # Sums about zero lose the square of this ratio in digits.
         near = float(np.max(np.abs(self.frame.centre))) < NEAR * float(self.frame.inverse)
         return dense and near
 
-    def _kept_squares(self) -> Array:
-        """Return the squared distance of each row from the centre, in the frame: 8 bytes a row."""
-        return np.concatenate(list(self.chunks(lambda features, *_: features[-1].copy(), 0)))
+    def _squares_of(self, block: Any, _: Any) -> Array:
+        return squares_about(block, self.frame)
 
-    def chunks(self, function: Callable[[Array, Array | None, Scratch], Any], depth: int) -> Iterator[Any]:
-        """Yield function(features, weights, scratch) of each chunk, in order.
+    def _written(self, block: Any, weights: Any, scratch: Scratch) -> Written:
+        """Return rows with their features in the frame."""
+        features = scratch.like("features", block, self.width, block.shape[0])
+        features[0, ...] = 1.0
+        inside = features[1 : 1 + self.n_features, ...]
+        self.frame.write(block, inside)
+        self.family.write_quadratics(inside, features[1 + self.n_features :, ...])
+        return Written(features, _weights_beside(weights, features), scratch)
 
-        `depth` is how many numbers a row the function works on besides the features.
+    def _size(self, depth: int) -> int:
+        """Return the rows of a chunk, for so many numbers of working memory a row beside the features."""
+        own = 0 if self._stored else self.width
+        return max(64, self.rows.chunk_rows(own + depth, CHUNK_SIZE))
+
+    def chunks(self, function: Callable[[Any], Any], depth: int, *, written: bool = False) -> Iterator[Any]:
+        """Yield a function of each chunk, in order.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a `Chunk`.
+        depth : int
+            How many numbers a row the function works on besides the features.
+        written : bool, default=False
+            Whether the function needs the features written out: a `Written`.
         """
         if self._kept is not None:
-            features, weights = self._kept
-            size = max(256, CHUNK_SIZE // (self.width + depth))
-            n = features.shape[1]
-            cuts = [slice(start, start + size) for start in range(0, n, size)]
-            kept = ((features[:, cut], None if weights is None else weights[cut]) for cut in cuts)
-            threads = self.threads if len(cuts) > self.threads else 1
-            return mapped(kept, lambda f, w: function(f, w, self._scratch()), threads)
+            yield from self._kept_chunks(self._kept, function, depth)
+            return
+        stored = self._stored and not written
+        squares = self._squares
 
-        def work(block: Any, weights: Any) -> Any:
+        def work(block: Any, rest: tuple[Any, int]) -> Any:
+            weights, start = rest
             scratch = self._scratch()
-            features = scratch("features", self.width, block.shape[0])
-            self._write(block, features)
-            return function(features, None if weights is None else np.asarray(weights, np.float64), scratch)
+            if not stored:
+                return function(self._written(_as_numbers(block), weights, scratch))
+            own = (
+                squares_about(block, self.frame)
+                if squares is None
+                else squares[start : start + block.shape[0]]
+            )
+            return function(Stored(block, own, _weights_beside(weights, own), scratch, self.frame))
 
         # The rows have been checked when the frame was made; here they go to the threads as they are
         # stored, so that converting them is shared out as well.
-        size = max(64, CHUNK_SIZE // (self.width + depth))
-        return mapped(self.rows.read(size), work, self.threads)
+        yield from mapped(self._numbered(self._size(depth)), work, self.threads)
+
+    def _numbered(self, size: int) -> Iterator[tuple[Any, tuple[Any, int]]]:
+        """Yield chunks with their weights and the number of their first row."""
+        start = 0
+        for block, weights in self.rows.read(size):
+            yield block, (weights, start)
+            start += block.shape[0]
+
+    def _kept_chunks(self, kept: Written, function: Callable[[Any], Any], depth: int) -> Iterator[Any]:
+        size = max(256, CHUNK_SIZE // (self.width + depth))
+        starts = range(0, kept.n, size)
+
+        def work(start: int, _: Any) -> Any:
+            cut = slice(start, min(start + size, kept.n))
+            weights = None if kept.weights is None else kept.weights[cut]
+            return function(Written(kept.features[:, cut], weights, self._scratch()))
+
+        threads = self.threads if len(starts) > self.threads else 1
+        return mapped(((start, None) for start in starts), work, threads)
 
     def _scratch(self) -> Scratch:
         if not hasattr(self._local, "scratch"):
@@ -134,59 +202,16 @@ class Table:
         log_likelihood : ndarray, shape (n_mixtures,)
             In the units of the frame: `frame.log_det` a row is to be added.
         """
-        natural = self.family.natural(components)
-        n_mixtures, n_components, width = natural.shape
-        flat = natural.reshape(-1, width)
-        shape = (n_mixtures, n_components, -1)
+        sums, log_likelihood = self.total(Expectation(self.family, self.frame, components))
+        return sums.reshape(*components.weights.shape, self.width), log_likelihood
 
-        def statistic(features: Array, weights: Array | None, scratch: Scratch) -> tuple[Array, Array]:
-            logits = scratch("logits", len(flat), features.shape[1])
-            np.matmul(flat, features, out=logits)
-            total = _total_density(logits.reshape(shape), weights, scratch)
-            return logits @ features.T, total
-
-        parts = self.chunks(statistic, 2 * len(flat))
-        if self._squares is not None:
-            parts = self._direct(flat, shape, self._squares)
-        sums, log_likelihood = next(parts)
-        for part_sums, part_likelihood in parts:
-            sums, log_likelihood = sums + part_sums, log_likelihood + part_likelihood
-        return sums.reshape(natural.shape), log_likelihood
-
-    def _direct(
-        self, natural: Array, shape: tuple[int, int, int], squares: Array
-    ) -> Iterator[tuple[Array, Array]]:
-        """Yield sums and log-likelihoods of the E-step of chunks, straight from the rows as stored."""
-        centre, unit = self.frame.centre, float(self.frame.matrix)
-        linear = np.ascontiguousarray(natural[:, 1:-1]) * unit
-        constants, curvatures = (natural[:, 0] - linear @ centre)[:, None], natural[:, -1:]
-
-        def work(block: Array, rest: tuple[Any, int]) -> tuple[Array, Array]:
-            weights, start = rest
-            n, scratch = len(block), self._scratch()
-            own = squares[start : start + n]
-            logits = np.matmul(linear, block.T, out=scratch("logits", len(natural), n))
-            bent = np.multiply(curvatures, own, out=scratch("bent", len(natural), n))
-            bent += constants
-            logits += bent
-            total = _total_density(
-                logits.reshape(shape), None if weights is None else np.asarray(weights, np.float64), scratch
-            )
-            sums = np.empty_like(natural)
-            sums[:, 0] = logits.sum(axis=1)
-            sums[:, 1:-1] = (logits @ block - sums[:, :1] * centre) * unit
-            sums[:, -1] = logits @ own
-            return sums, total
-
-        size = CHUNK_SIZE // (self.n_features + 2 * len(natural))
-
-        def chunks() -> Iterator[tuple[Any, Any]]:
-            start = 0
-            for block, weights in self.rows.read(max(64, size)):
-                yield block, (weights, start)
-                start += block.shape[0]
-
-        return mapped(chunks(), work, self.threads)
+    def total(self, job: TableJob) -> list[Any]:
+        """Return what a job sums over the rows: here, or where they are."""
+        if self.rows.is_distributed:
+            return self.rows.total(job)
+        found = job.on(self)
+        assert found is not None
+        return found
 
     def hard_sums(self, labels: Array, n_components: int) -> Array:
         """Return the sums of the features by label, shape (n_components, width); labels in row order."""
@@ -196,11 +221,18 @@ class Table:
         """Return the sums of the features under responsibilities of shape (n_components, n_rows)."""
         position, sums = 0, np.zeros((len(responsibilities), self.width))
         # In order, by one thread: each chunk takes its part of the responsibilities.
-        for features, weights in self.under(self.family, threads=1).chunks(lambda f, w, _: (f, w), 0):
-            part = responsibilities[:, position : position + features.shape[1]]
-            sums += (part if weights is None else part * weights).astype(float) @ features.T
-            position += features.shape[1]
+        for chunk in self.under(self.family, threads=1).chunks(lambda chunk: chunk, 0):
+            part = responsibilities[:, position : position + chunk.n].astype(float)
+            position += chunk.n
+            if chunk.weights is not None:
+                part = part * to_host(chunk.weights)
+            shares = part if isinstance(chunk, Stored) else beside(part, chunk.features)
+            sums += to_host(chunk.sums(shares))
         return sums
+
+    def nearest_sums(self, means: Array) -> Array:
+        """Return the sums of the rows nearest to each mean, in the frame; shape (len(means), width)."""
+        return self.total(NearestSums(self.family, self.frame, means))[0]
 
     def under(self, family: Family, threads: int | None = None) -> Table:
         """Return the same rows under a family of the same features (the tied one, or the untied)."""
@@ -209,96 +241,192 @@ class Table:
         other.threads = self.threads if threads is None else threads
         return other
 
-    def row_posteriors(self, components: Components) -> tuple[Array, Array]:
+    def row_posteriors(self, components: Components) -> tuple[Any, Any]:
         """Return posteriors, shape (n_components, n_rows), and log-densities, shape (n_rows,), in the frame.
 
         `components` is one mixture.
         """
-        natural = self.family.natural(components)
-
-        def each(features: Array, _: Array | None, scratch: Scratch) -> tuple[Array, Array]:
-            logits = natural @ features
-            return logits, posterior_in_place(logits[None], scratch)[0].copy()
-
-        parts = list(self.chunks(each, 2 * len(natural)))
-        return np.concatenate([p for p, _ in parts], axis=1), np.concatenate([d for _, d in parts])
+        parts = list(self.chunks(RowPosteriors(self.family.natural(components)), 2 * components.n_components))
+        xp = namespace(parts[0][0])
+        return xp.concat([p for p, _ in parts], axis=1), xp.concat([d for _, d in parts])
 
     def features(self) -> Array:
         """Return the features of all rows, shape (width, n_rows)."""
         if self._kept is not None:
-            return self._kept[0]
-        return np.concatenate(list(self.chunks(lambda features, *_: features.copy(), 0)), axis=1)
+            return to_host(self._kept.features)
+        parts = self.chunks(lambda chunk: to_host(chunk.features).copy(), 0, written=True)
+        return np.concatenate(list(parts), axis=1)
 
     def coordinates(self) -> Array:
         """Return the rows in the frame, shape (n_features, n_rows)."""
         if self._kept is not None:
-            return self._kept[0][1 : 1 + self.n_features]
+            return to_host(self._kept.features[1 : 1 + self.n_features, ...])
         inside = []
         for block, _ in self.rows.read(max(64, CHUNK_SIZE // self.n_features)):
             inside.append(np.empty((self.n_features, block.shape[0])))
-            self.frame.write(block, inside[-1])
+            self.frame.write(to_host(block) if is_foreign(block) else block, inside[-1])
         return np.concatenate(inside, axis=1)
 
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
         if self._kept is not None:
-            return self._kept[1]
-        parts = list(self.chunks(lambda _, weights, __: weights, 0))
-        return None if parts[0] is None else np.concatenate(parts)
+            return None if self._kept.weights is None else to_host(self._kept.weights)
+        parts = [weights for _, weights in self.rows.read(self._size(0))]
+        if parts[0] is None:
+            return None
+        return np.concatenate([np.asarray(to_host(part), np.float64) for part in parts])
 
     def subsample(self, n_rows: int, rng: np.random.Generator) -> Table:
-        """Return a table of rows chosen at random, in a frame of their own weight but the same units."""
+        """Return a table of rows chosen at random, on the host, in a frame of their own weight."""
         available = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
-        if n_rows >= available:
+        here = self.rows.like is None and not self.rows.is_distributed
+        if n_rows >= available and here:
             return self
+        n_rows = min(n_rows, available)
         positions = np.sort(rng.choice(available, n_rows, replace=False))
         values, weights = gathered(self.rows, positions)
+        return self._of_rows(open_rows(values, weights), n_rows, weights)
+
+    def thinned(self, step: int) -> Table:
+        """Return a table of one of each `step` rows, where they are, in a frame of their own weight."""
+        rows = self.rows.thinned(step)
+        table = Table(rows, self.family, self.frame, self.threads)
+        n_rows, weight = table.total(Counted(self.family, self.frame))
+        table.frame = replace(self.frame, n_rows=int(n_rows), weight=float(weight))
+        return table
+
+    def _of_rows(self, rows: Rows, n_rows: int, weights: Array | None) -> Table:
         weight = float(n_rows if weights is None else weights.sum())
         frame = replace(self.frame, n_rows=n_rows, weight=weight)
-        return Table(open_rows(values, weights), self.family, frame, self.threads)
+        return Table(rows, self.family, frame, self.threads)
 
 
-def _total_density(logits: Array, weights: Array | None, scratch: Scratch) -> Array:
-    """Turn logits, (n_mixtures, n_components, n), into weighted posteriors; return the log-likelihoods."""
-    n_mixtures, _, n = logits.shape
-    largest, total = _exponentials(logits, scratch)
-    inverse = np.divide(1.0, total, out=scratch("inverse", n_mixtures, n))
+def _as_numbers(block: Any) -> Any:
+    """Return a chunk of another library in floats; others are converted where they are written."""
+    if not is_foreign(block):
+        return block
+    xp = namespace(block)
+    return block if block.dtype in (xp.float32, xp.float64) else xp.astype(block, xp.float64)
+
+
+def _weights_beside(weights: Any, array: Any) -> Any:
+    """Return weights where the features are."""
     if weights is None:
-        # The logarithm of a product is cheaper than many logarithms; total is from 1 to n_components.
-        together = max(1, min(64, int(600 / np.log(max(2, logits.shape[1])))))
-        products = np.multiply.reduceat(total, np.arange(0, n, together), axis=1)
-        logits *= inverse[:, None]
-        return largest.sum(axis=1) + np.log(products).sum(axis=1)
-    np.log(total, out=total)
-    total += largest
-    inverse *= weights
-    logits *= inverse[:, None]
-    return total @ weights
+        return None
+    if is_foreign(weights):
+        return namespace(array).astype(weights, array.dtype) if is_foreign(array) else to_host(weights)
+    return beside(np.asarray(weights, np.float64), array)
 
 
-def posterior_in_place(logits: Array, scratch: Scratch) -> Array:
-    """Turn logits, shape (n_mixtures, n_components, n), into posteriors; return the log-densities.
-
-    Returns
-    -------
-    density : ndarray, shape (n_mixtures, n)
-    """
-    largest, total = _exponentials(logits, scratch)
-    logits /= total[:, None]
-    np.log(total, out=total)
-    total += largest
-    return total
+# --- what is summed over the rows of a table ------------------------------------------------
 
 
-def _exponentials(logits: Array, scratch: Scratch) -> tuple[Array, Array]:
-    """Turn logits into exponentials of what they are below the largest; return the largest and the sums."""
-    n_mixtures, _, n = logits.shape
-    largest = np.max(logits, axis=1, out=scratch("largest", n_mixtures, n))
-    logits -= largest[:, None]
-    # Below that, exp is next to nothing; where it underflows, it takes four times as long.
-    np.maximum(logits, LEAST_LOGIT, out=logits)
-    np.exp(logits, out=logits)
-    return largest, np.sum(logits, axis=1, out=scratch("total", n_mixtures, n))
+@dataclass(frozen=True, eq=False)
+class TableJob:
+    """Something that is summed over rows, in a frame: it can go to where the rows are."""
+
+    family: Family
+    frame: Frame
+
+    def __call__(self, rows: Rows) -> list[Any] | None:
+        """Return the sums over some rows."""
+        return self.on(Table(rows, self.family, self.frame, for_one_pass=True))
+
+    def on(self, table: Table) -> list[Any] | None:
+        """Return the sums over the rows of a table."""
+        return added_up(table.chunks(self.of_chunk, self.depth))
+
+    @property
+    def depth(self) -> int:
+        """How many numbers a row are worked on besides the features."""
+        return 0
+
+    def of_chunk(self, chunk: Chunk) -> tuple[Any, ...]:
+        """Return the sums over a chunk."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation(TableJob):
+    """The E-step of a batch of mixtures, in the frame: sums, all in one matrix, and log-likelihoods."""
+
+    components: Components
+
+    @functools.cached_property
+    def natural(self) -> Array:
+        """The natural parameters, shape (n_mixtures, n_components, width)."""
+        return self.family.natural(self.components)
+
+    @property
+    def depth(self) -> int:
+        """How many numbers a row are worked on besides the features."""
+        return 2 * self.natural.shape[0] * self.natural.shape[1]
+
+    def of_chunk(self, chunk: Chunk) -> tuple[Any, Any]:
+        """Return the sums over a chunk."""
+        n_mixtures, n_components, width = self.natural.shape
+        logits = chunk.logits(self.natural.reshape(-1, width))
+        xp = namespace(logits)
+        shares, likelihood = total_density(
+            xp.reshape(logits, (n_mixtures, n_components, chunk.n)), chunk.weights, chunk.scratch
+        )
+        return chunk.sums(xp.reshape(shares, (n_mixtures * n_components, chunk.n))), likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class NearestSums(TableJob):
+    """The sums of the rows that are nearest to each of some means."""
+
+    means: Array
+
+    @property
+    def depth(self) -> int:
+        """How many numbers a row are worked on besides the features."""
+        return 2 * len(self.means)
+
+    def of_chunk(self, chunk: Chunk) -> tuple[Any]:
+        """Return the sums over a chunk."""
+        n_means, n_features = self.means.shape
+        nearness = np.zeros((n_means, self.family.width(n_features)))
+        nearness[:, 0] = -0.5 * np.einsum("ij,ij->i", self.means, self.means)
+        nearness[:, 1 : 1 + n_features] = self.means
+        scores = chunk.logits(nearness)
+        xp = namespace(scores)
+        nearest = xp.argmax(scores, axis=0)
+        own = xp.stack([xp.astype(nearest == k, scores.dtype) for k in range(n_means)])
+        return (chunk.sums(own if chunk.weights is None else own * chunk.weights),)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(TableJob):
+    """The number of the rows, and their weight."""
+
+    def on(self, table: Table) -> list[Any] | None:
+        """Return the sums over the rows of a table."""
+        rows = table.rows
+        if not rows.is_distributed and rows.n_rows is not None and rows.take is not None:
+            weights = rows.take(slice(None))[1] if rows.in_memory else None
+            if rows.in_memory:
+                return [rows.n_rows, rows.n_rows if weights is None else float(np.sum(to_host(weights)))]
+        return added_up(
+            (block.shape[0], block.shape[0] if weights is None else float(np.sum(to_host(weights))))
+            for block, weights in rows.read(table._size(0))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RowPosteriors:
+    """Posteriors and log-densities of the rows of a chunk under one mixture, in the frame."""
+
+    natural: Array
+
+    def __call__(self, chunk: Chunk) -> tuple[Any, Any]:
+        """Return posteriors, shape (n_components, n), and log-densities, shape (n,)."""
+        logits = chunk.logits(self.natural)
+        xp = namespace(logits)
+        # A copy: the working memory is used again.
+        shares, density = posteriors(xp.asarray(logits, copy=True)[None, ...], chunk.scratch)
+        return shares[0, ...], density[0, ...]
 
 
 @functools.cache

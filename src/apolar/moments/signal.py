@@ -8,9 +8,17 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array, frozen
+from apolar._namespaces import beside, is_single, rounded, to_host, total
 from apolar._rows import Rows, Scratch, open_rows, summed
+from apolar._rows.rows import DENSE_COLUMNS
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
-from apolar.moments.sums import effective_rows, third_sums
+from apolar.moments.sums import (
+    block_mean,
+    column_sums,
+    effective_rows,
+    row_squares,
+    third_sums,
+)
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 
@@ -131,10 +139,10 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     spectrum, inner = values[::-1], vectors[:, ::-1][:, :n_signal]
     basis = frame @ inner
     spare = len(central.mean) - n_signal
-    total = float(np.trace(covariance))
-    mean_variance = (total - float(spectrum[:n_signal].sum())) / spare
-    size = total + float(central.mean @ central.mean)
-    check_spread(n_signal + 1, central.n_rows, total, mean_variance, size)
+    variance = float(np.trace(covariance))
+    mean_variance = (variance - float(spectrum[:n_signal].sum())) / spare
+    size = variance + float(central.mean @ central.mean)
+    check_spread(n_signal + 1, central.n_rows, variance, mean_variance, size)
     third = noise_times = None
     if n_signal:
         projected = central.third.change_variables(inner)
@@ -181,19 +189,19 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
     if rows.n_features <= COVARIANCE_COLUMNS:
         weight, n_rows, mean, covariance = row_covariance(rows)
         values, vectors = np.linalg.eigh(covariance)
-        spectrum, total = values[::-1], float(np.trace(covariance))
+        spectrum, variance = values[::-1], float(np.trace(covariance))
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
         weight, n_rows, mean, variances = column_moments(rows)
-        total = float(variances.sum())
-        check_spread(n_signal + 1, n_rows, total, total, total + float(mean @ mean))
-        spectrum, basis = _leading_directions(rows, mean, total, weight, n_signal, rng)
+        variance = float(variances.sum())
+        check_spread(n_signal + 1, n_rows, variance, variance, variance + float(mean @ mean))
+        spectrum, basis = _leading_directions(rows, mean, variance, weight, n_signal, rng)
     spare = rows.n_features - n_signal
-    mean_variance = (total - float(spectrum[:n_signal].sum())) / spare
-    check_spread(n_signal + 1, n_rows, total, mean_variance, total + float(mean @ mean))
+    mean_variance = (variance - float(spectrum[:n_signal].sum())) / spare
+    check_spread(n_signal + 1, n_rows, variance, mean_variance, variance + float(mean @ mean))
     noise_times, third, n_effective = np.zeros(n_signal), None, float(n_rows)
     if n_signal:
-        square_times, third_sum, weight_squares = _signal_sums(rows, mean, total, basis)
+        square_times, third_sum, weight_squares = _signal_sums(rows, mean, variance, basis)
         n_effective = effective_rows(weight, float(weight_squares), n_rows)
         raw = SymmetricTensor(3, n_signal, third_sum / weight)
         noise_times = (square_times / weight - _traced(raw)) / spare
@@ -204,23 +212,23 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
     )
 
 
-def _signal_sums(rows: Rows, mean: Array, total: float, basis: Array) -> list[Any]:
+def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list[Any]:
     """Return the sums of |z|^2 y, of y y y (compact) and of squared weights.
 
     With z = x - mean and y its signal coordinates.
     """
-    shift = mean if _far_out(mean, total) else None
-    offset = mean if shift is None else np.zeros_like(mean)
+    shift, offset = _parted(rows, mean, variance)
     scratch = Scratch()
 
-    def statistic(block: Any, weights: Array | None) -> tuple[Array, Array, float]:
+    def statistic(block: Any, weights: Any) -> tuple[Any, Any, Any]:
         x = _shifted(block, shift, scratch)
         # One row a direction: long rows are what the arithmetic below is fast on.
-        y = np.asarray(basis.T @ x.T)
-        y -= (basis.T @ offset)[:, None]
-        squares = _row_squares(x) - 2 * (x @ offset) + offset @ offset
+        own, centre = beside(basis.T, x), beside(offset, x)
+        y = own @ x.T
+        y -= beside(basis.T @ offset, x)[:, None]
+        squares = row_squares(x) - 2 * (x @ centre) + float(offset @ offset)
         weighted = y if weights is None else y * weights
-        weight_squares = block.shape[0] if weights is None else float(weights @ weights)
+        weight_squares = block.shape[0] if weights is None else weights @ weights
         return weighted @ squares, third_sums(y, weighted, scratch), weight_squares
 
     return summed(rows, statistic, width=n_monomials(len(basis.T), 2))
@@ -231,26 +239,29 @@ def _far_out(centre: Array, spread: float) -> bool:
     return float(centre @ centre) > 1e4 * spread
 
 
+def _parted(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Array]:
+    """Return what is to be taken off the rows before the arithmetic, or None, and what of the mean is left.
+
+    In single precision rows are always shifted: sums about zero would lose digits that they cannot spare.
+    Sparse rows of many columns never are: they would be dense.
+    """
+    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
+        return None, mean
+    if not (is_single(rows.like) or _far_out(mean, variance)):
+        return None, mean
+    shift = rounded(mean, rows.like)
+    return shift, mean - shift
+
+
 def _shifted(block: Any, shift: Array | None, scratch: Scratch) -> Any:
     """Return the rows less the shift; as they are, and sparse if they are, where there is none to make."""
     if shift is None:
         return block
     dense = block.toarray() if sparse.issparse(block) else block
-    return np.subtract(dense, shift, out=scratch("shifted", *block.shape))
+    return scratch.subtract("shifted", dense, beside(shift, dense))
 
 
-def _row_squares(block: Any) -> Array:
-    if sparse.issparse(block):
-        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", block, block)
-
-
-def _column_sums(block: Any) -> Array:
-    """Return the sums of the columns: as a product with ones, which is faster where they are few."""
-    return np.asarray(np.ones(block.shape[0]) @ block).ravel()
-
-
-def _weighted(block: Any, weights: Array | None) -> Any:
+def _weighted(block: Any, weights: Any) -> Any:
     if weights is None:
         return block
     if sparse.issparse(block):
@@ -260,24 +271,29 @@ def _weighted(block: Any, weights: Array | None) -> Any:
 
 def _pilot(rows: Rows) -> Array | None:
     """Return the mean of the first rows, if it is far out."""
-    block, weights = next(rows.blocks())
-    ones = np.ones(block.shape[0]) if weights is None else weights
-    mean = np.asarray(ones @ block).ravel() / ones.sum()
-    squares = float(ones @ _row_squares(block)) / ones.sum()
-    return mean if _far_out(mean, max(squares - float(mean @ mean), 0.0)) else None
+    return rows.head(_pilot_of)
+
+
+def _pilot_of(rows: Rows) -> Array | None:
+    for block, weights in rows.blocks():
+        mean, squares = block_mean(block, weights), row_squares(block)
+        weight = block.shape[0] if weights is None else float(to_host(total(weights)))
+        mean_square = float(to_host(total(squares if weights is None else weights * squares))) / weight
+        return _parted(rows, mean, max(mean_square - float(mean @ mean), 0.0))[0]
+    return None
 
 
 def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean and covariance."""
     shift, scratch = _pilot(rows), Scratch()
 
-    def statistic(block: Any, weights: Array | None) -> tuple[float, int, Array, Array]:
+    def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
         x = _shifted(block, shift, scratch)
         weighted = _weighted(x, weights)
         product = weighted.T @ x
-        weight = block.shape[0] if weights is None else float(weights.sum())
+        weight = block.shape[0] if weights is None else total(weights)
         second = product.toarray() if sparse.issparse(product) else product
-        return weight, block.shape[0], _column_sums(weighted), second
+        return weight, block.shape[0], column_sums(weighted), second
 
     weight, n_rows, first, second = summed(rows, statistic)
     offset = first / weight
@@ -289,12 +305,12 @@ def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean, and the variance of each column."""
     shift, scratch = _pilot(rows), Scratch()
 
-    def statistic(block: Any, weights: Array | None) -> tuple[float, int, Array, Array]:
+    def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
         x = _shifted(block, shift, scratch)
-        squares = x.multiply(x) if sparse.issparse(x) else np.multiply(x, x, out=scratch("squares", *x.shape))
-        weight = block.shape[0] if weights is None else float(weights.sum())
-        ones = np.ones(block.shape[0]) if weights is None else weights
-        return weight, block.shape[0], np.asarray(ones @ x).ravel(), np.asarray(ones @ squares).ravel()
+        squares = x.multiply(x) if sparse.issparse(x) else scratch.multiply("squares", x, x)
+        if weights is None:
+            return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
+        return total(weights), block.shape[0], _combined(weights, x), _combined(weights, squares)
 
     weight, n_rows, first, squares = summed(rows, statistic)
     offset = first / weight
@@ -302,25 +318,30 @@ def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
     return float(weight), n_rows, mean, squares / weight - offset**2
 
 
+def _combined(weights: Any, block: Any) -> Any:
+    """Return the weighted sums of the columns."""
+    return np.asarray(weights @ block).ravel() if sparse.issparse(block) else weights @ block
+
+
 def _leading_directions(
-    rows: Rows, mean: Array, total: float, weight: float, n_signal: int, rng: np.random.Generator
+    rows: Rows, mean: Array, variance: float, weight: float, n_signal: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return leading eigenvalues and eigenvectors of the covariance, never formed [halko2011]."""
     width = min(n_signal + OVERSAMPLING, rows.n_features)
     basis = np.linalg.qr(rng.standard_normal((rows.n_features, width)))[0]
-    shift = mean if _far_out(mean, total) else None
-    offset = mean if shift is None else np.zeros_like(mean)
+    shift, offset = _parted(rows, mean, variance)
     scratch = Scratch()
     before = np.zeros(n_signal)
     for _ in range(MAX_ROUNDS):
 
-        def statistic(block: Any, weights: Array | None, basis: Array = basis) -> tuple[Array]:
+        def statistic(block: Any, weights: Any, basis: Array = basis) -> tuple[Any, Any]:
             x = _shifted(block, shift, scratch)
-            y = np.asarray(x @ basis) - offset @ basis
+            y = x @ beside(basis, x) - beside(offset @ basis, x)
             weighted = y if weights is None else weights[:, None] * y
-            return (x.T @ weighted - np.outer(offset, _column_sums(weighted)),)
+            return x.T @ weighted, column_sums(weighted)
 
-        image = summed(rows, statistic)[0] / weight
+        product, sums = summed(rows, statistic, width=width)
+        image = (product - np.outer(offset, sums)) / weight
         # Nystroem's approximation, image (basis^t image)^(-1) image^t, is as good as one more round.
         inner = basis.T @ image
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)

@@ -13,7 +13,7 @@ from apolar._arrays import Array
 from apolar._checks import numeric_array, whole_number
 from apolar._files import load_arrays, save_arrays, stored_numbers, stored_value
 from apolar._rows import Rows, Scratch, open_rows
-from apolar.moments.sums import Sums, effective_rows
+from apolar.moments.sums import Sums, block_mean, effective_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 
 FORMAT = "apolar moment sketch"
@@ -135,12 +135,17 @@ class MomentSketch:
     def _update_rows(self, rows: Rows) -> MomentSketch:
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
+        if rows.is_distributed:
+            # Each part of the rows makes a sketch of its own: these add up.
+            empty = MomentSketch(self.n_features, frame=self.frame)
+            together = self + rows.total(empty._of_part)[0]
+            self._centre, self.n_rows, self._sums = together._centre, together.n_rows, together._sums
+            return self
         centre, n_rows = self._centre, self.n_rows
         total, scratch = self._sums.copy(), Scratch()
         for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
             if centre is None:
-                ones = np.ones(block.shape[0]) if weights is None else weights / weights.sum()
-                centre = np.asarray(ones @ block).ravel() / ones.sum()
+                centre = block_mean(block, weights)
             total.add(block, weights, centre, self.frame, scratch)
             n_rows += block.shape[0]
         if not np.all(np.isfinite(total.third)):
@@ -149,6 +154,10 @@ class MomentSketch:
             )
         self._centre, self.n_rows, self._sums = centre, n_rows, total
         return self
+
+    def _of_part(self, rows: Rows) -> list[Any]:
+        """Return the sketch of some of the rows."""
+        return [MomentSketch(self.n_features, frame=self.frame)._update_rows(rows)]
 
     def __add__(self, other: object) -> MomentSketch:
         if not isinstance(other, MomentSketch):

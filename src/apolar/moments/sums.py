@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from apolar._arrays import Array
+from apolar._arrays import Array, frozen
+from apolar._namespaces import beside, is_foreign, namespace, to_host, total, wide, write_pairs
 from apolar._rows import Scratch
+from apolar._rows.rows import taken
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import monomial_variables, product_positions
+from apolar.tensor.monomials import product_positions
 
 
 @dataclass(eq=False)
@@ -52,20 +56,27 @@ class Sums:
             self.square_times + other.square_times,
         )
 
-    def add(
-        self, block: Any, weights: Array | None, centre: Array, frame: Array | None, scratch: Scratch
-    ) -> None:
+    def add(self, block: Any, weights: Any, centre: Array, frame: Array | None, scratch: Scratch) -> None:
         """Add a chunk of rows, in place."""
         dense = block.toarray() if sparse.issparse(block) else block
-        z = np.subtract(dense, centre, out=scratch("centred", *dense.shape))
+        z = scratch.subtract("centred", dense, beside(centre, dense))
         weighted = z if weights is None else weights[:, None] * z
-        self.weight += float(len(z) if weights is None else weights.sum())
-        self.weight_squares += float(len(z) if weights is None else weights @ weights)
-        self.first += np.ones(len(z)) @ weighted
-        self.second += weighted.T @ z
-        self.square_times += np.einsum("ij,ij->i", z, z) @ weighted
-        y = np.ascontiguousarray(z.T) if frame is None else frame.T @ z.T
-        self.third += third_sums(y, y if weights is None else y * weights, scratch)
+        y = transposed(z) if frame is None else beside(frame.T, z) @ z.T
+        parts = (
+            z.shape[0] if weights is None else total(weights),
+            z.shape[0] if weights is None else weights @ weights,
+            column_sums(weighted),
+            weighted.T @ z,
+            row_squares(z) @ weighted,
+            third_sums(y, y if weights is None else y * weights, scratch),
+        )
+        weight, weight_squares, first, second, square_times, third = on_host_and_wide(parts)
+        self.weight += float(weight)
+        self.weight_squares += float(weight_squares)
+        self.first += first
+        self.second += second
+        self.square_times += square_times
+        self.third += third
 
     def moved(self, offset: Array, frame: Array | None) -> Sums:
         """Return the sums about another centre: z + offset in place of z."""
@@ -97,29 +108,72 @@ class Sums:
         return Sums(self.weight, self.weight_squares, first, second, third.coefficients, square_times)
 
 
-def third_sums(y: Array, weighted: Array, scratch: Scratch) -> Array:
+def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:
     """Return the compact third-order sums of rows, sum_n w y_i y_j y_k.
 
     Parameters
     ----------
-    y, weighted : ndarray, shape (dim, n)
+    y, weighted : array, shape (dim, n)
         A row a coordinate; the same times the weights.
     scratch : Scratch
 
     Returns
     -------
-    sums : ndarray, shape (n_monomials(dim, 3),)
+    sums : array, shape (n_monomials(dim, 3),)
     """
-    dim, n = y.shape
-    pairs = monomial_variables(dim, 2)
-    products = scratch("products", len(pairs), n)
-    for row, (i, j) in zip(products, pairs, strict=True):
-        np.multiply(y[i], y[j], out=row)
     # The Hankel matrix of row degree 2 holds each sum; one entry of each is taken.
-    matrix = products @ weighted.T
-    sums = np.zeros(n_monomials(dim, 3))
-    sums[product_positions(dim, 2, 1)] = matrix
-    return sums
+    matrix = pair_products(y, scratch) @ weighted.T
+    return taken(namespace(y).reshape(matrix, (-1,)), third_places(y.shape[0]))
+
+
+def pair_products(y: Any, scratch: Scratch) -> Any:
+    """Return y_i y_j for all pairs of coordinates, shape (n_monomials(dim, 2), n)."""
+    products = scratch.like("products", y, n_monomials(y.shape[0], 2), y.shape[1])
+    write_pairs(y, products)
+    return products
+
+
+@functools.cache
+def third_places(dim: int) -> Array:
+    """Return where the flat Hankel matrix of row degree 2 holds each monomial of degree 3."""
+    places = np.zeros(n_monomials(dim, 3), dtype=np.int64)
+    positions = product_positions(dim, 2, 1)
+    places[positions.ravel()] = np.arange(positions.size)
+    return frozen(places)
+
+
+def transposed(array: Any) -> Any:
+    """Return a matrix with rows and columns exchanged, in memory too."""
+    return np.ascontiguousarray(array.T) if isinstance(array, np.ndarray) else array.T
+
+
+def row_squares(block: Any) -> Any:
+    """Return the squared length of each row."""
+    if sparse.issparse(block):
+        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
+    if isinstance(block, np.ndarray):
+        return np.einsum("ij,ij->i", block, block)
+    return namespace(block).sum(block * block, axis=1)
+
+
+def column_sums(block: Any) -> Any:
+    """Return the sums of the columns: as a product with ones, which is faster where they are few."""
+    if is_foreign(block):
+        return namespace(block).sum(block, axis=0)
+    return np.asarray(np.ones(block.shape[0]) @ block).ravel()
+
+
+def block_mean(block: Any, weights: Any) -> Array:
+    """Return the mean of rows, on the host."""
+    if weights is None:
+        return on_host_and_wide([column_sums(block)])[0] / block.shape[0]
+    first, weight = on_host_and_wide([weights @ block, total(weights)])
+    return np.asarray(first).ravel() / float(weight)
+
+
+def on_host_and_wide(values: Iterable[Any]) -> list[Any]:
+    """Return sums on the host, in double precision."""
+    return [to_host(wide(value)) if is_foreign(value) else value for value in values]
 
 
 def effective_rows(weight: float, weight_squares: float, n_rows: int) -> float:

@@ -66,14 +66,6 @@ def from_assignment(
     return table.family.maximised(sums, prior)
 
 
-def nearest_to(table: Table, means: Array) -> Array:
-    """Return for each row the nearest of the means (in the frame, shape (n_components, n_features))."""
-    constants = -0.5 * np.einsum("ij,ij->i", means, means)[:, None]
-    columns = slice(1, 1 + table.n_features)
-    parts = table.chunks(lambda f, *_: (means @ f[columns] + constants).argmax(axis=0), len(means))
-    return np.concatenate(list(parts))
-
-
 def checked_weights(weights: Any, n_components: int) -> Array:
     """Return weights of sum one."""
     array = numeric_array(weights, "weights_init")

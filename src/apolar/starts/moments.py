@@ -1,12 +1,13 @@
 """The start from moments: no randomness, one or two passes."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array
+from apolar._namespaces import beside, is_foreign
 from apolar._rows import Rows
 from apolar.em.loop import short_runs
 from apolar.em.table import Table
@@ -49,7 +50,7 @@ def from_moments(
         found = mixture_from_moments(rows, n_components, refine=refine)
         return in_frame(table, found, np.ones(table.n_features))
     units = _column_units(table)
-    found = mixture_from_moments(_divided(rows, units), n_components, refine=refine)
+    found = mixture_from_moments(rows.changed(_Divided(units)), n_components, refine=refine)
     return in_frame(table, found, units)
 
 
@@ -83,14 +84,16 @@ def _column_units(table: Table) -> Array:
     return np.broadcast_to(inverse, table.n_features)
 
 
-def _divided(rows: Rows, units: Array) -> Rows:
-    """Return the rows with each column divided by its unit."""
+@dataclass(frozen=True, eq=False)
+class _Divided:
+    """Divides each column of a chunk by its unit."""
 
-    def read(size: int) -> Iterator[tuple[Any, Any]]:
-        for values, weights in rows.read(size):
-            if sparse.issparse(values):
-                yield sparse.csr_matrix(values.multiply(1 / units)), weights
-            else:
-                yield np.asarray(values, dtype=np.float64) / units, weights
+    units: Array
 
-    return Rows(rows.n_features, rows.n_rows, rows.rereadable, read)
+    def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the chunk, changed, and its weights."""
+        if sparse.issparse(values):
+            return sparse.csr_matrix(values.multiply(1 / self.units)), weights
+        if is_foreign(values):
+            return values / beside(self.units, values), weights
+        return np.asarray(values, dtype=np.float64) / self.units, weights

@@ -180,7 +180,7 @@ def _logits(table: Table, components: Components, rows: Array) -> Array:
     if table.n_rows * table.width <= KEPT_FEATURES:
         return natural @ table.features()[:, rows]
     # Chunk by chunk: features of wide tables are many.
-    parts = list(table.chunks(lambda features, *_: natural @ features, 2 * len(natural)))
+    parts = list(table.chunks(lambda chunk: chunk.logits(natural).copy(), 2 * len(natural)))
     return np.concatenate(parts, axis=1)[:, rows]
 
 

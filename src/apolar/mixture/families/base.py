@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class Family(abc.ABC):
         """Return the number of columns of data whose rows have that many features."""
 
     @abc.abstractmethod
-    def write_quadratics(self, x: Array, out: Array) -> None:
+    def write_quadratics(self, x: Any, out: Any) -> None:
         """Write the quadratics of x, shape (n_features, n), into `out`, shape (n_quadratics, n)."""
 
     @abc.abstractmethod

@@ -1,8 +1,11 @@
 """Diagonal covariances: a variance a column and component (mclust's VVI)."""
 
+from typing import Any
+
 import numpy as np
 
 from apolar._arrays import Array
+from apolar._namespaces import write
 from apolar.mixture.components import Components
 from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
 from apolar.mixture.prior import Prior
@@ -26,8 +29,8 @@ class Diagonal(Family):
     def n_columns(self, width: int) -> int:
         return (width - 1) // 2
 
-    def write_quadratics(self, x: Array, out: Array) -> None:
-        np.multiply(x, x, out=out)
+    def write_quadratics(self, x: Any, out: Any) -> None:
+        write("multiply", x, x, out=out)
 
     def natural(self, components: Components) -> Array:
         weights, means = components.weights, components.means

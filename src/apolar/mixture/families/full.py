@@ -1,10 +1,12 @@
 """Full covariances: any positive definite matrix a component (mclust's VVV)."""
 
 import functools
+from typing import Any
 
 import numpy as np
 
 from apolar._arrays import Array, IndexArray
+from apolar._namespaces import write_pairs
 from apolar.mixture.components import Components
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family
 from apolar.mixture.prior import Prior
@@ -50,12 +52,8 @@ class Full(Family):
         # width = (m + 1)(m + 2) / 2
         return round((np.sqrt(8 * width + 1) - 3) / 2)
 
-    def write_quadratics(self, x: Array, out: Array) -> None:
-        start, n_features = 0, len(x)
-        for i in range(n_features):
-            stop = start + n_features - i
-            np.multiply(x[i], x[i:], out=out[start:stop])
-            start = stop
+    def write_quadratics(self, x: Any, out: Any) -> None:
+        write_pairs(x, out)
 
     def natural(self, components: Components) -> Array:
         weights, means = components.weights, components.means

@@ -1,8 +1,11 @@
 """Spherical covariances: one variance a component (mclust's VII)."""
 
+from typing import Any
+
 import numpy as np
 
 from apolar._arrays import Array
+from apolar._namespaces import namespace
 from apolar.mixture.components import Components
 from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
 from apolar.mixture.prior import Prior
@@ -26,8 +29,11 @@ class Spherical(Family):
     def n_columns(self, width: int) -> int:
         return width - 2
 
-    def write_quadratics(self, x: Array, out: Array) -> None:
-        np.einsum("ij,ij->j", x, x, out=out[0])
+    def write_quadratics(self, x: Any, out: Any) -> None:
+        if isinstance(x, np.ndarray):
+            np.einsum("ij,ij->j", x, x, out=out[0])
+        else:
+            out[0, :] = namespace(x).sum(x * x, axis=0)
 
     def natural(self, components: Components) -> Array:
         variances = self._each(components)

@@ -1,0 +1,143 @@
+"""Arrays of other libraries: where they are, and how numbers get there and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+
+Namespace = Any
+"""A module of functions on arrays, as the array API standard names them."""
+
+
+def namespace(array: Any) -> Namespace:
+    """Return the functions for an array: NumPy's own for its arrays and SciPy's sparse matrices."""
+    if isinstance(array, np.ndarray | np.generic) or sparse.issparse(array):
+        return np
+    return array_api_compat.array_namespace(array)
+
+
+def is_foreign(value: Any) -> bool:
+    """Return whether a value is an array of another library, to be worked on by that library.
+
+    Those that cannot be written to (JAX) or are not there yet (Dask) are not among them.
+    """
+    if isinstance(value, np.ndarray | np.generic | type) or sparse.issparse(value):
+        return False
+    if array_api_compat.is_torch_array(value) or array_api_compat.is_cupy_array(value):
+        return True
+    if array_api_compat.is_jax_array(value) or array_api_compat.is_dask_array(value):
+        return False
+    return hasattr(value, "__array_namespace__") and not array_api_compat.is_pydata_sparse_array(value)
+
+
+def detached(array: Any) -> Any:
+    """Return an array without a record of how it came about."""
+    return array.detach() if array_api_compat.is_torch_array(array) else array
+
+
+def to_host(array: Any) -> Array:
+    """Return an array, wherever it is, as one of NumPy."""
+    if isinstance(array, np.ndarray | np.generic):
+        return np.asarray(array)
+    if array_api_compat.is_torch_array(array):
+        array = array.detach().cpu()
+        return np.asarray(array.float() if array.dtype.itemsize == 2 else array)
+    if array_api_compat.is_cupy_array(array):
+        return np.asarray(array.get())
+    try:
+        return np.from_dlpack(array)
+    except (AttributeError, TypeError, BufferError, RuntimeError):
+        return np.asarray(array)
+
+
+def beside(values: Any, array: Any) -> Any:
+    """Return numbers of the host where an array is, in its precision."""
+    if isinstance(array, np.ndarray) or sparse.issparse(array):
+        return np.asarray(values)
+    xp = namespace(array)
+    return xp.asarray(np.asarray(values), dtype=array.dtype, device=array_api_compat.device(array))
+
+
+def positions_beside(positions: Array, array: Any) -> Any:
+    """Return row numbers where an array is."""
+    if isinstance(array, np.ndarray) or sparse.issparse(array):
+        return positions
+    xp = namespace(array)
+    return xp.asarray(positions, dtype=xp.int64, device=array_api_compat.device(array))
+
+
+def wide(array: Any) -> Any:
+    """Return sums in double precision, where they are."""
+    if isinstance(array, np.ndarray | np.generic | int | float):
+        return array
+    xp = namespace(array)
+    return xp.astype(array, xp.float64)
+
+
+def is_single(array: Any) -> bool:
+    """Return whether an array of another library is in single precision."""
+    return is_foreign(array) and array.dtype == namespace(array).float32
+
+
+def rounded(values: Array, array: Any) -> Array:
+    """Return numbers as an array of another library, in single precision, would hold them."""
+    return values.astype(np.float32).astype(np.float64) if is_single(array) else values
+
+
+def total(array: Any) -> Any:
+    """Return the sum of all numbers, in double precision where the array is of another library."""
+    if isinstance(array, np.ndarray):
+        return array.sum()
+    xp = namespace(array)
+    return xp.sum(array, dtype=xp.float64)
+
+
+def floating(array: Any) -> Any:
+    """Return an array of another library in single or double precision, whichever holds its numbers."""
+    xp = namespace(array)
+    if array.dtype in (xp.float32, xp.float64):
+        return array
+    if xp.isdtype(array.dtype, "complex floating"):
+        raise TypeError("X is complex; the methods for data take real numbers.")
+    small = xp.isdtype(array.dtype, "real floating")
+    return xp.astype(array, xp.float32 if small else xp.float64)
+
+
+def write(function: str, *arguments: Any, out: Any) -> None:
+    """Write a function of arrays, by its name in the standard, into another."""
+    if isinstance(out, np.ndarray):
+        getattr(np, function)(*arguments, out=out)
+    else:
+        out[...] = getattr(namespace(out), function)(*arguments)
+
+
+def write_pairs(x: Any, out: Any) -> None:
+    """Write the products x_i x_j, i <= j, of the rows of a matrix into the rows of another, in that order."""
+    start, dim = 0, x.shape[0]
+    for i in range(dim):
+        stop = start + dim - i
+        write("multiply", x[i : i + 1, :], x[i:, :], out=out[start:stop, :])
+        start = stop
+
+
+def free_memory(array: Any) -> int | None:
+    """Return how many bytes are free on the device of an array, or None if it is in main memory."""
+    if array_api_compat.is_torch_array(array) and array.device.type == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(array.device)
+        # What the library holds back for itself is free as well.
+        kept = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
+        return int(free + kept)
+    if array_api_compat.is_cupy_array(array):
+        import cupy
+
+        with array.device:
+            free, _ = cupy.cuda.runtime.memGetInfo()
+            return int(free + cupy.get_default_memory_pool().free_bytes())
+    return None

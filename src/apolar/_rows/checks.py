@@ -1,0 +1,81 @@
+"""What is checked of every chunk of rows."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+from apolar._namespaces import beside, floating, is_foreign, namespace, to_host
+
+
+def numbers_of(values: Array) -> Array:
+    """Return an array of Python objects as numbers; texts and dates are none."""
+    if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):
+        raise TypeError(f"{values.dtype} are not numbers")
+    return values.astype(np.float64)
+
+
+def checked_block(values: Any, n_features: int, first: int) -> Any:
+    """Return rows as floats, after checking that they are numbers, finite, and as many as before.
+
+    Parameters
+    ----------
+    values : ndarray, CSR matrix, or array of another library
+    n_features : int
+    first : int
+        The number of the first of them, for messages.
+
+    Returns
+    -------
+    block : ndarray or CSR matrix of float64, or array of the other library in its precision
+    """
+    if is_foreign(values):
+        block = numbers = floating(values)
+    elif values.dtype.kind == "c":
+        raise TypeError("X is complex; the methods for data take real numbers.")
+    elif sparse.issparse(values):
+        block = values.astype(np.float64, copy=False)
+        numbers = block.data
+    else:
+        array = np.asarray(values)
+        if array.dtype.kind not in "buif":
+            try:
+                array = numbers_of(array)
+            except (TypeError, ValueError) as error:
+                raise TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}.") from error
+        block = numbers = np.ascontiguousarray(array, dtype=np.float64)
+    if block.shape[1] != n_features:
+        raise ValueError(f"Rows from {first} on have {block.shape[1]} columns, not {n_features}.")
+    xp = namespace(numbers)
+    # The sum is finite if all are, short of overflow, and far cheaper to test.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspect = not bool(xp.isfinite(xp.sum(numbers)))
+    if suspect and not bool(xp.all(xp.isfinite(numbers))):
+        if sparse.issparse(block):
+            raise ValueError("X contains NaN or infinity: remove or replace those entries.")
+        row, column = np.argwhere(~np.isfinite(to_host(block)))[0]
+        raise ValueError(
+            f"X contains NaN or infinity (first in row {first + row}, column {column}): "
+            "remove those rows or fill the entries."
+        )
+    return block
+
+
+def checked_weights(weights: Any, block: Any, first: int) -> Any:
+    """Return the weights of checked rows, where these are and as precise, after checking them."""
+    if weights is None:
+        return None
+    if is_foreign(block):
+        array = floating(weights) if is_foreign(weights) else beside(weights, block)
+        array = namespace(block).astype(array, block.dtype)
+    else:
+        array = np.asarray(weights)
+        if array.dtype.kind not in "buif":
+            raise TypeError("sample_weight must hold real numbers.")
+    if tuple(array.shape) != (block.shape[0],):
+        raise ValueError(f"sample_weight must have shape ({block.shape[0]},); got {tuple(array.shape)}.")
+    xp = namespace(array)
+    if not bool(xp.all(xp.isfinite(array))) or bool(xp.any(array < 0)):
+        raise ValueError(f"sample_weight is negative or not finite, from row {first} on.")
+    return np.asarray(array, dtype=np.float64) if xp is np else array

@@ -1,0 +1,396 @@
+"""Rows of data from whatever holds them, in chunks, and sums over them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._arrays import Array
+from apolar._namespaces import free_memory, is_foreign, is_single, namespace, positions_beside, to_host, wide
+from apolar._rows.checks import checked_block, checked_weights
+
+# Numbers in a chunk: small enough for the cache, large enough for BLAS.
+CHUNK_SIZE = 2**18
+# On a device with memory of its own a chunk is as large as this part of what is free allows, for numbers of
+# eight bytes, but no larger than that many numbers.
+DEVICE_PART = 16
+DEVICE_CHUNK_SIZE = 2**28
+# Rows of a chunk at most, in single precision.
+SINGLE_ROWS = 2**20
+# Sparse rows of more columns than this are never made dense to be kept.
+DENSE_COLUMNS = 256
+# A thinned sample of rows that are not in memory is kept if it is no more numbers than this.
+KEPT_SAMPLE = 2**25
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table, read a chunk of rows at a time.
+
+    Attributes
+    ----------
+    n_features : int
+    n_rows : int or None
+        None if only reading to the end tells.
+    rereadable : bool
+        Whether `blocks` may be called more than once.
+    read : callable
+        Takes the number of rows of a chunk and yields pairs (X, weights or
+        None), unchecked.
+    take : callable or None
+        Takes an array of row numbers and returns those rows and their weights
+        or None, unchecked; None if rows can only be read in order.
+    row_size : float or None
+        Numbers that a row takes in memory, where that is not the number of
+        features: sparse rows hold fewer.
+    in_memory : bool
+        Whether the rows are in memory, so that what grows with their number
+        may be kept beside them.
+    like : array or None
+        For arrays of another library, one of no rows: it tells library,
+        precision and device.
+    names : tuple of str or None
+        The names of the columns, if they have some.
+    is_part : bool
+        Whether these are some of the rows of a table: none at all is then no
+        mistake.
+    """
+
+    n_features: int
+    n_rows: int | None
+    rereadable: bool
+    read: Callable[[int], Iterator[tuple[Any, Any]]]
+    take: Callable[[Any], tuple[Any, Any]] | None = None
+    row_size: float | None = None
+    in_memory: bool = False
+    like: Any = None
+    names: tuple[str, ...] | None = None
+    is_part: bool = False
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the rows are elsewhere, and work is better sent to them than they to the work."""
+        return False
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return self.row_size is not None
+
+    def lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
+        """Return a function of each part of rows that are elsewhere, not yet computed, in one array."""
+        raise NotImplementedError
+
+    def total(self, job: Job) -> list[Any]:
+        """Return what a job makes of the rows: things that add up, so that it can be done by parts."""
+        found = job(self)
+        if found is None:
+            raise ValueError("X has no rows.")
+        return found
+
+    def head(self, job: Callable[[Rows], Any]) -> Any:
+        """Return what a job makes of the first rows; it need not read the others."""
+        return job(self)
+
+    def changed(self, change: Change, n_features: int | None = None) -> Rows:
+        """Return the rows with a change to each chunk: the same number of them, unless weights become zero.
+
+        Parameters
+        ----------
+        change : callable
+            Takes a chunk and its weights and returns the new ones.
+        n_features : int, optional
+            The new number of columns.
+        """
+
+        def read(size: int) -> Iterator[tuple[Any, Any]]:
+            return itertools.starmap(change, self.read(size))
+
+        n_features = self.n_features if n_features is None else n_features
+        return replace(self, n_features=n_features, read=read, take=None, names=None)
+
+    def thinned(self, step: int) -> Rows:
+        """Return one of each `step` rows, always the same, at places that are not regular."""
+        if self.take is not None and self.n_rows is not None:
+            small = self.n_rows // step * (self.row_size or self.n_features) <= KEPT_SAMPLE
+            if self.in_memory or small:
+                values, weights = self.take(thinned_positions(0, self.n_rows, step))
+                return from_arrays(values, weights, like=self.like)
+
+        def read(size: int) -> Iterator[tuple[Any, Any]]:
+            first = 0
+            for values, weights in self.read(size * step):
+                last = first + values.shape[0]
+                positions = thinned_positions(first, last, step)
+                first = last
+                if len(positions):
+                    yield taken(values, positions), None if weights is None else taken(weights, positions)
+
+        n_rows = None if self.n_rows is None else len(thinned_positions(0, self.n_rows, step))
+        return replace(self, n_rows=n_rows, read=read, take=None)
+
+    def on_host(self) -> Rows:
+        """Return the rows as arrays of NumPy, a chunk at a time."""
+        if self.like is None:
+            return self
+        return replace(self.changed(_brought), take=self.take and self._taken_to_host, like=None)
+
+    def _taken_to_host(self, positions: Any) -> tuple[Any, Any]:
+        assert self.take is not None
+        return _brought(*self.take(positions))
+
+    def blocks(self, width: int | None = None) -> Iterator[tuple[Any, Any]]:
+        """Yield checked chunks and their weights.
+
+        Chunks of NumPy arrays are float64 (a CSR matrix if sparse); those of other libraries stay in their
+        precision, where they are.
+
+        Parameters
+        ----------
+        width : int, optional
+            Numbers of working memory a row; by default those of the row itself.
+        """
+        first, empty = 0, True
+        for values, raw_weights in self.read(self.chunk_rows(width)):
+            block = checked_block(values, self.n_features, first)
+            weights = checked_weights(raw_weights, block, first)
+            first += block.shape[0]
+            if weights is not None and not bool(namespace(weights).all(weights > 0)):
+                # Rows of weight zero are as if they were not there.
+                block, weights = block[weights > 0], weights[weights > 0]
+            if block.shape[0]:
+                empty = False
+                yield block, weights
+        if empty and not self.is_part:
+            raise ValueError("X has no rows." if first == 0 else "The weights of the rows are all zero.")
+
+    def chunk_rows(self, width: int | None = None, chunk_size: int = CHUNK_SIZE) -> int:
+        """Return the number of rows of a chunk, for so many numbers of working memory a row."""
+        if self.like is not None:
+            free = free_memory(self.like)
+            if free is not None:
+                chunk_size = max(chunk_size, min(DEVICE_CHUNK_SIZE, free // (8 * DEVICE_PART)))
+        own = self.n_features if self.row_size is None else max(1.0, self.row_size)
+        n_rows = max(1, int(chunk_size // max(width or 1, own)))
+        # Sums of chunks are in double precision, those in a chunk are not.
+        return min(n_rows, SINGLE_ROWS) if is_single(self.like) else n_rows
+
+
+Job = Callable[[Rows], list[Any] | None]
+"""Takes rows and returns numbers and arrays that add up over parts of them; None of no rows."""
+
+Change = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def _brought(values: Any, weights: Any) -> tuple[Any, Any]:
+    bring = to_host if is_foreign(values) else _as_is
+    return bring(values), None if weights is None else to_host(weights)
+
+
+def _as_is(values: Any) -> Any:
+    return values
+
+
+def from_arrays(
+    values: Any,
+    weights: Any,
+    *,
+    like: Any = None,
+    names: tuple[str, ...] | None = None,
+    is_part: bool = False,
+) -> Rows:
+    """Return the rows of an array or a CSR matrix in memory, with weights or None, all of right shape."""
+    n_rows, n_features = values.shape
+
+    def read(size: int) -> Iterator[tuple[Any, Any]]:
+        for start in range(0, n_rows, size):
+            part = slice(start, min(start + size, n_rows))
+            # With all its axes: the array API asks for that.
+            yield (
+                values[part] if sparse.issparse(values) else values[part, :],
+                None if weights is None else weights[part],
+            )
+
+    def take(positions: Any) -> tuple[Any, Any]:
+        return taken(values, positions), None if weights is None else taken(weights, positions)
+
+    row_size = 1 + 1.5 * values.nnz / max(n_rows, 1) if sparse.issparse(values) else None
+    return Rows(n_features, n_rows, True, read, take, row_size, True, like, names, is_part)
+
+
+def taken(values: Any, positions: Any) -> Any:
+    """Return some rows of an array: by their numbers, or a slice."""
+    if isinstance(values, np.ndarray) or sparse.issparse(values):
+        return values[positions]
+    if isinstance(positions, slice):
+        return values[positions, ...]
+    return namespace(values).take(values, positions_beside(positions, values), axis=0)
+
+
+def thinned_positions(start: int, stop: int, step: int) -> Array:
+    """Return the rows from `start` to `stop`, counted from there, of a sample of one of each `step` rows.
+
+    The place among each `step` rows follows the golden ratio: spread evenly, and without a period.
+    """
+    group = np.arange(start // step, -(-stop // step), dtype=np.int64)
+    place = (((group * 2654435769) & 0xFFFFFFFF) * step) >> 32
+    positions = group * step + place
+    return positions[(positions >= start) & (positions < stop)] - start
+
+
+class Scratch:
+    """Working memory that is used again from chunk to chunk: fresh pages cost more than arithmetic.
+
+    Its operations write NumPy arrays there; arrays of other libraries have their own ways.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Array] = {}
+
+    def __call__(self, name: str, *shape: int) -> Array:
+        """Return an array of that shape, with whatever is in it."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers[name] = np.empty(size)
+        return buffer[:size].reshape(shape)
+
+    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
+        # What goes to another process goes without its working memory.
+        return Scratch, ()
+
+    def like(self, name: str, array: Any, *shape: int) -> Any:
+        """Return an array of that shape, of the library, precision and device of another."""
+        if isinstance(array, np.ndarray) or sparse.issparse(array):
+            return self(name, *shape)
+        return namespace(array).empty(shape, dtype=array.dtype, device=array.device)
+
+    def matmul(self, name: str, a: Any, b: Any) -> Any:
+        """Return the product of two matrices."""
+        if isinstance(b, np.ndarray):
+            return np.matmul(a, b, out=self(name, a.shape[0], b.shape[1]))
+        return a @ b
+
+    def subtract(self, name: str, a: Any, b: Any) -> Any:
+        """Return the difference of two arrays, in the shape of the first."""
+        if isinstance(a, np.ndarray):
+            return np.subtract(a, b, out=self(name, *a.shape))
+        return a - b
+
+    def multiply(self, name: str, a: Any, b: Any) -> Any:
+        """Return the product of two arrays, number by number."""
+        if isinstance(a, np.ndarray):
+            return np.multiply(a, b, out=self(name, *np.broadcast_shapes(a.shape, b.shape)))
+        return a * b
+
+    def max(self, name: str, array: Any, axis: int) -> Any:
+        """Return the largest numbers along an axis."""
+        if isinstance(array, np.ndarray):
+            return np.max(array, axis=axis, out=self(name, *_without(array.shape, axis)))
+        return namespace(array).max(array, axis=axis)
+
+    def sum(self, name: str, array: Any, axis: int) -> Any:
+        """Return the sums along an axis."""
+        if isinstance(array, np.ndarray):
+            return np.sum(array, axis=axis, out=self(name, *_without(array.shape, axis)))
+        return namespace(array).sum(array, axis=axis)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+Statistic = Callable[[Any, Any], tuple[Any, ...]]
+"""Takes a chunk and its weights and returns numbers and arrays that add up."""
+
+
+def mapped(
+    chunks: Iterable[tuple[Any, Any]], function: Callable[[Any, Any], Any], threads: int = 1
+) -> Iterator[Any]:
+    """Yield a function of each chunk and its weights, in order, computed by several threads."""
+    if threads == 1:
+        yield from itertools.starmap(function, chunks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Any]] = deque()
+        for values, weights in chunks:
+            waiting.append(pool.submit(function, values, weights))
+            # A few ahead, so that nobody waits, and memory stays bounded.
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def gathered(rows: Rows, positions: Array) -> tuple[Any, Array | None]:
+    """Return some rows by their numbers, in ascending order, on the host, and their weights.
+
+    As float64; sparse rows of many columns stay sparse.
+    """
+    if rows.take is not None:
+        values, weights = rows.take(positions)
+        return _kept(values), None if weights is None else np.asarray(to_host(weights), dtype=np.float64)
+    parts: list[Any] = []
+    part_weights: list[Array] = []
+    first = 0
+    for values, weights in rows.read(rows.chunk_rows()):
+        inside = positions[(positions >= first) & (positions < first + values.shape[0])] - first
+        parts.append(_kept(taken(values, inside)))
+        if weights is not None:
+            part_weights.append(np.asarray(to_host(taken(weights, inside)), dtype=np.float64))
+        first += values.shape[0]
+    together = sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+    return together, np.concatenate(part_weights) if part_weights else None
+
+
+def _kept(values: Any) -> Any:
+    if sparse.issparse(values):
+        values = values.astype(np.float64)
+        return values if values.shape[1] > DENSE_COLUMNS else values.toarray()
+    return np.asarray(to_host(values), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """The job that sums a statistic over chunks."""
+
+    statistic: Statistic
+    width: int | None = None
+
+    def __call__(self, rows: Rows) -> list[Any] | None:
+        """Return the sums, on the host."""
+        return added_up(self.statistic(*block) for block in rows.blocks(self.width))
+
+
+def added_up(parts: Iterable[tuple[Any, ...]]) -> list[Any] | None:
+    """Return sums of numbers and arrays, in double precision and on the host; None of no parts."""
+    sums: list[Any] | None = None
+    for part in parts:
+        new = [wide(value) for value in part]
+        sums = new if sums is None else [old + value for old, value in zip(sums, new, strict=True)]
+    return None if sums is None else [to_host(value) if is_foreign(value) else value for value in sums]
+
+
+def summed(rows: Rows, statistic: Statistic, width: int | None = None) -> list[Any]:
+    """Return a statistic of the rows, summed over chunks.
+
+    Parameters
+    ----------
+    rows : Rows
+    statistic : callable
+    width : int, optional
+        Numbers of working memory a row.
+
+    Returns
+    -------
+    sums : list
+    """
+    return rows.total(Sum(statistic, width))
