@@ -24,11 +24,14 @@ def namespace(array: Any) -> Namespace:
 def is_foreign(value: Any) -> bool:
     """Return whether a value is an array of another library, to be worked on by that library.
 
-    Those that cannot be written to (JAX) or are not there yet (Dask) are not among them.
+    Those that cannot be written to (JAX) or are not there yet (Dask) are not among them, and neither are
+    those on a device without double precision (Apple's).
     """
     if isinstance(value, np.ndarray | np.generic | type) or sparse.issparse(value):
         return False
-    if array_api_compat.is_torch_array(value) or array_api_compat.is_cupy_array(value):
+    if array_api_compat.is_torch_array(value):
+        return bool(value.device.type != "mps")
+    if array_api_compat.is_cupy_array(value):
         return True
     if array_api_compat.is_jax_array(value) or array_api_compat.is_dask_array(value):
         return False
@@ -56,11 +59,13 @@ def to_host(array: Any) -> Array:
 
 
 def beside(values: Any, array: Any) -> Any:
-    """Return numbers of the host where an array is, in its precision."""
+    """Return numbers of the host where an array is, in double precision."""
     if isinstance(array, np.ndarray) or sparse.issparse(array):
         return np.asarray(values)
     xp = namespace(array)
-    return xp.asarray(np.asarray(values), dtype=array.dtype, device=array_api_compat.device(array))
+    # A copy: some libraries take no array that is not to be written to.
+    values = np.array(values, dtype=np.float64)
+    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(array))
 
 
 def positions_beside(positions: Array, array: Any) -> Any:
@@ -68,44 +73,20 @@ def positions_beside(positions: Array, array: Any) -> Any:
     if isinstance(array, np.ndarray) or sparse.issparse(array):
         return positions
     xp = namespace(array)
-    return xp.asarray(positions, dtype=xp.int64, device=array_api_compat.device(array))
-
-
-def wide(array: Any) -> Any:
-    """Return sums in double precision, where they are."""
-    if isinstance(array, np.ndarray | np.generic | int | float):
-        return array
-    xp = namespace(array)
-    return xp.astype(array, xp.float64)
-
-
-def is_single(array: Any) -> bool:
-    """Return whether an array of another library is in single precision."""
-    return is_foreign(array) and array.dtype == namespace(array).float32
-
-
-def rounded(values: Array, array: Any) -> Array:
-    """Return numbers as an array of another library, in single precision, would hold them."""
-    return values.astype(np.float32).astype(np.float64) if is_single(array) else values
+    return xp.asarray(np.array(positions), dtype=xp.int64, device=array_api_compat.device(array))
 
 
 def total(array: Any) -> Any:
-    """Return the sum of all numbers, in double precision where the array is of another library."""
-    if isinstance(array, np.ndarray):
-        return array.sum()
-    xp = namespace(array)
-    return xp.sum(array, dtype=xp.float64)
+    """Return the sum of all numbers."""
+    return namespace(array).sum(array)
 
 
 def floating(array: Any) -> Any:
-    """Return an array of another library in single or double precision, whichever holds its numbers."""
+    """Return an array of another library in double precision: numbers of less are stored, not worked with."""
     xp = namespace(array)
-    if array.dtype in (xp.float32, xp.float64):
-        return array
     if xp.isdtype(array.dtype, "complex floating"):
         raise TypeError("X is complex; the methods for data take real numbers.")
-    small = xp.isdtype(array.dtype, "real floating")
-    return xp.astype(array, xp.float32 if small else xp.float64)
+    return xp.astype(array, xp.float64, copy=False)
 
 
 def write(function: str, *arguments: Any, out: Any) -> None:

@@ -25,6 +25,7 @@ from apolar._rows import Rows, open_rows
 from apolar._rows.disk import memory_map
 from apolar._rows.frames import is_dataset
 from apolar._rows.opening import is_dask
+from apolar.checkpoint import Checkpoint, check_writable, is_path, resumed
 from apolar.em.frame import frame_around
 from apolar.em.loop import Fit, FitStatus, in_canonical_order
 from apolar.em.table import Table, one_blas_thread
@@ -81,14 +82,20 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     prior : "default", Prior or None, default="default"
         The conjugate prior; None is plain maximum likelihood, as in mclust.
     random_state : int, RandomState, Generator or None, default=None
-    warm_start : bool, default=False
-        Start where the last fit ended.
+    warm_start : bool, str or path, default=False
+        Start where the last fit ended or, if there was none, from the checkpoint, if that exists. A path:
+        start from the mixture of that file.
     verbose : int, default=0
         Whether to print lines on the progress.
     weights_init, means_init, precisions_init : array_like, optional
         Parts of the start, in place of what `init_params` says.
     n_threads : int or None, default=None
         Threads for data of many rows; None: one a processor.
+    checkpoint : str, path or None, default=None
+        A file to which `fit` writes the mixture so far, the best of all runs, for `warm_start` and `load` to
+        read; at the end, the fitted one. A file that is there is replaced. One fit, one file.
+    checkpoint_every : int, default=5
+        Passes over all rows from one write to the next; the first pass is written too.
 
     Attributes
     ----------
@@ -142,12 +149,14 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         tol: float = 1e-3,
         prior: Any = "default",
         random_state: Any = None,
-        warm_start: bool = False,
+        warm_start: bool | str | os.PathLike[str] = False,
         verbose: int = 0,
         weights_init: Any = None,
         means_init: Any = None,
         precisions_init: Any = None,
         n_threads: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 5,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -163,6 +172,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self.means_init = means_init
         self.precisions_init = precisions_init
         self.n_threads = n_threads
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     n_samples_seen_: float
     _stream: Stream
@@ -192,6 +203,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self : GaussianMixture
         """
         kind, prior = self._checked_parameters()
+        if self.checkpoint is not None:
+            check_writable(self.checkpoint)
         before = dict(self.__dict__)
         try:
             rows = self._opened(X, sample_weight, reset=True)
@@ -205,6 +218,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, rows: Rows, kind: Family, prior: Prior | None, kept: Array | None) -> None:
+        stored = resumed(self, kind, rows.n_features)
         table = Table(rows, kind, threads=self._threads())
         n_components = self.n_components
         if table.n_rows < n_components:
@@ -212,23 +226,42 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                 f"n_components = {n_components} components need at least as many rows; got "
                 f"n_samples = {table.n_rows}. Ask for fewer components."
             )
-        start, given_order = self._start(table, X, prior, kept)
+        start, n_init, given_order = self._start(table, X, prior, kept, stored)
+
+        def ordered(fit: Fit) -> Fit:
+            return fit if given_order else in_canonical_order(fit, kind)
+
         progress = Progress(
             self, X, table.weight, table.frame.log_det, lambda fit: self._attributes(table, kind, fit)
         )
+        checkpoint = None
+        if self.checkpoint is not None:
+            checkpoint = Checkpoint(self, lambda fit: self._attributes(table, kind, ordered(fit)))
+
+        def watcher(fit: Fit) -> bool:
+            if checkpoint is not None:
+                checkpoint(fit)
+            return progress(fit)
+
         outcome = fitted(
             table,
             prior,
             start,
-            n_init=1 if given_order else self.n_init,
+            n_init=n_init,
             tol=self.tol,
             max_iter=self.max_iter,
             rng=random_generator(self.random_state),
-            watcher=progress,
+            watcher=watcher,
         )
-        fit = outcome.fit if given_order else in_canonical_order(outcome.fit, kind)
-        for name, value in self._attributes(table, kind, fit).items():
+        attributes = self._attributes(table, kind, ordered(outcome.fit)) | {
+            "start_": outcome.start,
+            "start_notes_": list(outcome.notes),
+            "message_": outcome.fit.status.value,
+        }
+        for name, value in attributes.items():
             setattr(self, name, value)
+        if checkpoint is not None:
+            checkpoint.end(attributes)
         self.__dict__.pop("_stream", None)
         self._tell(outcome)
         progress.end(self.message_, {})
@@ -299,6 +332,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             one_of(self.init_params, "init_params", STARTS)
         if self.n_threads is not None:
             whole_number(self.n_threads, "n_threads", least=1)
+        if self.checkpoint is not None and not is_path(self.checkpoint):
+            raise TypeError(f"checkpoint must be the path of a file, or None; got {self.checkpoint!r}.")
+        whole_number(self.checkpoint_every, "checkpoint_every", least=1)
         is_default = isinstance(self.prior, str) and self.prior == "default"
         if self.prior is not None and not is_default and not isinstance(self.prior, Prior):
             raise ValueError(f"prior must be 'default', an apolar.Prior, or None; got {self.prior!r}.")
@@ -363,25 +399,31 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             )
 
     def _start(
-        self, table: Table, X: Any, prior: Prior | None, kept: Array | None
-    ) -> tuple[Callable[[np.random.Generator], Started], bool]:
-        """Return what makes the candidates, and whether their order is the user's.
+        self, table: Table, X: Any, prior: Prior | None, kept: Array | None, stored: Components | None
+    ) -> tuple[Callable[[np.random.Generator], Started], int, bool]:
+        """Return what makes the candidates, how often to call it, and whether their order is the user's.
 
-        `kept` marks the rows of X that are in the table, where it is not all of them.
+        `kept` marks the rows of X that are in the table, where it is not all of them; `stored` is the mixture
+        of a file.
         """
         r = self.n_components
-        if self.warm_start and self._is_of(table.family, r, table.n_features):
-            components = table.frame.components_inward(self._components())
-            return lambda _: ([Candidate("warm start", components, is_from_all_rows=True)], []), True
-        if any(value is not None for value in (self.weights_init, self.means_init, self.precisions_init)):
-            return (lambda rng: ([self._from_parameters(table, X, prior, rng, kept)], [])), True
+        in_part = any(v is not None for v in (self.weights_init, self.means_init, self.precisions_init))
+        is_named = isinstance(self.init_params, str) or callable(self.init_params)
+        if stored is not None or (self.warm_start and self._is_of(table.family, r, table.n_features)):
+            components = table.frame.components_inward(self._components() if stored is None else stored)
+            # A fit that was killed ends in the order in which it would have ended.
+            is_killed = stored is not None and not is_path(self.warm_start)
+            warm = Candidate("warm start", components, is_from_all_rows=True)
+            return lambda _: ([warm], []), 1, in_part or not is_named or not is_killed
+        if in_part:
+            return (lambda rng: ([self._from_parameters(table, X, prior, rng, kept)], [])), 1, True
         if isinstance(self.init_params, str):
             name = self.init_params
-            return (lambda rng: started(name, table, r, prior, rng)), False
-        if callable(self.init_params):
-            return (lambda rng: ([self._called(table, X, prior, rng, kept)], [])), False
+            return (lambda rng: started(name, table, r, prior, rng)), self.n_init, False
+        if is_named:
+            return (lambda rng: ([self._called(table, X, prior, rng, kept)], [])), self.n_init, False
         components = from_assignment(table, r, prior, self.init_params, "init_params", kept)
-        return lambda _: ([Candidate("given", components, is_from_all_rows=True)], []), True
+        return lambda _: ([Candidate("given", components, is_from_all_rows=True)], []), 1, True
 
     def _called(
         self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator, kept: Array | None
@@ -447,10 +489,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         }
 
     def _tell(self, outcome: Outcome) -> None:
-        """Set what the fit says of itself, and warn."""
-        self.start_ = outcome.start
-        self.start_notes_ = list(outcome.notes)
-        self.message_ = outcome.fit.status.value
+        """Warn of what the user should know."""
         if outcome.fit.status is FitStatus.MAX_ITER and self.max_iter > 0:
             warnings.warn(self.message_, ConvergenceWarning, stacklevel=5)
         if isinstance(self.init_params, str) and self.init_params == "moments":
@@ -638,7 +677,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """Write the fitted mixture to a file: arrays, a version and a checksum, nothing that can run.
 
         The file appears whole or not at all. A callable `init_params` and a generator as `random_state`
-        cannot be stored: "auto" and None take their place.
+        cannot be stored: "auto" and None take their place. Paths are not stored: `checkpoint` is None in the
+        loaded model, and a path as `warm_start` is False.
 
         Parameters
         ----------

@@ -35,7 +35,9 @@ EVIDENCE = (
     (0.0, "hardly worth a mention"),
 )
 # Parameters of the estimator that fix the number of components, or make no sense for many fits.
-REFUSED = ("warm_start", "weights_init", "means_init", "precisions_init")
+REFUSED = (
+    "warm_start", "weights_init", "means_init", "precisions_init", "checkpoint", "checkpoint_every",
+)  # fmt: skip
 # Pairs of components whose mergers are tried.
 MERGERS = 10
 # How the estimator's warning on a component without spread begins.

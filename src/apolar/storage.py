@@ -51,8 +51,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     back as lists. What a file without code cannot hold is left out: a
     `random_state` that is a generator comes back as None, and a callable
     `init_params` as "auto"; neither matters to what the fitted mixture says
-    of rows. After `partial_fit`, the mixture is kept and the sums of the
-    stream are not: a loaded model goes on as after `fit`.
+    of rows. A `checkpoint` comes back as None and a path as `warm_start` as
+    False: a loaded model reads and writes no files until it is told to.
+    After `partial_fit`, the mixture is kept and the sums of the stream are
+    not: a loaded model goes on as after `fit`.
 
     Parameters
     ----------
@@ -191,8 +193,10 @@ def _plain(name: str, value: Any) -> Any:
     """Return a parameter as what JSON can hold."""
     if name == "init_params" and callable(value):
         return "auto"
-    if isinstance(value, np.random.Generator | np.random.RandomState):
+    if name == "checkpoint" or isinstance(value, np.random.Generator | np.random.RandomState):
         return None
+    if name == "warm_start" and isinstance(value, str | os.PathLike):
+        return False
     if isinstance(value, Prior):
         return {"Prior": {field: _plain(field, number) for field, number in asdict(value).items()}}
     if value is None or isinstance(value, str | bool | int | float):
@@ -281,4 +285,6 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "means_init": _numbers_or_none,
     "precisions_init": _numbers_or_none,
     "n_threads": _whole_or_none(1),
+    "checkpoint": lambda value, name: one_of(value, name, (None,)),
+    "checkpoint_every": _whole(1),
 }

@@ -28,7 +28,7 @@ def checked_block(values: Any, n_features: int, first: int) -> Any:
 
     Returns
     -------
-    block : ndarray or CSR matrix of float64, or array of the other library in its precision
+    block : ndarray, CSR matrix, or array of the other library, of float64
     """
     if is_foreign(values):
         block = numbers = floating(values)
@@ -68,7 +68,6 @@ def checked_weights(weights: Any, block: Any, first: int) -> Any:
         return None
     if is_foreign(block):
         array = floating(weights) if is_foreign(weights) else beside(weights, block)
-        array = namespace(block).astype(array, block.dtype)
     else:
         array = np.asarray(weights)
         if array.dtype.kind not in "buif":

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array
-from apolar._namespaces import free_memory, is_foreign, is_single, namespace, positions_beside, to_host, wide
+from apolar._namespaces import free_memory, is_foreign, namespace, positions_beside, to_host
 from apolar._rows.checks import checked_block, checked_weights
 
 # Numbers in a chunk: small enough for the cache, large enough for BLAS.
@@ -23,8 +23,6 @@ CHUNK_SIZE = 2**18
 # eight bytes, but no larger than that many numbers.
 DEVICE_PART = 16
 DEVICE_CHUNK_SIZE = 2**28
-# Rows of a chunk at most, in single precision.
-SINGLE_ROWS = 2**20
 # Sparse rows of more columns than this are never made dense to be kept.
 DENSE_COLUMNS = 256
 # A thinned sample of rows that are not in memory is kept if it is no more numbers than this.
@@ -55,8 +53,8 @@ class Rows:
         Whether the rows are in memory, so that what grows with their number
         may be kept beside them.
     like : array or None
-        For arrays of another library, one of no rows: it tells library,
-        precision and device.
+        For arrays of another library, one of no rows: it tells library and
+        device.
     names : tuple of str or None
         The names of the columns, if they have some.
     is_part : bool
@@ -150,8 +148,8 @@ class Rows:
     def blocks(self, width: int | None = None) -> Iterator[tuple[Any, Any]]:
         """Yield checked chunks and their weights.
 
-        Chunks of NumPy arrays are float64 (a CSR matrix if sparse); those of other libraries stay in their
-        precision, where they are.
+        Chunks are float64, whatever is stored: NumPy arrays, CSR matrices if sparse, or arrays of another
+        library, where they are.
 
         Parameters
         ----------
@@ -179,9 +177,7 @@ class Rows:
             if free is not None:
                 chunk_size = max(chunk_size, min(DEVICE_CHUNK_SIZE, free // (8 * DEVICE_PART)))
         own = self.n_features if self.row_size is None else max(1.0, self.row_size)
-        n_rows = max(1, int(chunk_size // max(width or 1, own)))
-        # Sums of chunks are in double precision, those in a chunk are not.
-        return min(n_rows, SINGLE_ROWS) if is_single(self.like) else n_rows
+        return max(1, int(chunk_size // max(width or 1, own)))
 
 
 Job = Callable[[Rows], list[Any] | None]
@@ -268,10 +264,11 @@ class Scratch:
         return Scratch, ()
 
     def like(self, name: str, array: Any, *shape: int) -> Any:
-        """Return an array of that shape, of the library, precision and device of another."""
+        """Return an array of that shape, of the library and on the device of another."""
         if isinstance(array, np.ndarray) or sparse.issparse(array):
             return self(name, *shape)
-        return namespace(array).empty(shape, dtype=array.dtype, device=array.device)
+        xp = namespace(array)
+        return xp.empty(shape, dtype=xp.float64, device=array.device)
 
     def matmul(self, name: str, a: Any, b: Any) -> Any:
         """Return the product of two matrices."""
@@ -371,11 +368,10 @@ class Sum:
 
 
 def added_up(parts: Iterable[tuple[Any, ...]]) -> list[Any] | None:
-    """Return sums of numbers and arrays, in double precision and on the host; None of no parts."""
+    """Return sums of numbers and arrays, on the host; None of no parts."""
     sums: list[Any] | None = None
     for part in parts:
-        new = [wide(value) for value in part]
-        sums = new if sums is None else [old + value for old, value in zip(sums, new, strict=True)]
+        sums = list(part) if sums is None else [old + new for old, new in zip(sums, part, strict=True)]
     return None if sums is None else [to_host(value) if is_foreign(value) else value for value in sums]
 
 

@@ -126,7 +126,7 @@ def total_density(logits: Any, weights: Any, scratch: Scratch) -> tuple[Any, Any
         if weights is not None:
             density, share = density * weights, share * weights
         logits *= share[:, None, :]
-        return logits, xp.sum(density, axis=1, dtype=xp.float64)
+        return logits, xp.sum(density, axis=1)
     inverse = np.divide(1.0, sums, out=scratch("inverse", *sums.shape))
     if weights is None:
         # The logarithm of a product is cheaper than many logarithms; each is from 1 to n_components.

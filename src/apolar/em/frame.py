@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array
-from apolar._namespaces import beside, rounded, write
+from apolar._namespaces import beside, write
 from apolar._rows import Rows
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
@@ -106,8 +106,6 @@ def frame_of(rows: Rows, family: Family) -> Frame:
             variances = np.diag(covariance).copy()
         else:
             weight, n_rows, mean, variances = column_moments(rows)
-    # What is taken off the rows is a number of their precision.
-    mean = rounded(mean, rows.like)
     # The sample variance: a single row has none.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction

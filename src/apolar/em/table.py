@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from apolar._arrays import Array
-from apolar._namespaces import beside, is_foreign, is_single, namespace, to_host
+from apolar._namespaces import beside, floating, is_foreign, namespace, to_host
 from apolar._rows import Rows, Scratch, added_up, gathered, mapped, open_rows
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.em.chunk import Chunk, Stored, Written, posteriors, squares_about, total_density
@@ -28,9 +28,6 @@ CHUNK_SIZE = 2**20
 KEPT_FEATURES = 2**21
 # Rows whose centre is no further from zero than this many units are read as they are stored.
 NEAR = 30.0
-# How much of a log-density rounding takes away or adds in single precision: a few units of 6e-8, of numbers
-# up to some tens.
-SINGLE_ROUNDING = 1e-6
 
 
 class Table:
@@ -86,11 +83,6 @@ class Table:
     def n_rows(self) -> int:
         """The number of rows."""
         return self.frame.n_rows
-
-    @property
-    def rounding(self) -> float:
-        """How much rounding may change the log-likelihood of all rows, where that is not negligible."""
-        return SINGLE_ROUNDING * float(np.sqrt(self.weight)) if is_single(self.rows.like) else 0.0
 
     @property
     def _is_wide(self) -> bool:
@@ -302,11 +294,8 @@ class Table:
 
 
 def _as_numbers(block: Any) -> Any:
-    """Return a chunk of another library in floats; others are converted where they are written."""
-    if not is_foreign(block):
-        return block
-    xp = namespace(block)
-    return block if block.dtype in (xp.float32, xp.float64) else xp.astype(block, xp.float64)
+    """Return a chunk of another library in double precision; others are converted where they are written."""
+    return floating(block) if is_foreign(block) else block
 
 
 def _weights_beside(weights: Any, array: Any) -> Any:
@@ -314,7 +303,7 @@ def _weights_beside(weights: Any, array: Any) -> Any:
     if weights is None:
         return None
     if is_foreign(weights):
-        return namespace(array).astype(weights, array.dtype) if is_foreign(array) else to_host(weights)
+        return floating(weights) if is_foreign(array) else to_host(weights)
     return beside(np.asarray(weights, np.float64), array)
 
 

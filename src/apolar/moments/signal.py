@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array, frozen
-from apolar._namespaces import beside, is_single, rounded, to_host, total
+from apolar._namespaces import beside, to_host, total
 from apolar._rows import Rows, Scratch, open_rows, summed
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
@@ -242,15 +242,12 @@ def _far_out(centre: Array, spread: float) -> bool:
 def _parted(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Array]:
     """Return what is to be taken off the rows before the arithmetic, or None, and what of the mean is left.
 
-    In single precision rows are always shifted: sums about zero would lose digits that they cannot spare.
-    Sparse rows of many columns never are: they would be dense.
+    Sparse rows of many columns stay as they are: they would be dense.
     """
-    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
+    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
+    if is_wide or not _far_out(mean, variance):
         return None, mean
-    if not (is_single(rows.like) or _far_out(mean, variance)):
-        return None, mean
-    shift = rounded(mean, rows.like)
-    return shift, mean - shift
+    return mean, np.zeros_like(mean)
 
 
 def _shifted(block: Any, shift: Array | None, scratch: Scratch) -> Any:

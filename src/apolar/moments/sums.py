@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array, frozen
-from apolar._namespaces import beside, is_foreign, namespace, to_host, total, wide, write_pairs
+from apolar._namespaces import beside, is_foreign, namespace, to_host, total, write_pairs
 from apolar._rows import Scratch
 from apolar._rows.rows import taken
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -70,7 +70,7 @@ class Sums:
             row_squares(z) @ weighted,
             third_sums(y, y if weights is None else y * weights, scratch),
         )
-        weight, weight_squares, first, second, square_times, third = on_host_and_wide(parts)
+        weight, weight_squares, first, second, square_times, third = on_host(parts)
         self.weight += float(weight)
         self.weight_squares += float(weight_squares)
         self.first += first
@@ -166,14 +166,14 @@ def column_sums(block: Any) -> Any:
 def block_mean(block: Any, weights: Any) -> Array:
     """Return the mean of rows, on the host."""
     if weights is None:
-        return on_host_and_wide([column_sums(block)])[0] / block.shape[0]
-    first, weight = on_host_and_wide([weights @ block, total(weights)])
+        return on_host([column_sums(block)])[0] / block.shape[0]
+    first, weight = on_host([weights @ block, total(weights)])
     return np.asarray(first).ravel() / float(weight)
 
 
-def on_host_and_wide(values: Iterable[Any]) -> list[Any]:
-    """Return sums on the host, in double precision."""
-    return [to_host(wide(value)) if is_foreign(value) else value for value in values]
+def on_host(values: Iterable[Any]) -> list[Any]:
+    """Return sums on the host."""
+    return [to_host(value) if is_foreign(value) else value for value in values]
 
 
 def effective_rows(weight: float, weight_squares: float, n_rows: int) -> float:
