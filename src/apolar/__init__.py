@@ -31,6 +31,7 @@ __all__ = [
     "mixture_from_moments",
     "moments",
     "n_components_from_spectrum",
+    "on_device",
     "plots",
     "recover",
     "refine",
@@ -42,6 +43,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from apolar import datasets, decomposition, mixture, moments, plots, scores, tensor
+    from apolar._rows.device import on_device
     from apolar.citations import citation
     from apolar.decomposition import Status, Waring, decompose, refine
     from apolar.estimator import GaussianMixture
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. They are imported on first use, so that the command line starts at once.
 _HOMES = {
+    "apolar._rows.device": ("on_device",),
     "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
     "apolar.decomposition": ("Status", "Waring", "decompose", "refine"),
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),

@@ -68,9 +68,9 @@ def beside(values: Any, array: Any) -> Any:
     return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(array))
 
 
-def positions_beside(positions: Array, array: Any) -> Any:
+def positions_beside(positions: Any, array: Any) -> Any:
     """Return row numbers where an array is."""
-    if isinstance(array, np.ndarray) or sparse.issparse(array):
+    if isinstance(array, np.ndarray) or sparse.issparse(array) or is_foreign(positions):
         return positions
     xp = namespace(array)
     return xp.asarray(np.array(positions), dtype=xp.int64, device=array_api_compat.device(array))

@@ -713,7 +713,7 @@ def _positive(sample_weight: Any) -> Array | None:
 
 def _is_ours(X: Any) -> bool:
     """Return whether X is ours to check: scikit-learn would load it into memory, or refuse it."""
-    if is_foreign(X) or is_dask(X) or is_dataset(X):
+    if isinstance(X, Rows) or is_foreign(X) or is_dask(X) or is_dataset(X):
         return True
     if isinstance(X, np.ndarray):
         return memory_map(X) is not None and X.dtype.kind in "buif"

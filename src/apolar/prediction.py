@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from apolar._arrays import Array
-from apolar._namespaces import namespace, total
+from apolar._namespaces import namespace, to_host, total
 from apolar._rows import Rows, from_arrays
 from apolar.em.chunk import Chunk
 from apolar.em.frame import Frame, frame_around
@@ -72,7 +72,8 @@ class Reader:
 
         def of_chunk(chunk: Chunk) -> Any:
             shares, density = RowPosteriors(self.natural)(chunk)
-            return answer(shares, density + self.frame.log_det)
+            found = answer(shares, density + self.frame.log_det)
+            return to_host(found) if rows.answers_to_host else found
 
         table = Table(rows, self.family, self.frame, threads, for_one_pass=True)
         with one_blas_thread():

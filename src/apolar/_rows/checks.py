@@ -31,7 +31,7 @@ def checked_block(values: Any, n_features: int, first: int) -> Any:
     block : ndarray, CSR matrix, or array of the other library, of float64
     """
     if is_foreign(values):
-        block = numbers = floating(values)
+        block, numbers = floating(values), values
     elif values.dtype.kind == "c":
         raise TypeError("X is complex; the methods for data take real numbers.")
     elif sparse.issparse(values):

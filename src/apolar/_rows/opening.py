@@ -41,6 +41,8 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
     rows : Rows
     """
     if isinstance(X, Rows):
+        if sample_weight is not None:
+            raise ValueError("These rows have been opened already: give their weights to on_device.")
         return X
     if is_dask(X):
         from apolar._rows.dask import from_dask

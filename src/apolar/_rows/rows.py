@@ -27,6 +27,8 @@ DEVICE_CHUNK_SIZE = 2**28
 DENSE_COLUMNS = 256
 # A thinned sample of rows that are not in memory is kept if it is no more numbers than this.
 KEPT_SAMPLE = 2**25
+# How many times the rows of a chunk are read at once to take a sample of them.
+MOST_AT_ONCE = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,9 @@ class Rows:
     is_part : bool
         Whether these are some of the rows of a table: none at all is then no
         mistake.
+    answers_to_host : bool
+        Whether the rows come from the host, and what is said of each of them
+        is to go back there.
     """
 
     n_features: int
@@ -72,6 +77,7 @@ class Rows:
     like: Any = None
     names: tuple[str, ...] | None = None
     is_part: bool = False
+    answers_to_host: bool = False
 
     @property
     def is_distributed(self) -> bool:
@@ -112,28 +118,44 @@ class Rows:
         def read(size: int) -> Iterator[tuple[Any, Any]]:
             return itertools.starmap(change, self.read(size))
 
-        n_features = self.n_features if n_features is None else n_features
-        return replace(self, n_features=n_features, read=read, take=None, names=None)
+        return Rows(
+            self.n_features if n_features is None else n_features,
+            self.n_rows,
+            self.rereadable,
+            read,
+            row_size=self.row_size,
+            like=self.like,
+            is_part=self.is_part,
+            answers_to_host=self.answers_to_host,
+        )
 
     def thinned(self, step: int) -> Rows:
         """Return one of each `step` rows, always the same, at places that are not regular."""
         if self.take is not None and self.n_rows is not None:
             small = self.n_rows // step * (self.row_size or self.n_features) <= KEPT_SAMPLE
             if self.in_memory or small:
-                values, weights = self.take(thinned_positions(0, self.n_rows, step))
+                values, weights = self.take(thinned_positions(0, self.n_rows, step, self.like))
                 return from_arrays(values, weights, like=self.like)
 
         def read(size: int) -> Iterator[tuple[Any, Any]]:
             first = 0
-            for values, weights in self.read(size * step):
+            # Not too many at once: those that are left out take memory while they are read.
+            for values, weights in self.read(size * min(step, MOST_AT_ONCE)):
                 last = first + values.shape[0]
-                positions = thinned_positions(first, last, step)
+                positions = thinned_positions(first, last, step, self.like)
                 first = last
-                if len(positions):
+                if positions.shape[0]:
                     yield taken(values, positions), None if weights is None else taken(weights, positions)
 
-        n_rows = None if self.n_rows is None else len(thinned_positions(0, self.n_rows, step))
-        return replace(self, n_rows=n_rows, read=read, take=None)
+        return Rows(
+            self.n_features,
+            None if self.n_rows is None else thinned_number(self.n_rows, step),
+            self.rereadable,
+            read,
+            row_size=self.row_size,
+            like=self.like,
+            is_part=self.is_part,
+        )
 
     def on_host(self) -> Rows:
         """Return the rows as arrays of NumPy, a chunk at a time."""
@@ -145,7 +167,7 @@ class Rows:
         assert self.take is not None
         return _brought(*self.take(positions))
 
-    def blocks(self, width: int | None = None) -> Iterator[tuple[Any, Any]]:
+    def blocks(self, width: int | None = None, chunk_rows: int | None = None) -> Iterator[tuple[Any, Any]]:
         """Yield checked chunks and their weights.
 
         Chunks are float64, whatever is stored: NumPy arrays, CSR matrices if sparse, or arrays of another
@@ -155,9 +177,11 @@ class Rows:
         ----------
         width : int, optional
             Numbers of working memory a row; by default those of the row itself.
+        chunk_rows : int, optional
+            The rows of a chunk; by default as many as are good.
         """
         first, empty = 0, True
-        for values, raw_weights in self.read(self.chunk_rows(width)):
+        for values, raw_weights in self.read(chunk_rows or self.chunk_rows(width)):
             block = checked_block(values, self.n_features, first)
             weights = checked_weights(raw_weights, block, first)
             first += block.shape[0]
@@ -211,7 +235,7 @@ def from_arrays(
             part = slice(start, min(start + size, n_rows))
             # With all its axes: the array API asks for that.
             yield (
-                values[part] if sparse.issparse(values) else values[part, :],
+                _csr_rows(values, part) if sparse.issparse(values) else values[part, :],
                 None if weights is None else weights[part],
             )
 
@@ -220,6 +244,14 @@ def from_arrays(
 
     row_size = 1 + 1.5 * values.nnz / max(n_rows, 1) if sparse.issparse(values) else None
     return Rows(n_features, n_rows, True, read, take, row_size, True, like, names, is_part)
+
+
+def _csr_rows(matrix: Any, part: slice) -> Any:
+    """Return rows of a CSR matrix that share its memory: SciPy would copy them."""
+    starts = matrix.indptr[part.start : part.stop + 1]
+    inside = slice(int(starts[0]), int(starts[-1]))
+    shape = (part.stop - part.start, matrix.shape[1])
+    return sparse.csr_matrix((matrix.data[inside], matrix.indices[inside], starts - starts[0]), shape=shape)
 
 
 def taken(values: Any, positions: Any) -> Any:
@@ -231,15 +263,24 @@ def taken(values: Any, positions: Any) -> Any:
     return namespace(values).take(values, positions_beside(positions, values), axis=0)
 
 
-def thinned_positions(start: int, stop: int, step: int) -> Array:
+def thinned_positions(start: int, stop: int, step: int, like: Any = None) -> Any:
     """Return the rows from `start` to `stop`, counted from there, of a sample of one of each `step` rows.
 
-    The place among each `step` rows follows the golden ratio: spread evenly, and without a period.
+    The place among each `step` rows follows the golden ratio: spread evenly, and without a period. The
+    numbers are an array like the one given, or one of NumPy.
     """
-    group = np.arange(start // step, -(-stop // step), dtype=np.int64)
+    xp = np if like is None else namespace(like)
+    where = {} if like is None else {"device": like.device}
+    group = xp.arange(start // step, -(-stop // step), dtype=xp.int64, **where)
     place = (((group * 2654435769) & 0xFFFFFFFF) * step) >> 32
     positions = group * step + place
     return positions[(positions >= start) & (positions < stop)] - start
+
+
+def thinned_number(n_rows: int, step: int) -> int:
+    """Return how many rows a sample of one of each `step` has."""
+    last = n_rows // step * step
+    return n_rows // step + len(thinned_positions(last, n_rows, step))
 
 
 class Scratch:

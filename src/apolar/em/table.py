@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from apolar import _fused
 from apolar._arrays import Array
 from apolar._namespaces import beside, floating, is_foreign, namespace, to_host
 from apolar._rows import Rows, Scratch, added_up, gathered, mapped, open_rows
@@ -26,6 +27,8 @@ from apolar.mixture.families import Family
 CHUNK_SIZE = 2**20
 # The features of the rows are kept if they are no more numbers than this (16 MB); else made anew each time.
 KEPT_FEATURES = 2**21
+# Rows that one call of a kernel sums.
+FUSED_ROWS = 2**28
 # Rows whose centre is no further from zero than this many units are read as they are stored.
 NEAR = 30.0
 
@@ -64,7 +67,7 @@ class Table:
         self._stored = self._is_read_as_stored()
         self._kept: Written | None = None
         small = rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES
-        if small and rows.take and not (for_one_pass or self._is_wide or rows.is_distributed):
+        if small and rows.take and not (for_one_pass or self.is_wide or rows.is_distributed):
             values, weights = rows.take(slice(None))
             self._kept = self._written(_as_numbers(values), weights, Scratch())
             self._stored = False
@@ -84,8 +87,13 @@ class Table:
         """The number of rows."""
         return self.frame.n_rows
 
+    def is_fused(self, n_components: int) -> bool:
+        """Return whether there is a kernel for the E-step of these rows under so many components."""
+        by_rows = self.family.frame_kind != "matrix" and self._kept is None
+        return by_rows and _fused.is_fused(self.rows.like, self.n_features, n_components)
+
     @property
-    def _is_wide(self) -> bool:
+    def is_wide(self) -> bool:
         """Whether the rows are sparse, and not to be made dense."""
         return self.rows.is_sparse and self.n_features > DENSE_COLUMNS
 
@@ -94,7 +102,7 @@ class Table:
         rows = self.rows
         if self.family.frame_kind != "scalar" or rows.like is not None or rows.is_distributed:
             return False
-        if self._is_wide:
+        if self.is_wide:
             return True
         if rows.take is None or not rows.in_memory or not rows.n_rows:
             return False
@@ -282,10 +290,9 @@ class Table:
     def thinned(self, step: int) -> Table:
         """Return a table of one of each `step` rows, where they are, in a frame of their own weight."""
         rows = self.rows.thinned(step)
-        table = Table(rows, self.family, self.frame, self.threads)
-        n_rows, weight = table.total(Counted(self.family, self.frame))
-        table.frame = replace(self.frame, n_rows=int(n_rows), weight=float(weight))
-        return table
+        n_rows, weight = (float(number) for number in rows.total(counted))
+        frame = replace(self.frame, n_rows=int(n_rows), weight=weight)
+        return Table(rows, self.family, frame, self.threads)
 
     def _of_rows(self, rows: Rows, n_rows: int, weights: Array | None) -> Table:
         weight = float(n_rows if weights is None else weights.sum())
@@ -351,6 +358,21 @@ class Expectation(TableJob):
         """How many numbers a row are worked on besides the features."""
         return 2 * self.natural.shape[0] * self.natural.shape[1]
 
+    def on(self, table: Table) -> list[Any] | None:
+        """Return the sums over the rows of a table: by one kernel where there is one, else by chunks."""
+        n_mixtures, n_components, _ = self.natural.shape
+        if n_mixtures == 1 and table.is_fused(n_components):
+            return added_up(self._fused(block, weights) for block, weights in table.rows.read(FUSED_ROWS))
+        return super().on(table)
+
+    def _fused(self, block: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the sums over rows on a GPU, which are read once."""
+        n_features, natural = self.frame.centre.size, self.natural[0]
+        scale = np.broadcast_to(self.frame.matrix, n_features)
+        linear, quadratic = natural[:, 1 : 1 + n_features], natural[:, 1 + n_features :]
+        weights = _weights_beside(weights, block)
+        return _fused.expectation(block, weights, self.frame.centre, scale, natural[:, 0], linear, quadratic)
+
     def of_chunk(self, chunk: Chunk) -> tuple[Any, Any]:
         """Return the sums over a chunk."""
         n_mixtures, n_components, width = self.natural.shape
@@ -386,21 +408,16 @@ class NearestSums(TableJob):
         return (chunk.sums(own if chunk.weights is None else own * chunk.weights),)
 
 
-@dataclass(frozen=True, eq=False)
-class Counted(TableJob):
-    """The number of the rows, and their weight."""
-
-    def on(self, table: Table) -> list[Any] | None:
-        """Return the sums over the rows of a table."""
-        rows = table.rows
-        if not rows.is_distributed and rows.n_rows is not None and rows.take is not None:
-            weights = rows.take(slice(None))[1] if rows.in_memory else None
-            if rows.in_memory:
-                return [rows.n_rows, rows.n_rows if weights is None else float(np.sum(to_host(weights)))]
-        return added_up(
-            (block.shape[0], block.shape[0] if weights is None else float(np.sum(to_host(weights))))
-            for block, weights in rows.read(table._size(0))
-        )
+def counted(rows: Rows) -> list[Any] | None:
+    """Return the number of rows and their weight."""
+    n_rows, weight = 0, 0.0
+    for block, weights in rows.read(rows.chunk_rows()):
+        if weights is None and rows.n_rows is not None:
+            # All rows have weights, or none.
+            return [rows.n_rows, float(rows.n_rows)]
+        n_rows += block.shape[0]
+        weight += block.shape[0] if weights is None else float(np.sum(to_host(weights)))
+    return [n_rows, weight]
 
 
 @dataclass(frozen=True, eq=False)

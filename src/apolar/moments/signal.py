@@ -9,7 +9,7 @@ from scipy import sparse
 
 from apolar._arrays import Array, frozen
 from apolar._namespaces import beside, to_host, total
-from apolar._rows import Rows, Scratch, open_rows, summed
+from apolar._rows import CHUNK_SIZE, Rows, Scratch, open_rows, summed
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
 from apolar.moments.sums import (
@@ -195,7 +195,7 @@ def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMom
         weight, n_rows, mean, variances = column_moments(rows)
         variance = float(variances.sum())
         check_spread(n_signal + 1, n_rows, variance, variance, variance + float(mean @ mean))
-        spectrum, basis = _leading_directions(rows, mean, variance, weight, n_signal, rng)
+        spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
     spare = rows.n_features - n_signal
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / spare
     check_spread(n_signal + 1, n_rows, variance, mean_variance, variance + float(mean @ mean))
@@ -272,7 +272,7 @@ def _pilot(rows: Rows) -> Array | None:
 
 
 def _pilot_of(rows: Rows) -> Array | None:
-    for block, weights in rows.blocks():
+    for block, weights in rows.blocks(chunk_rows=max(1, CHUNK_SIZE // rows.n_features)):
         mean, squares = block_mean(block, weights), row_squares(block)
         weight = block.shape[0] if weights is None else float(to_host(total(weights)))
         mean_square = float(to_host(total(squares if weights is None else weights * squares))) / weight
@@ -320,7 +320,7 @@ def _combined(weights: Any, block: Any) -> Any:
     return np.asarray(weights @ block).ravel() if sparse.issparse(block) else weights @ block
 
 
-def _leading_directions(
+def leading_directions(
     rows: Rows, mean: Array, variance: float, weight: float, n_signal: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return leading eigenvalues and eigenvectors of the covariance, never formed [halko2011]."""

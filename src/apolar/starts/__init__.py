@@ -15,6 +15,7 @@ from apolar.starts.kmeans import from_kmeans
 from apolar.starts.mbhc import mbhc_labels
 from apolar.starts.moments import from_moments
 from apolar.starts.overseed import overseeded, reduced
+from apolar.starts.projection import narrowed
 from apolar.starts.seeds import nearest_sums, random_rows, spread_rows
 
 __all__ = ["STARTS", "Candidate", "Started", "started"]
@@ -83,6 +84,8 @@ def started(
     candidates : list of Candidate
     notes : list of str
     """
+    if table.is_wide and n_components > 1 and name != "moments":
+        return _from_few_directions(name, table, n_components, prior, rng)
     if name == "auto" or n_components == 1:
         return portfolio(table, n_components, prior, rng)
     notes: list[str] = []
@@ -95,5 +98,24 @@ def started(
         except ValueError as error:
             notes.append(f"moments stepped aside, overseed took over: {error}")
             name = "overseed"
+            if table.is_wide:
+                found_others, more = _from_few_directions(name, table, n_components, prior, rng)
+                return found_others, [*notes, *more]
     sample = table.subsample(MOST_ROWS, rng)
     return [Candidate(name, _SINGLES[name](sample, n_components, prior, rng))], notes
+
+
+def _from_few_directions(
+    name: str, table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> Started:
+    """Return the best candidate of a start on sparse rows of many columns, which are never made dense.
+
+    It is looked for in the leading directions of a sample; the posteriors there are the start here.
+    """
+    sample = table.subsample(MOST_ROWS, rng)
+    narrow = narrowed(sample, n_components, rng)
+    candidates, notes = started(name, narrow, n_components, prior, rng)
+    shares = narrow.row_posteriors(candidates[0].components)[0]
+    components = table.family.maximised(sample.soft_sums(shares), Prior() if prior is None else prior)
+    note = f"Starts were looked for in the {narrow.n_features} leading directions of the sparse rows."
+    return [Candidate(candidates[0].name, components)], [*notes, note]

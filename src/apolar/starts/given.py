@@ -108,5 +108,6 @@ def covariance_shape(family: Family, n_components: int, n_features: int) -> tupl
 
 
 def _identity(family: Family, n_features: int) -> Array:
-    kinds = {"scalar": np.ones(()), "columns": np.ones(n_features), "matrix": np.eye(n_features)}
-    return kinds[family.frame_kind]
+    if family.frame_kind == "matrix":
+        return np.eye(n_features)
+    return np.ones(n_features) if family.frame_kind == "columns" else np.ones(())

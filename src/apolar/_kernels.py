@@ -1,0 +1,88 @@
+"""Kernels in Triton's language. To be imported only where Triton is."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def expectation_kernel(  # type: ignore[no-untyped-def]
+    x,
+    weights,
+    parameters,
+    sums,
+    likelihood,
+    n_rows,
+    N_COLUMNS: tl.constexpr,
+    PADDED: tl.constexpr,
+    N_COMPONENTS: tl.constexpr,
+    BY_COLUMN: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Sum 1, z and squares of z under the posteriors of rows, and the log-densities.
+
+    Logits, densities and squares are in double precision; so are all sums, but for those of z inside a block
+    of rows.
+    """
+    program, n_programs = tl.program_id(0), tl.num_programs(0)
+    components, columns = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED)
+    scale = parameters + N_COLUMNS
+    constant = scale + N_COLUMNS
+    linear = constant + N_COMPONENTS
+    quadratic = linear + N_COLUMNS * N_COMPONENTS
+    constants = tl.load(constant + components)
+    centres = tl.load(parameters + columns, mask=columns < N_COLUMNS, other=0.0)
+    scales = tl.load(scale + columns, mask=columns < N_COLUMNS, other=0.0)
+    weight = tl.zeros([N_COMPONENTS], tl.float64)
+    first = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
+    second = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
+    second_of_all = tl.zeros([N_COMPONENTS], tl.float64)
+    total = tl.zeros([BLOCK], tl.float64)
+    if not BY_COLUMN:
+        curvature = tl.load(quadratic + components)
+    for block in range(program, tl.cdiv(n_rows, BLOCK), n_programs):
+        rows = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        inside = rows < n_rows
+        logits = tl.zeros([BLOCK, N_COMPONENTS], tl.float64) + constants[None, :]
+        square = tl.zeros([BLOCK], tl.float64)
+        for j in tl.static_range(N_COLUMNS):
+            value = tl.load(x + rows * N_COLUMNS + j, mask=inside, other=0.0).to(tl.float64)
+            z = (value - tl.load(parameters + j)) * tl.load(scale + j)
+            logits += z[:, None] * tl.load(linear + j * N_COMPONENTS + components)[None, :]
+            if BY_COLUMN:
+                logits += (z * z)[:, None] * tl.load(quadratic + j * N_COMPONENTS + components)[None, :]
+            else:
+                square += z * z
+        if not BY_COLUMN:
+            logits += square[:, None] * curvature[None, :]
+        largest = tl.max(logits, axis=1)
+        shares = tl.exp(logits - largest[:, None])
+        below = tl.sum(shares, axis=1)
+        own = tl.where(inside, 1.0, 0.0).to(tl.float64)
+        if WEIGHTED:
+            own *= tl.load(weights + rows, mask=inside, other=0.0).to(tl.float64)
+        total += own * (largest + tl.log(below))
+        shares *= (own / below)[:, None]
+        weight += tl.sum(shares, axis=0)
+        whole = tl.load(
+            x + rows[:, None] * N_COLUMNS + columns[None, :],
+            mask=inside[:, None] & (columns < N_COLUMNS)[None, :],
+            other=0.0,
+        ).to(tl.float64)
+        z_all = (whole - centres[None, :]) * scales[None, :]
+        narrow = tl.trans(shares.to(tl.float32))
+        first += tl.dot(narrow, z_all.to(tl.float32), input_precision=PRECISION).to(tl.float64)
+        if BY_COLUMN:
+            second += tl.dot(narrow, (z_all * z_all).to(tl.float32), input_precision=PRECISION).to(tl.float64)
+        else:
+            second_of_all += tl.sum(shares * square[:, None], axis=0)
+    width = 1 + PADDED + (PADDED if BY_COLUMN else 1)
+    out = sums + (program * N_COMPONENTS + components) * width
+    tl.store(out, weight)
+    tl.store(out[:, None] + 1 + columns[None, :], first)
+    if BY_COLUMN:
+        tl.store(out[:, None] + 1 + PADDED + columns[None, :], second)
+    else:
+        tl.store(out + 1 + PADDED, second_of_all)
+    tl.store(likelihood + program, tl.sum(total, axis=0))

@@ -1,0 +1,44 @@
+"""Sparse rows of many columns in the few directions where their means can be, dense."""
+
+import numpy as np
+from scipy import sparse
+
+from apolar._rows import open_rows
+from apolar.em.table import Table
+from apolar.mixture.families import family
+from apolar.moments.signal import column_moments, leading_directions
+
+# Directions beyond those in which the means of a spherical mixture lie.
+MORE_DIRECTIONS = 10
+
+
+def narrowed(table: Table, n_components: int, rng: np.random.Generator) -> Table:
+    """Return the rows of a table in their leading directions, as spherical components see them.
+
+    A spherical mixture of r components has its means in r - 1 directions, those of largest variance; in any
+    of them its components have the same variance as in all columns.
+
+    Parameters
+    ----------
+    table : Table
+        Sparse.
+    n_components : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    narrow : Table
+        Of the same rows.
+    """
+    rows = table.rows
+    weight, _, mean, variances = column_moments(rows)
+    n_directions = min(n_components + MORE_DIRECTIONS, rows.n_features, max(table.n_rows - 1, 1))
+    directions = leading_directions(rows, mean, float(variances.sum()), weight, n_directions, rng)[1]
+    offset = mean @ directions
+    parts = [
+        np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - offset
+        for block, _ in rows.read(rows.chunk_rows(n_directions))
+    ]
+    narrow_rows = open_rows(np.concatenate(parts), table.row_weights())
+    kind = family("tied_spherical" if table.family.tied else "spherical")
+    return Table(narrow_rows, kind, threads=table.threads)
