@@ -20,8 +20,6 @@ MOST_COMPONENTS = 32
 BLOCK_ROWS = 64
 WARPS = 2
 PROGRAMS = 16
-# How products in single precision are made: three of shorter numbers each.
-PRECISION = "tf32x3"
 
 
 def is_fused(like: Any, n_columns: int, n_components: int) -> bool:
@@ -38,7 +36,7 @@ def is_fused(like: Any, n_columns: int, n_components: int) -> bool:
         return False
     if n_columns > MOST_COLUMNS or n_components > MOST_COMPONENTS:
         return False
-    return _kernel() is not None
+    return _works(str(like.device))
 
 
 def expectation(
@@ -112,12 +110,27 @@ def expectation(
             BY_COLUMN=by_column,
             WEIGHTED=weights is not None,
             BLOCK=BLOCK_ROWS,
-            PRECISION=PRECISION,
             num_warps=WARPS,
         )
     total = sums.sum(dim=0)[:n_components]
     kept = [total[:, :1], total[:, 1 : 1 + n_columns], total[:, 1 + padded : 1 + padded + n_quadratics]]
     return torch.cat(kept, dim=1), likelihood.sum().reshape(1)
+
+
+@functools.cache
+def _works(device: str) -> bool:
+    """Return whether the kernel can be made and run on a device: not every Triton knows double precision."""
+    if _kernel() is None:
+        return False
+    import torch
+
+    try:
+        rows = torch.zeros((8, 2), dtype=torch.float64, device=device if "cuda" in device else "cuda")
+        one = np.ones((1, 2))
+        sums, _ = expectation(rows, None, np.zeros(2), np.ones(2), np.zeros(1), one, one[:, :1])
+    except Exception:
+        return False
+    return bool(abs(float(sums[0, 0]) - 8) < 1e-9)
 
 
 @functools.cache

@@ -18,12 +18,10 @@ def expectation_kernel(  # type: ignore[no-untyped-def]
     BY_COLUMN: tl.constexpr,
     WEIGHTED: tl.constexpr,
     BLOCK: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     """Sum 1, z and squares of z under the posteriors of rows, and the log-densities.
 
-    Logits, densities and squares are in double precision; so are all sums, but for those of z inside a block
-    of rows.
+    Rows are stored in any precision, and worked with in double.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     components, columns = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED)
@@ -71,10 +69,10 @@ def expectation_kernel(  # type: ignore[no-untyped-def]
             other=0.0,
         ).to(tl.float64)
         z_all = (whole - centres[None, :]) * scales[None, :]
-        narrow = tl.trans(shares.to(tl.float32))
-        first += tl.dot(narrow, z_all.to(tl.float32), input_precision=PRECISION).to(tl.float64)
+        across = tl.trans(shares)
+        first = tl.dot(across, z_all, first, out_dtype=tl.float64)
         if BY_COLUMN:
-            second += tl.dot(narrow, (z_all * z_all).to(tl.float32), input_precision=PRECISION).to(tl.float64)
+            second = tl.dot(across, z_all * z_all, second, out_dtype=tl.float64)
         else:
             second_of_all += tl.sum(shares * square[:, None], axis=0)
     width = 1 + PADDED + (PADDED if BY_COLUMN else 1)

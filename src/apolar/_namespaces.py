@@ -91,10 +91,11 @@ def floating(array: Any) -> Any:
 
 def write(function: str, *arguments: Any, out: Any) -> None:
     """Write a function of arrays, by its name in the standard, into another."""
-    if isinstance(out, np.ndarray):
-        getattr(np, function)(*arguments, out=out)
+    xp = namespace(out)
+    if xp is np or array_api_compat.is_torch_array(out) or array_api_compat.is_cupy_array(out):
+        getattr(xp, function)(*arguments, out=out)
     else:
-        out[...] = getattr(namespace(out), function)(*arguments)
+        out[...] = getattr(xp, function)(*arguments)
 
 
 def write_pairs(x: Any, out: Any) -> None:

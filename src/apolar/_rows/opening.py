@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._namespaces import detached, is_foreign
+from apolar._namespaces import beside, detached, is_foreign
 from apolar._rows.disk import from_memory_map, memory_map
 from apolar._rows.frames import (
     as_frame,
@@ -59,7 +59,10 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
         return from_arrays(X, weights) if mapping is None else from_memory_map(X, mapping, weights)
     if is_foreign(X):
         X = detached(X)
-        return from_arrays(X, _weights(sample_weight, _table_shape(X)[0]), like=X[:0, :])
+        weights = _weights(sample_weight, _table_shape(X)[0])
+        if weights is not None and not is_foreign(weights):
+            weights = beside(weights, X)
+        return from_arrays(X, weights, like=X[:0, :])
     if is_dataset(X):
         return _from_dataset(X, sample_weight)
     frame = as_frame(X)

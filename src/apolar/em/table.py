@@ -113,7 +113,7 @@ class Table:
         return dense and near
 
     def _squares_of(self, block: Any, _: Any) -> Array:
-        return squares_about(block, self.frame)
+        return squares_about(block.astype(np.float64, copy=False), self.frame)
 
     def _written(self, block: Any, weights: Any, scratch: Scratch) -> Written:
         """Return rows with their features in the frame."""
@@ -152,6 +152,8 @@ class Table:
             scratch = self._scratch()
             if not stored:
                 return function(self._written(_as_numbers(block), weights, scratch))
+            # Squares of small whole numbers may be none.
+            block = block.astype(np.float64, copy=False)
             own = (
                 squares_about(block, self.frame)
                 if squares is None

@@ -218,15 +218,16 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list
     With z = x - mean and y its signal coordinates.
     """
     shift, offset = _parted(rows, mean, variance)
+    directions = np.vstack([basis.T, offset])
     scratch = Scratch()
 
     def statistic(block: Any, weights: Any) -> tuple[Any, Any, Any]:
         x = _shifted(block, shift, scratch)
-        # One row a direction: long rows are what the arithmetic below is fast on.
-        own, centre = beside(basis.T, x), beside(offset, x)
-        y = own @ x.T
+        # One row a direction, and x . offset: long rows are what the arithmetic below is fast on.
+        projected = beside(directions, x) @ x.T
+        y = projected[:-1, ...]
         y -= beside(basis.T @ offset, x)[:, None]
-        squares = row_squares(x) - 2 * (x @ centre) + float(offset @ offset)
+        squares = row_squares(x) - 2 * projected[-1, ...] + float(offset @ offset)
         weighted = y if weights is None else y * weights
         weight_squares = block.shape[0] if weights is None else weights @ weights
         return weighted @ squares, third_sums(y, weighted, scratch), weight_squares

@@ -153,7 +153,8 @@ def row_squares(block: Any) -> Any:
         return np.asarray(block.multiply(block).sum(axis=1)).ravel()
     if isinstance(block, np.ndarray):
         return np.einsum("ij,ij->i", block, block)
-    return namespace(block).sum(block * block, axis=1)
+    # Without an array of the squares.
+    return namespace(block).linalg.vector_norm(block, axis=1) ** 2
 
 
 def column_sums(block: Any) -> Any:
