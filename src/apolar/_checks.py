@@ -69,7 +69,9 @@ def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
         raise ValueError(f"{name} must be one of {listed}; got {value!r}.")
 
 
-def fits_in_memory(n_entries: int, what: str) -> None:
+def fits_in_memory(
+    n_entries: int, what: str, remedy: str = "lower the order or the number of variables"
+) -> None:
     """Refuse, before anything is allocated, what this machine cannot hold."""
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -78,8 +80,7 @@ def fits_in_memory(n_entries: int, what: str) -> None:
     needed = 8 * n_entries
     if needed > available:
         raise MemoryError(
-            f"{what} needs {needed / 2**30:.3g} GiB and this machine has "
-            f"{available / 2**30:.3g}: lower the order or the number of variables."
+            f"{what} needs {needed / 2**30:.3g} GiB and this machine has {available / 2**30:.3g}: {remedy}."
         )
 
 

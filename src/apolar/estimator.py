@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from apolar._arrays import Array
-from apolar._checks import one_of, positive_number, random_generator, whole_number
+from apolar._checks import fits_in_memory, one_of, positive_number, random_generator, whole_number
 from apolar._namespaces import is_foreign, to_host
 from apolar._rows import Rows, open_rows
 from apolar._rows.disk import memory_map
@@ -218,6 +218,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, rows: Rows, kind: Family, prior: Prior | None, kept: Array | None) -> None:
+        if kind.frame_kind == "matrix":
+            n_numbers = 4 * rows.n_features**2 + 4 * self.n_components * kind.width(rows.n_features)
+            what = f"covariance_type={self.covariance_type!r} of {rows.n_features} columns"
+            fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
         stored = resumed(self, kind, rows.n_features)
         table = Table(rows, kind, threads=self._threads())
         n_components = self.n_components
@@ -669,7 +673,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _table_again(self, X: Any, sample_weight: Any) -> tuple[Table, Prior | None]:
         check_is_fitted(self)
         kind, prior = self._checked_parameters()
-        return Table(self._opened(X, sample_weight, reset=False), kind, threads=self._threads()), prior
+        rows = self._opened(X, sample_weight, reset=False).on_host()
+        return Table(rows, kind, threads=self._threads()), prior
 
     # --- files --------------------------------------------------------------------------------
 

@@ -284,8 +284,10 @@ class Table:
         here = self.rows.like is None and not self.rows.is_distributed
         if n_rows >= available and here:
             return self
+        # All of them are not drawn, here and elsewhere: chance is the same.
         n_rows = min(n_rows, available)
-        positions = np.sort(rng.choice(available, n_rows, replace=False))
+        whole = n_rows == available
+        positions = np.arange(n_rows) if whole else np.sort(rng.choice(available, n_rows, replace=False))
         values, weights = gathered(self.rows, positions)
         return self._of_rows(open_rows(values, weights), n_rows, weights)
 

@@ -1,0 +1,102 @@
+"""Sparse rows of many columns: never made dense."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import apolar
+from apolar.scores import adjusted_rand_index
+
+
+def topics(n_rows=3000, n_columns=2000, n_topics=4, a_row=40, seed=0):
+    """Rows with most entries in columns that their topic prefers, of length one."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_topics, n_rows)
+    own = rng.integers(0, n_columns, (n_topics, n_columns // 20))
+    columns = rng.integers(0, n_columns, (n_rows, a_row))
+    prefers = rng.random((n_rows, a_row)) < 0.6
+    picked = own[labels[:, None], rng.integers(0, own.shape[1], (n_rows, a_row))]
+    columns = np.where(prefers, picked, columns)
+    starts = np.arange(0, n_rows * a_row + 1, a_row)
+    X = sparse.csr_matrix((np.ones(n_rows * a_row), columns.ravel(), starts), shape=(n_rows, n_columns))
+    X.sum_duplicates()
+    return sparse.csr_matrix(X.multiply(1 / np.sqrt(X.multiply(X).sum(axis=1)))), labels
+
+
+X, LABELS = topics()
+
+
+@pytest.fixture
+def never_dense(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a sparse matrix was made dense")
+
+    for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array):
+        monkeypatch.setattr(kind, "toarray", refuse)
+        monkeypatch.setattr(kind, "todense", refuse)
+
+
+def fitted(rows, kind="spherical", **kwargs):
+    weight = kwargs.pop("sample_weight", None)
+    return apolar.GaussianMixture(4, covariance_type=kind, random_state=0, **kwargs).fit(
+        rows, sample_weight=weight
+    )
+
+
+@pytest.mark.usefixtures("never_dense")
+@pytest.mark.parametrize("kind", ["spherical", "tied_spherical"])
+def test_clusters_are_found(kind):
+    model = fitted(X, kind)
+    assert adjusted_rand_index(LABELS, model.predict(X)) > 0.95
+    assert model.means_.shape == (4, 2000)
+    assert any("leading directions" in note for note in model.start_notes_)
+    assert np.isfinite(model.bic(X))
+
+
+@pytest.mark.usefixtures("never_dense")
+@pytest.mark.parametrize("start", ["moments", "overseed", "kmeans", "mbhc", "emem", "k-means++"])
+def test_every_start(start):
+    assert adjusted_rand_index(LABELS, fitted(X, init_params=start).predict(X)) > 0.4
+
+
+@pytest.mark.parametrize("kind", ["spherical", "tied_spherical"])
+def test_the_same_as_dense_rows(kind):
+    means = fitted(X, kind).means_ + 1e-3
+    weights = np.random.default_rng(0).uniform(0.5, 2, X.shape[0])
+    for weight in (None, weights):
+        given = {"means_init": means, "sample_weight": weight, "tol": 1e-6}
+        one, other = fitted(X, kind, **given), fitted(X.toarray(), kind, **given)
+        np.testing.assert_allclose(one.means_, other.means_, atol=1e-7)
+        np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=1e-6)
+        np.testing.assert_allclose(one.score_samples(X), one.score_samples(X.toarray()), rtol=1e-9)
+        np.testing.assert_allclose(one.predict_proba(X), one.predict_proba(X.toarray()), atol=1e-8)
+
+
+@pytest.mark.usefixtures("never_dense")
+def test_moments_of_sparse_rows():
+    mixture = apolar.mixture_from_moments(X, 4)
+    assert mixture.means.shape == (4, 2000)
+
+
+@pytest.mark.usefixtures("never_dense")
+def test_counts_of_small_whole_numbers():
+    counts = sparse.csr_matrix(X.multiply(120).astype(np.int8))
+    model = fitted(counts)
+    wide = fitted(counts.astype(np.float64))
+    np.testing.assert_allclose(model.means_, wide.means_, atol=1e-9)
+    assert adjusted_rand_index(LABELS, model.predict(counts)) > 0.9
+
+
+@pytest.mark.usefixtures("never_dense")
+def test_chunks_of_sparse_rows():
+    chunks = [X[:1000], X[1000:1700], X[1700:]]
+    model = fitted(chunks)
+    assert adjusted_rand_index(LABELS, model.predict(chunks)) > 0.95
+
+
+def test_other_families_and_one_component():
+    model = fitted(X[:, :300], "diag", init_params="kmeans", tol=100.0)
+    assert model.covariances_.shape == (4, 300)
+    assert apolar.GaussianMixture(1, covariance_type="spherical").fit(X).means_.shape == (1, 2000)
+    with pytest.raises(MemoryError, match="'diag' or 'spherical'"):
+        fitted(sparse.random(50, 2_000_000, 1e-6, format="csr", random_state=0), "full")
