@@ -96,11 +96,8 @@ def fitted(
         candidates, new_notes = start(rng)
         notes += [note for note in new_notes if note not in notes]
         rivals += candidates
-        for candidate in [candidates[0], *(other for other in candidates[1:] if other.is_contender)]:
-            components = candidate.components
-            memory = None if candidate.fit is None else candidate.fit.memory
-            if max_iter >= FEWEST_PASSES and not candidate.is_from_all_rows:
-                components, memory = _approached(table, components, prior, memory)
+        contenders = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
+        for candidate, components, memory in _approached_all(table, contenders, prior, max_iter):
             fit = converge(
                 table,
                 components,
@@ -125,13 +122,32 @@ def fitted(
     return Outcome(fit, winner.name, tuple(warnings), tuple(notes))
 
 
+def _approached_all(
+    table: Table, candidates: list[Candidate], prior: Prior | None, max_iter: int
+) -> list[tuple[Candidate, Components, Memory | None]]:
+    """Return from where candidates are to go on on all rows, and what is known of the curvature there.
+
+    If the rows are many, one of several candidates is enough: the one that is best on a large part of them.
+    """
+    known = [(one, one.components, None if one.fit is None else one.fit.memory) for one in candidates]
+    if max_iter < FEWEST_PASSES or (len(known) == 1 and candidates[0].is_from_all_rows):
+        return known
+    runs = [_approached(table, components, prior, memory) for _, components, memory in known]
+    ended = [fit for fit in runs if fit is not None]
+    if not ended:
+        return known
+    best = int(np.argmax([fit.log_likelihood for fit in ended]))
+    return [(candidates[best], ended[best].components, ended[best].memory)]
+
+
 def _approached(
     table: Table, components: Components, prior: Prior | None, memory: Memory | None
-) -> tuple[Components, Memory | None]:
-    """Return where EM on more and more of the rows leads, and what it learnt of the curvature there.
+) -> Fit | None:
+    """Return where EM on more and more of the rows leads; None if the rows are too few for that.
 
     This is near the optimum on all rows, for a part of the cost of getting there.
     """
+    fit = None
     steps = []
     step = GROWTH
     least = ROWS_A_PARAMETER * table.family.n_parameters(components.n_components, table.n_features)
@@ -142,7 +158,7 @@ def _approached(
         sample = table.thinned(step)
         fit = converge(sample, components, prior, tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_PASSES, memory=memory)
         components, memory = fit.components, fit.memory
-    return components, memory
+    return fit
 
 
 def _collapsed(table: Table, fit: Fit, prior: Prior | None) -> list[str]:

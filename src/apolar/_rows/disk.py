@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,16 @@ from numpy.lib.array_utils import byte_bounds
 from apolar._arrays import Array
 from apolar._rows.rows import Rows, from_arrays
 
+# Stretches of so many bytes whose pages are given back again and again.
+STRETCHES = 32
 # Bytes that are read before their pages are given back to the system.
-BEHIND = 2**26
+BEHIND = 2**24
+
+
+def _around(bounds: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the least and the largest address of all."""
+    lows, highs = zip(*bounds, strict=True) if bounds else ((0,), (0,))
+    return min(lows), max(highs)
 
 
 def memory_map(array: Array) -> np.memmap | None:
@@ -49,31 +58,34 @@ def from_memory_map(array: Array, mapping: np.memmap, weights: Any) -> Rows:
             mapped.madvise(mmap.MADV_DONTNEED, low, high - low)
 
     def read(size: int) -> Iterator[tuple[Any, Any]]:
-        behind: list[tuple[int, int]] = []
+        # Threads may come to a block after it was given back, and bring it in again: so what lies some way
+        # back is given back once more.
+        stretches: deque[tuple[int, int]] = deque(maxlen=STRETCHES)
+        blocks: list[tuple[int, int]] = []
         n_bytes = 0
         for block, block_weights in rows.read(size):
             yield block, block_weights
-            behind.append(byte_bounds(block))
+            blocks.append(byte_bounds(block))
             n_bytes += block.nbytes
             if n_bytes > BEHIND:
-                give_back(min(low for low, _ in behind), max(high for _, high in behind))
-                behind, n_bytes = [], 0
-        if behind:
-            give_back(min(low for low, _ in behind), max(high for _, high in behind))
+                stretches.append(_around(blocks))
+                give_back(*_around(stretches))
+                blocks, n_bytes = [], 0
+        give_back(*_around([*stretches, *blocks]))
 
     def take(positions: Any) -> tuple[Any, Any]:
         assert rows.take is not None
         if isinstance(positions, slice):
             return rows.take(positions)
-        parts, part_weights = [], []
-        # A part at a time: rows all over the file bring in a page each.
-        for group in np.array_split(positions, max(1, len(positions) * mmap.PAGESIZE // BEHIND)):
-            values, group_weights = rows.take(group)
-            parts.append(values)
-            if group_weights is not None:
-                part_weights.append(group_weights)
+        values = np.empty((len(positions), array.shape[1]), dtype=array.dtype)
+        # A stretch of the file at a time: rows all over it bring in many pages each.
+        stretch = positions // max(1, BEHIND // max(1, array.shape[1] * array.itemsize))
+        edges = [0, *(np.flatnonzero(np.diff(stretch)) + 1).tolist(), len(positions)]
+        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+            group = positions[start:stop]
+            values[start:stop] = array[group]
             if len(group):
-                give_back(*byte_bounds(array[int(group[0]) : int(group[-1]) + 1]))
-        return np.concatenate(parts), np.concatenate(part_weights) if part_weights else None
+                give_back(*byte_bounds(array[int(group.min()) : int(group.max()) + 1]))
+        return values, None if weights is None else weights[positions]
 
     return replace(rows, read=read, take=take)
