@@ -81,7 +81,7 @@ class Reader:
 
     def _of_part(self, values: Any, answer: Answer) -> Any:
         """Return an answer on each row of a part of the table."""
-        if not len(values):
+        if not values.shape[0]:
             wide = (0, len(self.natural)) if answer is probabilities else (0,)
             return np.zeros(wide, dtype=np.int64 if answer is labels else np.float64)
         return self.each(from_arrays(values, None), answer)

@@ -60,6 +60,8 @@ class Rows:
     is_part : bool
         Whether these are some of the rows of a table: none at all is then no
         mistake.
+    first_row : int
+        The number of the first of them in the whole table, for messages.
     """
 
     n_features: int
@@ -72,6 +74,7 @@ class Rows:
     like: Any = None
     names: tuple[str, ...] | None = None
     is_part: bool = False
+    first_row: int = 0
 
     @property
     def is_distributed(self) -> bool:
@@ -156,7 +159,7 @@ class Rows:
         width : int, optional
             Numbers of working memory a row; by default those of the row itself.
         """
-        first, empty = 0, True
+        first, empty = self.first_row, True
         for values, raw_weights in self.read(self.chunk_rows(width)):
             block = checked_block(values, self.n_features, first)
             weights = checked_weights(raw_weights, block, first)
@@ -168,7 +171,7 @@ class Rows:
                 empty = False
                 yield block, weights
         if empty and not self.is_part:
-            raise ValueError("X has no rows." if first == 0 else "The weights of the rows are all zero.")
+            raise ValueError("X has no rows." if first == self.first_row else "The weights of the rows are all zero.")
 
     def chunk_rows(self, width: int | None = None, chunk_size: int = CHUNK_SIZE) -> int:
         """Return the number of rows of a chunk, for so many numbers of working memory a row."""
@@ -202,6 +205,7 @@ def from_arrays(
     like: Any = None,
     names: tuple[str, ...] | None = None,
     is_part: bool = False,
+    first_row: int = 0,
 ) -> Rows:
     """Return the rows of an array or a CSR matrix in memory, with weights or None, all of right shape."""
     n_rows, n_features = values.shape
@@ -219,7 +223,7 @@ def from_arrays(
         return taken(values, positions), None if weights is None else taken(weights, positions)
 
     row_size = 1 + 1.5 * values.nnz / max(n_rows, 1) if sparse.issparse(values) else None
-    return Rows(n_features, n_rows, True, read, take, row_size, True, like, names, is_part)
+    return Rows(n_features, n_rows, True, read, take, row_size, True, like, names, is_part, first_row)
 
 
 def taken(values: Any, positions: Any) -> Any:

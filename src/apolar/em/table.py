@@ -63,8 +63,10 @@ class Table:
         self._local = threading.local()
         self._stored = self._is_read_as_stored()
         self._kept: Written | None = None
-        small = rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES
-        if small and rows.take and not (for_one_pass or self._is_wide or rows.is_distributed):
+        # The number of rows that are elsewhere may have to be counted: it is not asked for in vain.
+        passing = for_one_pass or self._is_wide or rows.is_distributed
+        small = not passing and rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES
+        if small and rows.take:
             values, weights = rows.take(slice(None))
             self._kept = self._written(_as_numbers(values), weights, Scratch())
             self._stored = False
@@ -274,8 +276,10 @@ class Table:
         here = self.rows.like is None and not self.rows.is_distributed
         if n_rows >= available and here:
             return self
+        # Few rows that are elsewhere come here all of them, without chance, as they would here.
         n_rows = min(n_rows, available)
-        positions = np.sort(rng.choice(available, n_rows, replace=False))
+        every = n_rows == available
+        positions = np.arange(n_rows) if every else np.sort(rng.choice(available, n_rows, replace=False))
         values, weights = gathered(self.rows, positions)
         return self._of_rows(open_rows(values, weights), n_rows, weights)
 
