@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -119,7 +120,7 @@ class DaskRows(Rows):
         return True
 
     @functools.cached_property
-    def n_rows(self) -> int:  # type: ignore[override]
+    def n_rows(self) -> int:
         """The number of rows with weight. Where chunk sizes are not known, one pass counts them."""
         return int(self._open_source().counts[:, 1].sum())
 
@@ -166,7 +167,7 @@ class DaskRows(Rows):
         kept = _Source(sample, None, None, self.n_features)
         return DaskRows(lambda: kept, self.n_features, row_size=self.row_size)
 
-    def read(self, size: int) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights; the partitions come here one at a time."""
         source = self._open_source()
         for i in range(len(source.parts)):
@@ -174,7 +175,7 @@ class DaskRows(Rows):
             if found is not None:
                 yield from from_arrays(*found).read(size)
 
-    def take(self, positions: Any) -> tuple[Any, Any]:  # type: ignore[override]
+    def take(self, positions: Any) -> tuple[Any, Any]:
         """Return some of the rows with weight, by their numbers or a slice, and their weights or None."""
         source = self._open_source()
         if isinstance(positions, slice):
@@ -341,10 +342,18 @@ def _opened(X: Any, sample_weight: Any) -> _Source:
         nbytes = X.nbytes if is_array else np.nan
         embedded = _embedded(source.parts)
         if embedded > MOST_EMBEDDED and not nbytes > 2 * embedded:
-            source.parts = list(dask.persist(*source.parts))
+            source.parts = _sent(source.parts)
         if source.weights is not None and _embedded(source.weights) > MOST_EMBEDDED:
-            source.weights = list(dask.persist(*source.weights))
+            source.weights = _sent(source.weights)
     return source
+
+
+def _sent(parts: list[Any]) -> list[Any]:
+    """Return partitions that are kept where the work is done."""
+    with warnings.catch_warnings():
+        # That they are large is known: they go once.
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        return list(dask.persist(*parts))
 
 
 def _known_lengths(chunks: tuple[Any, ...]) -> IndexArray | None:
@@ -376,7 +385,9 @@ def _weight_partitions(sample_weight: Any, source: _Source) -> list[Any]:
         # Whether they have as many rows is checked in each partition.
         return found
     if known is None:
-        given = given.compute_chunk_sizes() if isinstance(given, da.Array) else given.to_dask_array(lengths=True)
+        given = (
+            given.compute_chunk_sizes() if isinstance(given, da.Array) else given.to_dask_array(lengths=True)
+        )
     lengths = source.counts[:, 0]
     _check_length((int(given.shape[0]),), int(lengths.sum()))
     return _partitions(given.rechunk((tuple(lengths.tolist()),)))
@@ -453,7 +464,7 @@ def _values(part: Any, first: int) -> Any:
     frame = as_frame(part)
     if frame is not None:
         return frame_values(frame, slice(None))
-    if getattr(part, "dtype", None) == object:
+    if getattr(part, "dtype", np.dtype(float)).kind == "O":
         try:
             return numbers_of(part)
         except (TypeError, ValueError) as error:

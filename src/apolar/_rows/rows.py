@@ -171,7 +171,9 @@ class Rows:
                 empty = False
                 yield block, weights
         if empty and not self.is_part:
-            raise ValueError("X has no rows." if first == self.first_row else "The weights of the rows are all zero.")
+            raise ValueError(
+                "X has no rows." if first == self.first_row else "The weights of the rows are all zero."
+            )
 
     def chunk_rows(self, width: int | None = None, chunk_size: int = CHUNK_SIZE) -> int:
         """Return the number of rows of a chunk, for so many numbers of working memory a row."""
