@@ -27,7 +27,7 @@ FETCHED_ROWS = 20_000
 FETCHED_SAMPLE = 2**18
 # Bytes of data inside the graph, which would go to a cluster with every pass, above which they go once. A
 # task without data takes no more bytes than this.
-MOST_EMBEDDED = 2**18
+MOST_EMBEDDED = 2**16
 TASK_SIZE = 2**11
 
 
@@ -44,7 +44,9 @@ def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
     -------
     rows : DaskRows
     """
-    if not (isinstance(X, da.Array) or hasattr(X, "map_partitions")) or not hasattr(X, "ndim"):
+    # Of the class: what is delayed has every attribute.
+    kind = type(X)
+    if not isinstance(X, da.Array) and not (hasattr(kind, "map_partitions") and hasattr(kind, "ndim")):
         raise TypeError(
             f"X must be an array or a dataframe of Dask; got {type(X).__name__}. Make one with "
             "dask.array.from_delayed or dask.dataframe.from_delayed."
@@ -335,7 +337,8 @@ def _opened(X: Any, sample_weight: Any) -> _Source:
     n_features = X.shape[1] if is_array else len(X.columns)
     source = _Source(_partitions(X), None, lengths, n_features)
     if sample_weight is not None:
-        source.weights = _weight_partitions(sample_weight, source)
+        weights = _weight_partitions(sample_weight, source)
+        source = _Source(source.parts, weights, source.lengths, n_features)
     # Data that are in the graph itself go to a cluster once, not with every pass; they were in memory here.
     client = _client(source.parts)
     if client is not None:
@@ -385,9 +388,9 @@ def _weight_partitions(sample_weight: Any, source: _Source) -> list[Any]:
         # Whether they have as many rows is checked in each partition.
         return found
     if known is None:
-        given = (
-            given.compute_chunk_sizes() if isinstance(given, da.Array) else given.to_dask_array(lengths=True)
-        )
+        # A copy: the sizes would be written into the array of the user.
+        is_array = isinstance(given, da.Array)
+        given = given.copy().compute_chunk_sizes() if is_array else given.to_dask_array(lengths=True)
     lengths = source.counts[:, 0]
     _check_length((int(given.shape[0]),), int(lengths.sum()))
     return _partitions(given.rechunk((tuple(lengths.tolist()),)))

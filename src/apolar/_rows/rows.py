@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array
-from apolar._namespaces import free_memory, is_foreign, namespace, positions_beside, to_host
+from apolar._namespaces import beside, free_memory, is_foreign, namespace, positions_beside, to_host
 from apolar._rows.checks import checked_block, checked_weights
 
 # Numbers in a chunk: small enough for the cache, large enough for BLAS.
@@ -189,6 +189,24 @@ Job = Callable[[Rows], list[Any] | None]
 """Takes rows and returns numbers and arrays that add up over parts of them; None of no rows."""
 
 Change = Callable[[Any, Any], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """The change that divides each column by its unit.
+
+    Here, and not where it is used: it goes to workers, which are not to load all that goes with starts.
+    """
+
+    units: Array
+
+    def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the chunk, changed, and its weights."""
+        if sparse.issparse(values):
+            return sparse.csr_matrix(values.multiply(1 / self.units)), weights
+        if is_foreign(values):
+            return values / beside(self.units, values), weights
+        return np.asarray(values, dtype=np.float64) / self.units, weights
 
 
 def _brought(values: Any, weights: Any) -> tuple[Any, Any]:
