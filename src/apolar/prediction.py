@@ -94,6 +94,9 @@ class Reader:
             density, certainty, weight = (float(value) for value in table.total(job))
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
+        if np.isnan(density) and not rows.in_memory:
+            # Rows in memory have been checked.
+            raise ValueError("X contains NaN or infinity: remove those rows or fill the entries.")
         return Likelihood(density + weight * self.frame.log_det, weight, certainty)
 
 

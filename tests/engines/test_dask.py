@@ -358,15 +358,16 @@ def traffic(monkeypatch):
 def test_only_small_things_travel(client, traffic):
     found = {}
     with client.as_current():
-        for kind, n_rows in (("full", 200_000), ("spherical", 200_000), ("spherical", 400_000)):
+        for n_rows, kinds in ((100_000, ["spherical"]), (200_000, ["spherical", "full"])):
             X = generated(n_rows, 8, n_features=8).persist()
             wait(X)
-            traffic.update(sent=0, received=0)
-            model(covariance_type=kind).fit(X)
-            found[kind, n_rows] = sum(traffic.values())
+            for kind in kinds:
+                traffic.update(sent=0, received=0)
+                model(covariance_type=kind).fit(X)
+                found[kind, n_rows] = sum(traffic.values())
     assert 1e5 < found["full", 200_000] < 10e6
     # What travels are samples of so many rows, and sums: not more for more rows.
-    assert found["spherical", 400_000] < 1.1 * found["spherical", 200_000] < 6e6
+    assert found["spherical", 200_000] < 1.1 * found["spherical", 100_000] < 6e6
 
 
 def test_data_in_the_graph_are_sent_once(client, traffic):
@@ -405,8 +406,10 @@ def test_a_fit_survives_a_killed_worker(monkeypatch):
 
     monkeypatch.setattr(DaskRows, "total", counting_total)
     with a_cluster() as cluster, Client(cluster) as client:
-        pids = client.run(os.getpid)
-        victim = next(iter(pids.values()))
+        victim = next(iter(client.run(os.getpid).values()))
+        for nanny in cluster.workers.values():
+            # None takes its place: the other one has it all to do.
+            nanny.auto_restart = False
 
         def kill():
             now.wait(60)
@@ -436,6 +439,8 @@ def test_errors_reach_the_user_as_themselves():
         model().fit(lazy)
     with pytest.raises(ValueError, match="NaN or infinity.*row 777, column 2"):
         model().fit(rows_of_block(900, 0)).predict(lazy).compute()
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        model().fit(rows_of_block(900, 0)).score(lazy)
     with pytest.raises(ValueError, match="row 177, column 2.*counted from the first of partition 2"):
         model().fit(lazy[da.from_array(np.ones(1000, dtype=bool), chunks=300)])
     frame = pd.DataFrame({"a": np.arange(6.0), "b": list("abcdef")})
@@ -482,6 +487,8 @@ def test_weights_that_do_not_fit():
         model().fit(X, sample_weight=da.zeros(900))
     with pytest.raises(ValueError, match="negative or not finite, from row 300"):
         model().fit(X, sample_weight=np.where(np.arange(900) == 500, -1.0, 1.0))
+    with pytest.raises(ValueError, match="negative or not finite"):
+        model().fit(rows_of_block(900, 0)).score(X, sample_weight=np.full(900, np.nan))
     frame = dd.from_pandas(pd.DataFrame(rows_of_block(90, 0), columns=COLUMNS), npartitions=3)
     other = dd.from_pandas(pd.Series(np.ones(100)), npartitions=3)
     with pytest.raises(ValueError, match="Partition 0 has 30 rows"):

@@ -16,7 +16,7 @@ from dask import array as da
 from scipy import sparse
 
 from apolar._arrays import Array, IndexArray
-from apolar._rows.checks import checked_block, numbers_of, table_shape
+from apolar._rows.checks import checked_block, checked_weights, numbers_of, table_shape
 from apolar._rows.frames import as_frame, frame_values
 from apolar._rows.rows import KEPT_SAMPLE, Change, Job, Rows, from_arrays, thinned_positions
 
@@ -453,6 +453,7 @@ def _local(part: Any, weights: Any, number: int, first: int | None, n_features: 
                 f"Partition {number} has {values.shape[0]} rows, and its sample_weight is of shape "
                 f"{weights.shape}: give X and sample_weight the same partitions."
             )
+        weights = checked_weights(weights, values, first or 0)
     return from_arrays(values, weights, is_part=True, first_row=first or 0)
 
 
@@ -502,8 +503,7 @@ def _with_weight(rows: Rows) -> Array | None:
     """Return the numbers of the rows that have weight; None if there are no weights."""
     assert rows.take is not None
     weights = rows.take(slice(None))[1]
-    # What is not a number is found later.
-    return None if weights is None else np.flatnonzero(weights != 0)
+    return None if weights is None else np.flatnonzero(weights > 0)
 
 
 def _chosen(parcel: bytes, rows: Rows, positions: IndexArray) -> tuple[Any, Any]:
