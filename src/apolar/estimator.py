@@ -293,6 +293,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         kind, prior = self._checked_parameters()
         fresh = not hasattr(self, "weights_")
         rows = self._opened(X, sample_weight, reset=fresh)
+        if rows.is_distributed:
+            raise ValueError(
+                "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "
+                "or use fit, which reads all of them where they are."
+            )
         if rows.n_rows is None:
             raise ValueError("partial_fit takes one batch at a time: call it for each chunk.")
         if fresh:

@@ -82,7 +82,7 @@ class Reader:
 
     def _of_part(self, values: Any, answer: Answer) -> Any:
         """Return an answer on each row of a part of the table."""
-        if not len(values):
+        if not values.shape[0]:
             wide = (0, len(self.natural)) if answer is probabilities else (0,)
             return np.zeros(wide, dtype=np.int64 if answer is labels else np.float64)
         return self.each(from_arrays(values, None), answer)
@@ -95,6 +95,9 @@ class Reader:
             density, certainty, weight = (float(value) for value in table.total(job))
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
+        if np.isnan(density) and not rows.in_memory:
+            # Rows in memory have been checked.
+            raise ValueError("X contains NaN or infinity: remove those rows or fill the entries.")
         return Likelihood(density + weight * self.frame.log_det, weight, certainty)
 
 

@@ -19,7 +19,7 @@ from apolar.estimator import GaussianMixture
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
-from apolar.scores import lower_is_better_aic, lower_is_better_bic, lower_is_better_icl
+from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
 from apolar.starts.merging import merged_pairs
 from apolar.starts.splitting import with_one_more
@@ -206,14 +206,16 @@ def select(
     numbers, kinds = _checked_numbers(n_components), _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # The one way in for tables of every make, with the checks and the messages of the estimator.
-    n_features = model._opened(X, sample_weight, reset=True).n_features
+    opened = model._opened(X, sample_weight, reset=True)
     parallel = effective_n_jobs(n_jobs) > 1
+    if parallel and opened.is_distributed:
+        raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
     search = _Search(X, sample_weight, common)
     # The longest first, so that nobody waits for one at the end.
     order = sorted(
         ((kind, r) for kind in kinds for r in numbers),
-        key=lambda pair: -pair[1] * family(pair[0]).width(n_features),
+        key=lambda pair: -pair[1] * family(pair[0]).width(opened.n_features),
     )
     # Processes: threads wait for each other's Python, for few rows so much that they gain nothing.
     pool = Parallel(n_jobs=n_jobs, prefer="processes")
@@ -452,17 +454,14 @@ def _row(table: Table, kind: str, n_components: int, one: _Tried) -> Row:
     row = replace(row, converged=one.model.converged_, start=one.model.start_)
     if one.failed:
         return row
-    posteriors, densities = table.row_posteriors(_inward(table, one.model))
-    weights = table.row_weights()
-    total = float(densities.sum() if weights is None else weights @ densities)
-    log_likelihood = total + table.weight * table.frame.log_det
-    bic = lower_is_better_bic(log_likelihood, n_parameters, table.weight)
+    found = one.model._reader().likelihood(table.rows, table.threads)
+    bic = lower_is_better_bic(found.log_likelihood, n_parameters, found.weight)
     return replace(
         row,
-        log_likelihood=log_likelihood,
+        log_likelihood=found.log_likelihood,
         bic=bic,
-        aic=lower_is_better_aic(log_likelihood, n_parameters),
-        icl=lower_is_better_icl(bic, posteriors.T, weights),
+        aic=lower_is_better_aic(found.log_likelihood, n_parameters),
+        icl=bic - 2 * found.log_certainty,
     )
 
 

@@ -9,6 +9,16 @@ from apolar._arrays import Array
 from apolar._namespaces import beside, floating, is_foreign, namespace, to_host
 
 
+def table_shape(array: Any) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a table; refuse what is none."""
+    if array.ndim != 2:
+        remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
+        raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(array.shape)}. {remedy}")
+    if array.shape[1] == 0:
+        raise ValueError(f"X has no columns: its shape is {tuple(array.shape)}.")
+    return array.shape[0], array.shape[1]
+
+
 def numbers_of(values: Array) -> Array:
     """Return an array of Python objects as numbers; texts and dates are none."""
     if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):

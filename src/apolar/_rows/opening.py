@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._namespaces import beside, detached, is_foreign
+from apolar._rows.checks import table_shape
 from apolar._rows.disk import from_memory_map, memory_map
 from apolar._rows.frames import (
     as_frame,
@@ -49,17 +50,17 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
 
         return from_dask(X, sample_weight)
     if sparse.issparse(X):
-        shape = _table_shape(X)
+        shape = table_shape(X)
         return from_arrays(X.tocsr(), _weights(sample_weight, shape[0]))
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
     if isinstance(X, np.ndarray):
-        weights = _weights(sample_weight, _table_shape(X)[0])
+        weights = _weights(sample_weight, table_shape(X)[0])
         mapping = memory_map(X)
         return from_arrays(X, weights) if mapping is None else from_memory_map(X, mapping, weights)
     if is_foreign(X):
         X = detached(X)
-        weights = _weights(sample_weight, _table_shape(X)[0])
+        weights = _weights(sample_weight, table_shape(X)[0])
         if weights is not None and not is_foreign(weights):
             weights = beside(weights, X)
         return from_arrays(X, weights, like=X[:0, :])
@@ -74,7 +75,7 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
             array = np.asarray(X)
         except ValueError as error:
             raise ValueError("X is ragged: its rows have different lengths.") from error
-        return from_arrays(array, _weights(sample_weight, _table_shape(array)[0]))
+        return from_arrays(array, _weights(sample_weight, table_shape(array)[0]))
     if isinstance(X, Iterable) and not isinstance(X, str | bytes | dict):
         return _chunked(X, sample_weight)
     raise TypeError(
@@ -86,15 +87,6 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
 def is_dask(X: Any) -> bool:
     """Return whether X is an array or a dataframe of Dask."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
-
-
-def _table_shape(array: Any) -> tuple[int, int]:
-    if array.ndim != 2:
-        remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
-        raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(array.shape)}. {remedy}")
-    if array.shape[1] == 0:
-        raise ValueError(f"X has no columns: its shape is {tuple(array.shape)}.")
-    return array.shape[0], array.shape[1]
 
 
 def _weights(sample_weight: Any, n_rows: int) -> Any:

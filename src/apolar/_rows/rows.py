@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array
-from apolar._namespaces import free_memory, is_foreign, namespace, positions_beside, to_host
+from apolar._namespaces import beside, free_memory, is_foreign, namespace, positions_beside, to_host
 from apolar._rows.checks import checked_block, checked_weights
 
 # Numbers in a chunk: small enough for the cache, large enough for BLAS.
@@ -62,6 +62,8 @@ class Rows:
     is_part : bool
         Whether these are some of the rows of a table: none at all is then no
         mistake.
+    first_row : int
+        The number of the first of them in the whole table, for messages.
     answers_to_host : bool
         Whether the rows come from the host, and what is said of each of them
         is to go back there.
@@ -77,6 +79,7 @@ class Rows:
     like: Any = None
     names: tuple[str, ...] | None = None
     is_part: bool = False
+    first_row: int = 0
     answers_to_host: bool = False
 
     @property
@@ -180,7 +183,7 @@ class Rows:
         chunk_rows : int, optional
             The rows of a chunk; by default as many as are good.
         """
-        first, empty = 0, True
+        first, empty = self.first_row, True
         for values, raw_weights in self.read(chunk_rows or self.chunk_rows(width)):
             block = checked_block(values, self.n_features, first)
             weights = checked_weights(raw_weights, block, first)
@@ -192,7 +195,9 @@ class Rows:
                 empty = False
                 yield block, weights
         if empty and not self.is_part:
-            raise ValueError("X has no rows." if first == 0 else "The weights of the rows are all zero.")
+            raise ValueError(
+                "X has no rows." if first == self.first_row else "The weights of the rows are all zero."
+            )
 
     def chunk_rows(self, width: int | None = None, chunk_size: int = CHUNK_SIZE) -> int:
         """Return the number of rows of a chunk, for so many numbers of working memory a row."""
@@ -208,6 +213,24 @@ Job = Callable[[Rows], list[Any] | None]
 """Takes rows and returns numbers and arrays that add up over parts of them; None of no rows."""
 
 Change = Callable[[Any, Any], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """The change that divides each column by its unit.
+
+    Here, and not where it is used: it goes to workers, which are not to load all that goes with starts.
+    """
+
+    units: Array
+
+    def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the chunk, changed, and its weights."""
+        if sparse.issparse(values):
+            return sparse.csr_matrix(values.multiply(1 / self.units)), weights
+        if is_foreign(values):
+            return values / beside(self.units, values), weights
+        return np.asarray(values, dtype=np.float64) / self.units, weights
 
 
 def _brought(values: Any, weights: Any) -> tuple[Any, Any]:
@@ -226,6 +249,7 @@ def from_arrays(
     like: Any = None,
     names: tuple[str, ...] | None = None,
     is_part: bool = False,
+    first_row: int = 0,
 ) -> Rows:
     """Return the rows of an array or a CSR matrix in memory, with weights or None, all of right shape."""
     n_rows, n_features = values.shape
@@ -243,7 +267,7 @@ def from_arrays(
         return taken(values, positions), None if weights is None else taken(weights, positions)
 
     row_size = 1 + 1.5 * values.nnz / max(n_rows, 1) if sparse.issparse(values) else None
-    return Rows(n_features, n_rows, True, read, take, row_size, True, like, names, is_part)
+    return Rows(n_features, n_rows, True, read, take, row_size, True, like, names, is_part, first_row)
 
 
 def _csr_rows(matrix: Any, part: slice) -> Any:

@@ -66,8 +66,10 @@ class Table:
         self._local = threading.local()
         self._stored = self._is_read_as_stored()
         self._kept: Written | None = None
-        small = rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES
-        if small and rows.take and not (for_one_pass or self.is_wide or rows.is_distributed):
+        # The number of rows that are elsewhere may have to be counted: it is not asked for in vain.
+        passing = for_one_pass or self.is_wide or rows.is_distributed
+        small = not passing and rows.n_rows is not None and rows.n_rows * self.width <= KEPT_FEATURES
+        if small and rows.take:
             values, weights = rows.take(slice(None))
             self._kept = self._written(_as_numbers(values), weights, Scratch())
             self._stored = False

@@ -137,8 +137,7 @@ class MomentSketch:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
         if rows.is_distributed:
             # Each part of the rows makes a sketch of its own: these add up.
-            empty = MomentSketch(self.n_features, frame=self.frame)
-            together = self + rows.total(empty._of_part)[0]
+            together = self + rows.total(_PartSketch(self.n_features, self.frame))[0]
             self._centre, self.n_rows, self._sums = together._centre, together.n_rows, together._sums
             return self
         centre, n_rows = self._centre, self.n_rows
@@ -154,10 +153,6 @@ class MomentSketch:
             )
         self._centre, self.n_rows, self._sums = centre, n_rows, total
         return self
-
-    def _of_part(self, rows: Rows) -> list[Any]:
-        """Return the sketch of some of the rows."""
-        return [MomentSketch(self.n_features, frame=self.frame)._update_rows(rows)]
 
     def __add__(self, other: object) -> MomentSketch:
         if not isinstance(other, MomentSketch):
@@ -277,6 +272,19 @@ class MomentSketch:
 
     def __repr__(self) -> str:
         return f"MomentSketch(n_features={self.n_features}, n_rows={self.n_rows})"
+
+
+@dataclass(frozen=True, eq=False)
+class _PartSketch:
+    """The job that sketches some of the rows."""
+
+    n_features: int
+    frame: Array | None
+
+    def __call__(self, rows: Rows) -> list[Any] | None:
+        """Return the sketch."""
+        made = MomentSketch(self.n_features, frame=self.frame)._update_rows(rows)
+        return [made] if made.n_rows else None
 
 
 def summarised(X: Any, sample_weight: Any) -> CentralMoments | None:

@@ -96,7 +96,7 @@ def portfolio(
     candidates, notes = search.starts()
     grown = search.grown(candidates)
     finalists = search.improved(search.finalists(grown))
-    if search.sample is not table:
+    if search.is_of_some_rows:
         moments = [candidate for candidate in candidates if candidate.name == "moments"]
         finalists = search.proven([*finalists, *moments])
         if search.is_crowded:
@@ -141,6 +141,12 @@ class _Search:
     def n_parameters(self) -> int:
         """The number of free parameters."""
         return self.table.family.n_parameters(self.n_components, self.table.n_features)
+
+    @property
+    def is_of_some_rows(self) -> bool:
+        """Whether the sample is not all rows of the table, here or brought here."""
+        available = self.table.rows.n_rows or self.table.n_rows
+        return self.sample is not self.table and self.sample.n_rows < available
 
     @property
     def is_crowded(self) -> bool:
@@ -244,7 +250,7 @@ class _Search:
 
     def _converged(self, candidate: Candidate) -> Candidate:
         # The optimum on some of the rows is not that on all: there is no use in coming very near to it.
-        tol = TOLERANCE if self.sample is self.table else LOOSE_TOLERANCE
+        tol = LOOSE_TOLERANCE if self.is_of_some_rows else TOLERANCE
         fit = converge(self.sample, candidate.components, self.prior, tol=tol, max_iter=PASSES)
         return Candidate(candidate.name, fit.components, fit)
 

@@ -36,6 +36,11 @@ def from_assignment(
     components : Components
         In the order of the sorted labels, or of the columns.
     """
+    if table.rows.is_distributed:
+        raise ValueError(
+            f"{name}: labels and responsibilities are for rows in memory, and those of Dask stay where they "
+            "are. Give means_init, or the name of a start."
+        )
     array = np.asarray(given)
     n_rows = table.n_rows if kept is None else len(kept)
     if array.ndim not in (1, 2) or len(array) != n_rows:

@@ -1,14 +1,10 @@
 """The start from moments: no randomness, one or two passes."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-from scipy import sparse
 
 from apolar._arrays import Array
-from apolar._namespaces import beside, is_foreign
 from apolar._rows import Rows
+from apolar._rows.rows import Divided
 from apolar.em.loop import short_runs
 from apolar.em.table import Table
 from apolar.mixture import SphericalMixture
@@ -50,7 +46,7 @@ def from_moments(
         found = mixture_from_moments(rows, n_components, refine=refine)
         return in_frame(table, found, np.ones(table.n_features))
     units = _column_units(table)
-    found = mixture_from_moments(rows.changed(_Divided(units)), n_components, refine=refine)
+    found = mixture_from_moments(rows.changed(Divided(units)), n_components, refine=refine)
     return in_frame(table, found, units)
 
 
@@ -82,18 +78,3 @@ def _column_units(table: Table) -> Array:
     if inverse.ndim == 2:
         return np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
     return np.broadcast_to(inverse, table.n_features)
-
-
-@dataclass(frozen=True, eq=False)
-class _Divided:
-    """Divides each column of a chunk by its unit."""
-
-    units: Array
-
-    def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
-        """Return the chunk, changed, and its weights."""
-        if sparse.issparse(values):
-            return sparse.csr_matrix(values.multiply(1 / self.units)), weights
-        if is_foreign(values):
-            return values / beside(self.units, values), weights
-        return np.asarray(values, dtype=np.float64) / self.units, weights
