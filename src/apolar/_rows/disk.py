@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -81,7 +82,7 @@ def from_memory_map(array: Array, mapping: np.memmap, weights: Any) -> Rows:
         # A stretch of the file at a time: rows all over it bring in many pages each.
         stretch = positions // max(1, BEHIND // max(1, array.shape[1] * array.itemsize))
         edges = [0, *(np.flatnonzero(np.diff(stretch)) + 1).tolist(), len(positions)]
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        for start, stop in itertools.pairwise(edges):
             group = positions[start:stop]
             values[start:stop] = array[group]
             if len(group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import math
 from collections import deque
@@ -384,7 +385,8 @@ def mapped(
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Any]] = deque()
         for values, weights in chunks:
-            waiting.append(pool.submit(function, values, weights))
+            # In the context of the caller: what it does about overflow holds for the threads too.
+            waiting.append(pool.submit(contextvars.copy_context().run, function, values, weights))
             # A few ahead, so that nobody waits, and memory stays bounded.
             if len(waiting) > 2 * threads:
                 yield waiting.popleft().result()

@@ -105,11 +105,12 @@ class Stored:
 
 def squares_about(block: Any, frame: Frame) -> Array:
     """Return the squared distance of each row, dense or sparse, from the centre of a frame, in its units."""
-    centre = frame.centre
+    centre, unit = frame.centre, float(frame.matrix)
     if sparse.issparse(block):
         squares = row_squares(block) - 2 * (block @ centre) + centre @ centre
-        return np.maximum(squares, 0.0) * float(frame.matrix) ** 2
-    return row_squares(block - centre) * float(frame.matrix) ** 2
+        return np.maximum(squares, 0.0) * unit**2
+    # In units first: squares of the numbers themselves may not be numbers.
+    return row_squares((block - centre) * unit)
 
 
 def total_density(logits: Any, weights: Any, scratch: Scratch) -> tuple[Any, Any]:

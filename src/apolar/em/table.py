@@ -165,7 +165,9 @@ class Table:
 
         # The rows have been checked when the frame was made; here they go to the threads as they are
         # stored, so that converting them is shared out as well.
-        yield from mapped(self._numbered(self._size(depth)), work, self.threads)
+        size = self._size(depth)
+        threads = 1 if self.rows.n_rows is not None and self.rows.n_rows <= size else self.threads
+        yield from mapped(self._numbered(size), work, threads)
 
     def _numbered(self, size: int) -> Iterator[tuple[Any, tuple[Any, int]]]:
         """Yield chunks with their weights and the number of their first row."""
