@@ -1,0 +1,140 @@
+"""A GPU: the moment start, a step of EM and whole fits, beside the same step in plain torch."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import apolar
+from apolar import _fused
+from apolar._rows import open_rows
+from apolar.em.table import Table
+from apolar.mixture.families import family
+from apolar.starts.moments import in_frame
+from benchmarks import large, problems
+
+N_ROWS, N_COLUMNS, N_COMPONENTS = 100_000_000, 16, 8
+HOST_ROWS = 20_000_000
+
+
+def made(n_rows: int) -> Any:
+    """Return rows of clusters, made on the GPU, of float32."""
+    import torch
+
+    weights, means, deviations = (
+        torch.tensor(one, dtype=torch.float32, device="cuda")
+        for one in large.clusters(N_COLUMNS, N_COMPONENTS)
+    )
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    X = torch.empty((n_rows, N_COLUMNS), device="cuda")
+    for start in range(0, n_rows, 2**23):
+        part = X[start : start + 2**23]
+        labels = torch.multinomial(weights, len(part), replacement=True, generator=generator)
+        noise = torch.randn(part.shape, device="cuda", generator=generator)
+        part[...] = means[labels] + deviations[labels, None] * noise
+    return X
+
+
+def milliseconds(call: Callable[[], Any], repeats: int = 5) -> tuple[float, float]:
+    """Return the time of the first call, and the median of those after it."""
+    import torch
+
+    times = []
+    for _ in range(repeats + 1):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return times[0], float(np.median(times[1:]))
+
+
+def plain_step(X: Any, means: Any, variances: Any, weights: Any) -> tuple[Any, ...]:
+    """Return the sums of a step of EM as one would write it in torch, in single precision."""
+    import torch
+
+    n_columns = X.shape[1]
+    squares = (X * X).sum(dim=1, keepdim=True) - 2 * X @ means.T + (means * means).sum(dim=1)
+    logits = (
+        torch.log(weights) - 0.5 * n_columns * torch.log(2 * torch.pi * variances) - 0.5 * squares / variances
+    )
+    density = torch.logsumexp(logits, dim=1)
+    shares = torch.exp(logits - density[:, None])
+    return shares.sum(dim=0), shares.T @ X, (shares * squares).sum(dim=0), density.sum()
+
+
+def main() -> None:
+    """Measure it."""
+    import torch
+
+    warnings.simplefilter("ignore")
+    n_rows = N_ROWS
+    X = made(n_rows)
+    rows = [["read all rows once", *milliseconds(lambda: X.sum())]]
+    moments = apolar.mixture_from_moments(X, N_COMPONENTS)
+    rows.append(["moment start", *milliseconds(lambda: apolar.mixture_from_moments(X, N_COMPONENTS))])
+    table = Table(open_rows(X), family("spherical"))
+    start = in_frame(table, moments, np.ones(N_COLUMNS))[None]
+    rows.append(["step of EM, one kernel", *milliseconds(lambda: table.expectation(start))])
+    diagonal = Table(open_rows(X), family("diag"))
+    wide = in_frame(diagonal, moments, np.ones(N_COLUMNS))[None]
+    rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.expectation(wide))])
+    works, _fused.is_fused = _fused.is_fused, lambda *_: False
+    rows.append(
+        ["step of EM, by chunks, without the kernel", *milliseconds(lambda: table.expectation(start))]
+    )
+    _fused.is_fused = works
+    parameters = [
+        torch.tensor(one, dtype=torch.float32, device="cuda")
+        for one in (moments.means, moments.variances, moments.weights)
+    ]
+    rows.append(["step of EM, plain torch, float32", *milliseconds(lambda: plain_step(X, *parameters))])
+    compiled = torch.compile(plain_step)
+    rows.append(["the same, compiled by torch", *milliseconds(lambda: compiled(X, *parameters))])
+
+    def fit(data: Any) -> apolar.GaussianMixture:
+        return apolar.GaussianMixture(N_COMPONENTS, covariance_type="spherical", random_state=0).fit(data)
+
+    rows.append(["whole default fit", *milliseconds(lambda: fit(X), 3)])
+    model = fit(X)
+    rows.append(["predict", *milliseconds(lambda: model.predict(X), 3)])
+    few = X[:HOST_ROWS].cpu().numpy()
+    host = [
+        [
+            f"array on the host, moved ({few.nbytes / 1e9:.2f} GB)",
+            *milliseconds(lambda: fit(apolar.on_device(few)), 1),
+        ]
+    ]
+    room = few.nbytes // 4
+    host.append(
+        [
+            "the same, streamed in each pass",
+            *milliseconds(lambda: fit(apolar.on_device(few, max_bytes=room)), 1),
+        ]
+    )
+    here, there = fit(few), fit(apolar.on_device(few))
+    apart = max(
+        np.abs(here.means_ - there.means_).max(), np.abs(here.covariances_ - there.covariances_).max()
+    )
+    begin = time.perf_counter()
+    fit(few)
+    host.append(["the same, by the processor", 1e3 * (time.perf_counter() - begin), float("nan")])
+    text = (
+        f"{torch.cuda.get_device_name()}, {n_rows:,} x {N_COLUMNS} numbers of float32 on the device, "
+        f"{N_COMPONENTS} components, torch {torch.__version__}. The first call includes what is compiled. "
+        "All sums are in double precision but those of plain torch."
+    )
+    more = (
+        f"The default fit of {HOST_ROWS:,} rows of the host. The parameters from GPU and processor differ by "
+        f"{apart:.0e} at most."
+    )
+    header = ["what", "first call, ms", "later, ms"]
+
+    def shown(found: list[list[Any]]) -> str:
+        return problems.table(header, [[name, *(f"{one:.1f}" for one in times)] for name, *times in found])
+
+    problems.save(
+        "gpu", "A GPU", [text + "\n\n" + shown(rows), more + "\n\n" + shown(host)], ("numpy", "torch")
+    )

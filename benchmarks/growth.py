@@ -1,0 +1,90 @@
+"""How time and memory grow with the number of rows."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import large, problems
+
+N_COLUMNS, N_COMPONENTS = 16, 8
+SIZES = (100_000, 1_000_000, 10_000_000, 30_000_000)
+
+# In a process of its own: the peak of memory is that of a process.
+SCRIPT = """
+import json, sys, time
+import numpy as np
+import apolar
+from apolar._rows import open_rows
+from apolar.em.table import Table, one_blas_thread
+from apolar.mixture.families import family
+from apolar.starts.moments import in_frame
+
+path, n_columns, n_components = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
+
+def seconds(call, repeats):
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = call()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+X = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, n_columns)
+repeats = 3 if len(X) <= 1_000_000 else 1
+moments, found = seconds(lambda: apolar.mixture_from_moments(X, n_components), repeats)
+with one_blas_thread():
+    table = Table(open_rows(X), family("spherical"), threads=2)
+    start = in_frame(table, found, np.ones(n_columns))[None]
+    step, _ = seconds(lambda: table.expectation(start), 3)
+model = apolar.GaussianMixture(n_components, covariance_type="spherical", random_state=0)
+fit, _ = seconds(lambda: model.fit(X), repeats)
+print(json.dumps([moments, step, fit, model.n_iter_, peak()]))
+"""
+
+
+def main() -> None:
+    """Measure it."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows"
+        for n_rows in SIZES:
+            large.write(path, n_rows, N_COLUMNS, N_COMPONENTS)
+            command = [sys.executable, "-c", SCRIPT, str(path), str(N_COLUMNS), str(N_COMPONENTS)]
+            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            moments, step, fit, n_iter, memory = json.loads(text)
+            rows.append(
+                [
+                    f"{n_rows:,}",
+                    f"{moments:.3f}",
+                    f"{step:.3f}",
+                    f"{1e9 * step / n_rows:.0f}",
+                    f"{fit:.2f}",
+                    f"{fit / step:.0f}",
+                    str(n_iter),
+                    f"{memory:.0f}",
+                ]
+            )
+    text = (
+        f"A memory map of {N_COLUMNS} columns of float32, {N_COMPONENTS} spherical components, two threads."
+    )
+    header = [
+        "rows",
+        "moment start, s",
+        "pass of EM, s",
+        "a row, ns",
+        "default fit, s",
+        "in passes",
+        "passes over all rows at the end",
+        "peak memory, MB",
+    ]
+    problems.save(
+        "growth",
+        "Growth with the number of rows",
+        [text + "\n\n" + problems.table(header, rows)],
+        ("numpy", "scipy"),
+    )
