@@ -107,8 +107,8 @@ def main() -> None:
                 )
     text = (
         f"A default fit of {N_COMPONENTS} spherical components to a Dask array of {N_COLUMNS} columns in "
-        f"{N_PARTS} partitions, on a LocalCluster of processes of one thread each. What travels is counted in "
-        "the process of client and scheduler, whose messages to each other are in both numbers."
+        f"{N_PARTS} partitions, on a LocalCluster of processes of one thread each. What travels is counted "
+        "in the process of client and scheduler, whose messages to each other are in both numbers."
     )
     header = [
         "rows",
