@@ -120,7 +120,7 @@ def main() -> None:
     )
     begin = time.perf_counter()
     fit(few)
-    host.append(["the same, by the processor", 1e3 * (time.perf_counter() - begin), float("nan")])
+    host.append(["the same, by the processor", 1e3 * (time.perf_counter() - begin), None])
     text = (
         f"{torch.cuda.get_device_name()}, {n_rows:,} x {N_COLUMNS} numbers of float32 on the device, "
         f"{N_COMPONENTS} components, torch {torch.__version__}. The first call includes what is compiled. "
@@ -133,7 +133,10 @@ def main() -> None:
     header = ["what", "first call, ms", "later, ms"]
 
     def shown(found: list[list[Any]]) -> str:
-        return problems.table(header, [[name, *(f"{one:.1f}" for one in times)] for name, *times in found])
+        return problems.table(
+            header,
+            [[name, *("" if one is None else f"{one:.1f}" for one in times)] for name, *times in found],
+        )
 
     problems.save(
         "gpu", "A GPU", [text + "\n\n" + shown(rows), more + "\n\n" + shown(host)], ("numpy", "torch")

@@ -4,6 +4,37 @@ import triton
 import triton.language as tl
 
 
+# Columns up to which the loop over them is unrolled.
+UNROLLED = tl.constexpr(16)
+
+
+@triton.jit
+def with_column(  # type: ignore[no-untyped-def]
+    logits,
+    square,
+    x,
+    parameters,
+    rows,
+    inside,
+    j,
+    N_COLUMNS: tl.constexpr,
+    N_COMPONENTS: tl.constexpr,
+    BY_COLUMN: tl.constexpr,
+):
+    """Return the logits, and the sum of squares, with what a column adds to them."""
+    components = tl.arange(0, N_COMPONENTS)
+    linear = parameters + 2 * N_COLUMNS + N_COMPONENTS
+    quadratic = linear + N_COLUMNS * N_COMPONENTS
+    value = tl.load(x + rows * N_COLUMNS + j, mask=inside, other=0.0).to(tl.float64)
+    z = (value - tl.load(parameters + j)) * tl.load(parameters + N_COLUMNS + j)
+    logits += z[:, None] * tl.load(linear + j * N_COMPONENTS + components)[None, :]
+    if BY_COLUMN:
+        logits += (z * z)[:, None] * tl.load(quadratic + j * N_COMPONENTS + components)[None, :]
+    else:
+        square += z * z
+    return logits, square
+
+
 @triton.jit
 def expectation_kernel(  # type: ignore[no-untyped-def]
     x,
@@ -27,8 +58,7 @@ def expectation_kernel(  # type: ignore[no-untyped-def]
     components, columns = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED)
     scale = parameters + N_COLUMNS
     constant = scale + N_COLUMNS
-    linear = constant + N_COMPONENTS
-    quadratic = linear + N_COLUMNS * N_COMPONENTS
+    quadratic = constant + N_COMPONENTS + N_COLUMNS * N_COMPONENTS
     constants = tl.load(constant + components)
     centres = tl.load(parameters + columns, mask=columns < N_COLUMNS, other=0.0)
     scales = tl.load(scale + columns, mask=columns < N_COLUMNS, other=0.0)
@@ -44,14 +74,17 @@ def expectation_kernel(  # type: ignore[no-untyped-def]
         inside = rows < n_rows
         logits = tl.zeros([BLOCK, N_COMPONENTS], tl.float64) + constants[None, :]
         square = tl.zeros([BLOCK], tl.float64)
-        for j in tl.static_range(N_COLUMNS):
-            value = tl.load(x + rows * N_COLUMNS + j, mask=inside, other=0.0).to(tl.float64)
-            z = (value - tl.load(parameters + j)) * tl.load(scale + j)
-            logits += z[:, None] * tl.load(linear + j * N_COMPONENTS + components)[None, :]
-            if BY_COLUMN:
-                logits += (z * z)[:, None] * tl.load(quadratic + j * N_COMPONENTS + components)[None, :]
-            else:
-                square += z * z
+        if N_COLUMNS <= UNROLLED:
+            for j in tl.static_range(N_COLUMNS):
+                logits, square = with_column(
+                    logits, square, x, parameters, rows, inside, j, N_COLUMNS, N_COMPONENTS, BY_COLUMN
+                )
+        else:
+            # Longer loops take long to compile, and are as fast as they are.
+            for j in range(N_COLUMNS):
+                logits, square = with_column(
+                    logits, square, x, parameters, rows, inside, j, N_COLUMNS, N_COMPONENTS, BY_COLUMN
+                )
         if not BY_COLUMN:
             logits += square[:, None] * curvature[None, :]
         largest = tl.max(logits, axis=1)
