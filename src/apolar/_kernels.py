@@ -3,7 +3,6 @@
 import triton
 import triton.language as tl
 
-
 # Columns up to which the loop over them is unrolled.
 UNROLLED = tl.constexpr(16)
 
