@@ -10,7 +10,7 @@ import apolar
 from benchmarks import large, problems
 
 N_COLUMNS, N_COMPONENTS, N_PARTS = 16, 8, 16
-SIZES = (1_000_000, 4_000_000)
+SIZES = (1_000_000, 12_000_000)
 
 
 @contextmanager

@@ -22,6 +22,8 @@ from apolar._rows.rows import KEPT_SAMPLE, Change, Job, Rows, from_arrays, thinn
 
 # Sums that are added up by one task.
 FAN_IN = 8
+# After so many passes it is looked up again where the partitions are.
+REGROUPED = 10
 # A thinned sample of no more rows and numbers than this is fetched: passes over it are then local.
 FETCHED_ROWS = 20_000
 FETCHED_SAMPLE = 2**18
@@ -258,6 +260,8 @@ class _Source:
         self, parts: list[Any], weights: list[Any] | None, lengths: IndexArray | None, n_features: int
     ) -> None:
         self.parts, self.weights, self.lengths, self.n_features = parts, weights, lengths, n_features
+        # What the partitions are of: they may be in the memory of a cluster already.
+        self.collections: tuple[Any, ...] = ()
 
     @functools.cached_property
     def counts(self) -> IndexArray:
@@ -290,8 +294,22 @@ class _Source:
             return "The weights of the rows are all zero."
         return "X has no rows."
 
+    @functools.cached_property
+    def _held(self) -> _Held | None:
+        """The partitions as they lie in the memory of a cluster, if all of them do."""
+        client = _client(self.parts)
+        if client is None:
+            return None
+        futures = _futures(self.parts, self.collections)
+        weights = None if self.weights is None else _futures(self.weights, self.collections)
+        if futures is None or (self.weights is not None and weights is None):
+            return None
+        return _Held(client, futures, weights)
+
     def summed(self, parcel: bytes) -> list[Any] | None:
         """Return the sums of a job over all partitions, added up as a tree; None of no rows."""
+        if self._held is not None:
+            return self._held.summed(parcel, self._places())
         token = uuid.uuid4().hex
         layer = self._delayed([(_done, parcel, i) for i in range(len(self.parts))], "sum", token)
         add, depth = dask.delayed(_added, pure=False), 0
@@ -312,22 +330,102 @@ class _Source:
         tasks = [(function, parcel, i, one) for i, one in enumerate(more)]
         return self._delayed(tasks, name, uuid.uuid4().hex)
 
+    def _places(self) -> list[Place]:
+        """Return where each partition is among the rows."""
+        n_parts = len(self.parts)
+        if self.lengths is None:
+            return [(i, None, self.n_features) for i in range(n_parts)]
+        firsts = (np.cumsum(self.lengths) - self.lengths).tolist()
+        return [(i, firsts[i], self.n_features) for i in range(n_parts)]
+
     def _delayed(self, tasks: list[tuple[Any, ...]], name: str, token: str) -> list[Any]:
         # One key that all tasks refer to: the job is sent once.
         parcels: dict[bytes, Any] = {}
-        firsts = None if self.lengths is None else np.cumsum(self.lengths) - self.lengths
+        places = self._places()
         found = []
         for function, parcel, i, *more in tasks:
             if parcel not in parcels:
                 key = f"apolar-job-{token}-{len(parcels)}"
                 parcels[parcel] = dask.delayed(parcel, name=key, traverse=False)
-            place = (i, None if firsts is None else int(firsts[i]), self.n_features)
             weights = None if self.weights is None else self.weights[i]
             call = dask.delayed(_called, pure=False, traverse=False)
             key = f"apolar-{name}-{token}-{i}"
-            arguments = (function, parcels[parcel], self.parts[i], weights, place, *more)
+            arguments = (function, parcels[parcel], self.parts[i], weights, places[i], *more)
             found.append(call(*arguments, dask_key_name=key))
         return found
+
+
+class _Held:
+    """Partitions in the memory of the workers of a cluster: a pass is one task for each thread of a worker.
+
+    Scheduling a task costs some milliseconds, which is more than the work of a pass over few rows.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    futures : list of Future
+        The partitions.
+    weights : list of Future or None
+    """
+
+    def __init__(self, client: Any, futures: list[Any], weights: list[Any] | None) -> None:
+        self.client, self.futures, self.weights = client, futures, weights
+        self.groups: list[tuple[str | None, list[int]]] = []
+        self.workers: frozenset[str] = frozenset()
+        self.n_passes = 0
+
+    def summed(self, parcel: bytes, places: list[Place]) -> list[Any] | None:
+        """Return the sums of a job over all partitions; None of no rows."""
+        self._group()
+        many = len(self.groups) > FAN_IN
+        job = self.client.submit(_same, parcel, pure=False) if many else parcel
+        layer = []
+        for worker, members in self.groups:
+            chosen = [places[i] for i in members]
+            weights = [] if self.weights is None else [self.weights[i] for i in members]
+            parts = [self.futures[i] for i in members]
+            where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+            layer.append(self.client.submit(_of_group, job, chosen, *parts, *weights, pure=False, **where))
+        while len(layer) > FAN_IN:
+            groups = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
+            layer = [self.client.submit(_added, *group, pure=False) for group in groups]
+        return _added(*self.client.gather(layer))
+
+    def _group(self) -> None:
+        """Deal the partitions out to the threads of the workers: as many to each, most where they lie."""
+        self.n_passes += 1
+        workers = frozenset(self.client.scheduler_info(n_workers=-1)["workers"])
+        if workers == self.workers and self.n_passes % REGROUPED:
+            return
+        self.workers = workers
+        threads = [worker for worker, n in sorted(self.client.nthreads().items()) for _ in range(n)]
+        if not threads:
+            # They are on their way back: the scheduler knows when.
+            self.groups = [(None, list(range(len(self.futures))))]
+            return
+        most = -(-len(self.futures) // len(threads))
+        dealt: list[list[int]] = [[] for _ in threads]
+        holders = self.client.who_has(self.futures)
+        left = []
+        for i, future in enumerate(self.futures):
+            near = [t for t, worker in enumerate(threads) if worker in holders.get(future.key, ())]
+            slot = min(near, key=lambda t: len(dealt[t]), default=None)
+            if slot is None or len(dealt[slot]) >= most:
+                left.append(i)
+            else:
+                dealt[slot].append(i)
+        for i in left:
+            dealt[min(range(len(threads)), key=lambda t: len(dealt[t]))].append(i)
+        self.groups = [(worker, members) for worker, members in zip(threads, dealt, strict=True) if members]
+
+
+def _futures(parts: list[Any], collections: tuple[Any, ...]) -> list[Any] | None:
+    """Return the futures that delayed values stand for, their own or of what they are parts of; None if not."""
+    from distributed import futures_of
+
+    known = {future.key: future for future in (*futures_of(parts), *futures_of(list(collections)))}
+    found = [known.get(part.key) for part in parts]
+    return None if any(one is None for one in found) else found
 
 
 def _opened(X: Any, sample_weight: Any) -> _Source:
@@ -348,6 +446,7 @@ def _opened(X: Any, sample_weight: Any) -> _Source:
             source.parts = _sent(source.parts)
         if source.weights is not None and _embedded(source.weights) > MOST_EMBEDDED:
             source.weights = _sent(source.weights)
+        source.collections = tuple(one for one in (X, sample_weight) if hasattr(one, "__dask_graph__"))
     return source
 
 
@@ -437,6 +536,22 @@ def _called(
             raise
         # Nobody knows how many rows there are before these.
         raise type(error)(f"{error} Rows are counted from the first of partition {number}.") from error
+
+
+def _of_group(parcel: bytes, places: list[Place], *partitions: Any) -> list[Any] | None:
+    """Return the sums of the job of a parcel over some partitions, whose weights come after all of them."""
+    n = len(places)
+    weights = partitions[n:] or [None] * n
+    return _added(
+        *(
+            _called(_done, parcel, part, own, place)
+            for part, own, place in zip(partitions[:n], weights, places, strict=True)
+        )
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _local(part: Any, weights: Any, number: int, first: int | None, n_features: int) -> Rows:
