@@ -11,6 +11,7 @@ from apolar._rows.rows import (
     from_arrays,
     gathered,
     mapped,
+    own_scratch,
     summed,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "gathered",
     "mapped",
     "open_rows",
+    "own_scratch",
     "summed",
 ]

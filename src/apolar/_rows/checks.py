@@ -1,5 +1,6 @@
 """What is checked of every chunk of rows."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ def numbers_of(values: Array) -> Array:
     return values.astype(np.float64)
 
 
-def checked_block(values: Any, n_features: int, first: int) -> Any:
+def checked_block(
+    values: Any, n_features: int, first: int, scratch: Callable[..., Array] | None = None
+) -> Any:
     """Return rows as floats, after checking that they are numbers, finite, and as many as before.
 
     Parameters
@@ -35,6 +38,8 @@ def checked_block(values: Any, n_features: int, first: int) -> Any:
     n_features : int
     first : int
         The number of the first of them, for messages.
+    scratch : callable, optional
+        Working memory, where rows of other numbers may be written.
 
     Returns
     -------
@@ -54,7 +59,12 @@ def checked_block(values: Any, n_features: int, first: int) -> Any:
                 array = numbers_of(array)
             except (TypeError, ValueError) as error:
                 raise TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}.") from error
-        block = numbers = np.ascontiguousarray(array, dtype=np.float64)
+        if scratch is None or array.dtype == np.float64:
+            block = numbers = np.ascontiguousarray(array, dtype=np.float64)
+        else:
+            # Fresh pages cost more than the numbers.
+            block = numbers = scratch("block", *array.shape)
+            block[...] = array
     if block.shape[1] != n_features:
         raise ValueError(f"Rows from {first} on have {block.shape[1]} columns, not {n_features}.")
     xp = namespace(numbers)

@@ -165,7 +165,7 @@ class DaskRows(Rows):
             values, weights = self.take(thinned_positions(0, self.n_rows, step))
             return from_arrays(values, weights)
         sample = source.mapped(_thin, self._parcel(step), "thin", [int(start) for start in source.starts])
-        if n_numbers <= KEPT_SAMPLE:
+        if n_numbers <= KEPT_SAMPLE or source.held is not None:
             # Kept there: to choose from all rows again at each pass might read them from files again.
             sample = list(dask.persist(*sample))
         kept = _Source(sample, None, None, self.n_features)
@@ -295,7 +295,7 @@ class _Source:
         return "X has no rows."
 
     @functools.cached_property
-    def _held(self) -> _Held | None:
+    def held(self) -> _Held | None:
         """The partitions as they lie in the memory of a cluster, if all of them do."""
         client = _client(self.parts)
         if client is None:
@@ -308,8 +308,8 @@ class _Source:
 
     def summed(self, parcel: bytes) -> list[Any] | None:
         """Return the sums of a job over all partitions, added up as a tree; None of no rows."""
-        if self._held is not None:
-            return self._held.summed(parcel, self._places())
+        if self.held is not None:
+            return self.held.summed(parcel, self._places())
         token = uuid.uuid4().hex
         layer = self._delayed([(_done, parcel, i) for i in range(len(self.parts))], "sum", token)
         add, depth = dask.delayed(_added, pure=False), 0
@@ -420,7 +420,7 @@ class _Held:
 
 
 def _futures(parts: list[Any], collections: tuple[Any, ...]) -> list[Any] | None:
-    """Return the futures that delayed values stand for, their own or of what they are parts of; None if not."""
+    """Return the futures that delayed values stand for, theirs or of what they are parts of; None if not."""
     from distributed import futures_of
 
     known = {future.key: future for future in (*futures_of(parts), *futures_of(list(collections)))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import itertools
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -172,7 +173,7 @@ class Rows:
         return _brought(*self.take(positions))
 
     def blocks(self, width: int | None = None, chunk_rows: int | None = None) -> Iterator[tuple[Any, Any]]:
-        """Yield checked chunks and their weights.
+        """Yield checked chunks and their weights, each to be used before the next is asked for.
 
         Chunks are float64, whatever is stored: NumPy arrays, CSR matrices if sparse, or arrays of another
         library, where they are.
@@ -184,9 +185,11 @@ class Rows:
         chunk_rows : int, optional
             The rows of a chunk; by default as many as are good.
         """
+        # Each chunk is written over the one before.
+        scratch = Scratch()
         first, empty = self.first_row, True
         for values, raw_weights in self.read(chunk_rows or self.chunk_rows(width)):
-            block = checked_block(values, self.n_features, first)
+            block = checked_block(values, self.n_features, first, scratch)
             weights = checked_weights(raw_weights, block, first)
             first += block.shape[0]
             if weights is not None and not bool(namespace(weights).all(weights > 0)):
@@ -325,9 +328,9 @@ class Scratch:
             buffer = self._buffers[name] = np.empty(size)
         return buffer[:size].reshape(shape)
 
-    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
-        # What goes to another process goes without its working memory.
-        return Scratch, ()
+    def __reduce__(self) -> tuple[Callable[[], Scratch], tuple[()]]:
+        # What goes to another process goes without its working memory, and finds that of the thread there.
+        return own_scratch, ()
 
     def like(self, name: str, array: Any, *shape: int) -> Any:
         """Return an array of that shape, of the library and on the device of another."""
@@ -365,6 +368,16 @@ class Scratch:
         if isinstance(array, np.ndarray):
             return np.sum(array, axis=axis, out=self(name, *_without(array.shape, axis)))
         return namespace(array).sum(array, axis=axis)
+
+
+_local = threading.local()
+
+
+def own_scratch() -> Scratch:
+    """Return the working memory of this thread, for what is done and forgotten before the next use of it."""
+    if not hasattr(_local, "scratch"):
+        _local.scratch = Scratch()
+    return _local.scratch
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from apolar import _fused
 from apolar._arrays import Array
 from apolar._namespaces import beside, floating, is_foreign, namespace, to_host
-from apolar._rows import Rows, Scratch, added_up, gathered, mapped, open_rows
+from apolar._rows import Rows, Scratch, added_up, gathered, mapped, open_rows, own_scratch
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.em.chunk import Chunk, Stored, Written, posteriors, squares_about, total_density
 from apolar.em.frame import Frame, frame_of
@@ -63,7 +62,6 @@ class Table:
         self.width = family.width(rows.n_features)
         # A device has threads of its own.
         self.threads = 1 if rows.like is not None else threads
-        self._local = threading.local()
         self._stored = self._is_read_as_stored()
         self._kept: Written | None = None
         # The number of rows that are elsewhere may have to be counted: it is not asked for in vain.
@@ -151,7 +149,7 @@ class Table:
 
         def work(block: Any, rest: tuple[Any, int]) -> Any:
             weights, start = rest
-            scratch = self._scratch()
+            scratch = own_scratch()
             if not stored:
                 return function(self._written(_as_numbers(block), weights, scratch))
             # Squares of small whole numbers may be none.
@@ -183,15 +181,10 @@ class Table:
         def work(start: int, _: Any) -> Any:
             cut = slice(start, min(start + size, kept.n))
             weights = None if kept.weights is None else kept.weights[cut]
-            return function(Written(kept.features[:, cut], weights, self._scratch()))
+            return function(Written(kept.features[:, cut], weights, own_scratch()))
 
         threads = self.threads if len(starts) > self.threads else 1
         return mapped(((start, None) for start in starts), work, threads)
-
-    def _scratch(self) -> Scratch:
-        if not hasattr(self._local, "scratch"):
-            self._local.scratch = Scratch()
-        return self._local.scratch
 
     def expectation(self, components: Components) -> tuple[Array, Array]:
         """Return the sums of the E-step, and the log-likelihoods.

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from apolar._arrays import Array, frozen
 from apolar._namespaces import beside, to_host, total
-from apolar._rows import CHUNK_SIZE, Rows, Scratch, open_rows, summed
+from apolar._rows import CHUNK_SIZE, Rows, Scratch, open_rows, own_scratch, summed
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
 from apolar.moments.sums import (
@@ -219,12 +219,13 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list
     """
     shift, offset = _parted(rows, mean, variance)
     directions = np.vstack([basis.T, offset])
-    scratch = Scratch()
+    scratch = own_scratch()
 
     def statistic(block: Any, weights: Any) -> tuple[Any, Any, Any]:
         x = _shifted(block, shift, scratch)
         # One row a direction, and x . offset: long rows are what the arithmetic below is fast on.
-        projected = beside(directions, x) @ x.T
+        own = beside(directions, x)
+        projected = own @ x.T if sparse.issparse(x) else scratch.matmul("projected", own, x.T)
         y = projected[:-1, ...]
         y -= beside(basis.T @ offset, x)[:, None]
         squares = row_squares(x) - 2 * projected[-1, ...] + float(offset @ offset)
@@ -283,7 +284,7 @@ def _pilot_of(rows: Rows) -> Array | None:
 
 def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean and covariance."""
-    shift, scratch = _pilot(rows), Scratch()
+    shift, scratch = _pilot(rows), own_scratch()
 
     def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
         x = _shifted(block, shift, scratch)
@@ -301,7 +302,7 @@ def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
 
 def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean, and the variance of each column."""
-    shift, scratch = _pilot(rows), Scratch()
+    shift, scratch = _pilot(rows), own_scratch()
 
     def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
         x = _shifted(block, shift, scratch)
@@ -328,7 +329,7 @@ def leading_directions(
     width = min(n_signal + OVERSAMPLING, rows.n_features)
     basis = np.linalg.qr(rng.standard_normal((rows.n_features, width)))[0]
     shift, offset = _parted(rows, mean, variance)
-    scratch = Scratch()
+    scratch = own_scratch()
     before = np.zeros(n_signal)
     for _ in range(MAX_ROUNDS):
 

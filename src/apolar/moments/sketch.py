@@ -12,7 +12,7 @@ import numpy as np
 from apolar._arrays import Array
 from apolar._checks import numeric_array, whole_number
 from apolar._files import load_arrays, save_arrays, stored_numbers, stored_value
-from apolar._rows import Rows, Scratch, open_rows
+from apolar._rows import Rows, open_rows, own_scratch
 from apolar.moments.sums import Sums, block_mean, effective_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 
@@ -141,7 +141,7 @@ class MomentSketch:
             self._centre, self.n_rows, self._sums = together._centre, together.n_rows, together._sums
             return self
         centre, n_rows = self._centre, self.n_rows
-        total, scratch = self._sums.copy(), Scratch()
+        total, scratch = self._sums.copy(), own_scratch()
         for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
             if centre is None:
                 centre = block_mean(block, weights)
