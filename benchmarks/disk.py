@@ -11,7 +11,7 @@ import apolar
 from benchmarks import large, problems
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 30_000_000, 16, 8
-KILLED_ROWS, KILLED_COMPONENTS = 3_000_000, 12
+KILLED_ROWS, KILLED_COMPONENTS = 1_000_000, 12
 
 # In a process of its own: the peak of memory is that of a process.
 FIT = """

@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from apolar.em.chart import Chart
 from apolar.em.loop import Fit
+from apolar.em.quasi_newton import Memory
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family, family
 from apolar.storage import load_model, save_model
 
 __all__ = ["Checkpoint", "check_writable", "is_path", "resumed"]
 
+# Numbers that are kept of each half of the curvature, at most: 8 MB.
+MOST_CURVATURE = 2**20
 # What a checkpoint says of itself.
 MESSAGE = (
     "A checkpoint on the way, after pass {}: EM has not converged. To go on, fit the same rows with the same "
@@ -39,10 +43,17 @@ class Checkpoint:
         these are as long as the table.
     attributes : callable
         The fitted attributes that a Fit stands for.
+    ordered : callable
+        A Fit with its components in the order in which they are to be written.
     """
 
-    def __init__(self, estimator: Any, attributes: Callable[[Fit], dict[str, Any]]) -> None:
-        self.estimator, self.attributes = estimator, attributes
+    def __init__(
+        self,
+        estimator: Any,
+        attributes: Callable[[Fit], dict[str, Any]],
+        ordered: Callable[[Fit], Fit],
+    ) -> None:
+        self.estimator, self.attributes, self.ordered = estimator, attributes, ordered
         self.n_passes = 0
         # The best of the runs that have ended; the run that goes on, and what it raised.
         self.ended: Fit | None = None
@@ -64,7 +75,8 @@ class Checkpoint:
         best = self._best(fit)
         if best.components is not self.written:
             said = {"start_": "checkpoint", "start_notes_": [], "message_": MESSAGE.format(self.n_passes)}
-            if self._write(self.attributes(best) | said):
+            kept = self.ordered(best)
+            if self._write(self.attributes(kept) | said | _curvature(kept)):
                 self.written = best.components
         return False
 
@@ -103,6 +115,14 @@ class Checkpoint:
         return True
 
 
+def _curvature(fit: Fit) -> dict[str, Any]:
+    """Return what a run has learnt of the curvature, as an attribute, if it is not too much for a file."""
+    if fit.memory is None or not fit.memory.pairs:
+        return {}
+    arrays = fit.memory.arrays()
+    return {"_curvature": arrays} if arrays[0].size <= MOST_CURVATURE else {}
+
+
 def is_path(value: Any) -> bool:
     """Return whether a parameter is a path."""
     return isinstance(value, str | os.PathLike)
@@ -129,7 +149,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def resumed(estimator: Any, kind: Family, n_features: int) -> Components | None:
+def resumed(estimator: Any, kind: Family, n_features: int) -> tuple[Components, Memory | None] | None:
     """Return the mixture of the file that a fit is to start from, or None if there is none.
 
     Parameters
@@ -142,8 +162,10 @@ def resumed(estimator: Any, kind: Family, n_features: int) -> Components | None:
 
     Returns
     -------
-    components : Components or None
+    components : Components
         In the units of the data.
+    memory : Memory or None
+        What is known of the curvature there.
 
     Raises
     ------
@@ -172,7 +194,18 @@ def resumed(estimator: Any, kind: Family, n_features: int) -> Components | None:
             f"{path!s} holds {_described(*found)}; asked for is {_described(*asked)}. Delete the file to "
             "start afresh, or change the parameters to those of the file."
         )
-    return Components(model.weights_, model.means_, np.asarray(model.covariances_))
+    components = Components(model.weights_, model.means_, np.asarray(model.covariances_))
+    memory = None
+    if hasattr(model, "_curvature"):
+        steps, falls = model._curvature
+        n_coordinates = Chart(kind, components, 1.0).origin.size
+        if steps.shape[1] != n_coordinates:
+            raise ValueError(
+                f"{path!s} is damaged: its curvature has {steps.shape[1]} coordinates, the mixture "
+                f"{n_coordinates}. Delete the file to start afresh."
+            )
+        memory = Memory.of(steps, falls)
+    return components, memory
 
 
 def _described(name: str, n_components: int, n_features: int) -> str:

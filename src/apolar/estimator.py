@@ -28,6 +28,7 @@ from apolar._rows.opening import is_dask
 from apolar.checkpoint import Checkpoint, check_writable, is_path, resumed
 from apolar.em.frame import frame_around
 from apolar.em.loop import Fit, FitStatus, in_canonical_order
+from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table, one_blas_thread
 from apolar.fitting import Outcome, fitted
 from apolar.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
@@ -240,7 +241,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         )
         checkpoint = None
         if self.checkpoint is not None:
-            checkpoint = Checkpoint(self, lambda fit: self._attributes(table, kind, ordered(fit)))
+            checkpoint = Checkpoint(self, lambda fit: self._attributes(table, kind, fit), ordered)
 
         def watcher(fit: Fit) -> bool:
             if checkpoint is not None:
@@ -408,7 +409,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             )
 
     def _start(
-        self, table: Table, X: Any, prior: Prior | None, kept: Array | None, stored: Components | None
+        self,
+        table: Table,
+        X: Any,
+        prior: Prior | None,
+        kept: Array | None,
+        stored: tuple[Components, Memory | None] | None,
     ) -> tuple[Callable[[np.random.Generator], Started], int, bool]:
         """Return what makes the candidates, how often to call it, and whether their order is the user's.
 
@@ -419,10 +425,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         in_part = any(v is not None for v in (self.weights_init, self.means_init, self.precisions_init))
         is_named = isinstance(self.init_params, str) or callable(self.init_params)
         if stored is not None or (self.warm_start and self._is_of(table.family, r, table.n_features)):
-            components = table.frame.components_inward(self._components() if stored is None else stored)
+            found, memory = (self._components(), None) if stored is None else stored
+            components = table.frame.components_inward(found)
             # A fit that was killed ends in the order in which it would have ended.
             is_killed = stored is not None and not is_path(self.warm_start)
-            warm = Candidate("warm start", components, is_from_all_rows=True)
+            warm = Candidate("warm start", components, is_from_all_rows=True, memory=memory)
             return lambda _: ([warm], []), 1, in_part or not is_named or not is_killed
         if in_part:
             return (lambda rng: ([self._from_parameters(table, X, prior, rng, kept)], [])), 1, True

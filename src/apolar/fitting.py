@@ -129,7 +129,7 @@ def _approached_all(
 
     If the rows are many, one of several candidates is enough: the one that is best on a large part of them.
     """
-    known = [(one, one.components, None if one.fit is None else one.fit.memory) for one in candidates]
+    known = [(one, one.components, one.memory if one.fit is None else one.fit.memory) for one in candidates]
     if max_iter < FEWEST_PASSES or (len(known) == 1 and candidates[0].is_from_all_rows):
         return known
     runs = [_approached(table, components, prior, memory) for _, components, memory in known]

@@ -37,6 +37,8 @@ _SCALARS: dict[str, type] = {
 }
 _TEXTS = ("start_notes_",)
 _NAMES = "feature_names_in_"
+# What a checkpoint has learnt of the curvature: pairs of steps and falls of the gradient.
+_CURVATURE = ("curvature_steps", "curvature_falls")
 
 # How far the two triangles of a covariance may differ, relative to its diagonal: rounding, with room.
 ASYMMETRY = 1e-8
@@ -123,6 +125,7 @@ def _arrays(model: Any) -> dict[str, Array]:
     for name in (*_TEXTS, _NAMES):
         if hasattr(model, name):
             arrays[name] = np.array(list(getattr(model, name)), dtype=np.str_)
+    arrays |= dict(zip(_CURVATURE, getattr(model, "_curvature", ()), strict=False))
     return arrays
 
 
@@ -148,6 +151,11 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
         if len(names) != m:
             raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
         attributes[_NAMES] = np.array(names, dtype=object)
+    if _CURVATURE[0] in arrays:
+        shape = arrays[_CURVATURE[0]].shape
+        if len(shape) != 2:
+            raise ValueError(f"{_CURVATURE[0]} must be a matrix.")
+        attributes["_curvature"] = tuple(stored_numbers(arrays, name, shape) for name in _CURVATURE)
     model = cls(**parameters)
     for name, value in attributes.items():
         setattr(model, name, value)

@@ -122,3 +122,25 @@ class Chart:
         stretches = self._cut(point)[2] / self._spreads
         by_covariance = family.stretch_score(self._root, stretches, scatter, divisor) / self._spreads
         return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])
+
+
+def coordinates_in_order(order: Array, n_features: int, n_coordinates: int, tied: bool) -> Array:
+    """Return where the coordinates of a mixture are, once its components are put in another order.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (n_components,)
+    n_features, n_coordinates : int
+    tied : bool
+        Whether the covariances are the same for all components, and have coordinates of their own.
+
+    Returns
+    -------
+    places : ndarray of int, shape (n_coordinates,)
+    """
+    r = len(order)
+    places = np.arange(n_coordinates)
+    by_mean = places[r : r + r * n_features].reshape(r, n_features)[order].ravel()
+    rest = places[r + r * n_features :]
+    by_covariance = rest if tied else rest.reshape(r, -1)[order].ravel()
+    return np.concatenate([places[:r][order], by_mean, by_covariance])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._arrays import Array
-from apolar.em.chart import Chart
+from apolar.em.chart import Chart, coordinates_in_order
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.quasi_newton import Memory, line_search
 from apolar.em.table import Table
@@ -81,7 +81,12 @@ def in_canonical_order(fit: Fit, family: Family) -> Fit:
     order = np.lexsort((*components.means.T[::-1], -components.weights))
     covariances = components.covariances if family.tied else components.covariances[order]
     ordered = Components(components.weights[order], components.means[order], covariances)
-    return replace(fit, components=ordered, sums=fit.sums[order])
+    memory = None
+    if fit.memory is not None and fit.memory.pairs:
+        places = coordinates_in_order(order, components.n_features, len(fit.memory.pairs[0][0]), family.tied)
+        steps, changes = fit.memory.arrays()
+        memory = Memory.of(steps[:, places], changes[:, places])
+    return replace(fit, components=ordered, sums=fit.sums[order], memory=memory)
 
 
 Watcher = Callable[["Fit"], bool]
@@ -142,11 +147,13 @@ class Run:
         value = float(objective[0])
         if self.best is None or value >= self.best.objective:
             self.history.append(value)
+            n_iter = len(self.history)
             self.best = Fit(
-                components, value, float(likelihood[0]), sums[0], len(self.history), (), FitStatus.MAX_ITER
+                components, value, float(likelihood[0]), sums[0], n_iter, (), FitStatus.MAX_ITER, self.memory
             )
         else:
             self.history.append(self.best.objective)
+            self.best = replace(self.best, memory=self.memory)
         if self.watcher is not None and self.watcher(self.best):
             self.status = FitStatus.STOPPED
             raise _Stop

@@ -34,6 +34,18 @@ class Memory:
         other.pairs.extend(self.pairs)
         return other
 
+    @classmethod
+    def of(cls, steps: Array, changes: Array) -> Memory:
+        """Return the memory of steps and of the falls of the gradient, both (n_pairs, n_coordinates)."""
+        memory = cls()
+        for step, change in zip(steps, changes, strict=True):
+            memory.learn(step, change)
+        return memory
+
+    def arrays(self) -> tuple[Array, Array]:
+        """Return the steps, and the falls of the gradient along them, both (n_pairs, n_coordinates)."""
+        return np.array([step for step, _, _ in self.pairs]), np.array([fall for _, fall, _ in self.pairs])
+
     def learn(self, step: Array, change: Array) -> None:
         """Learn from a step and the fall of the gradient along it; curvature of the wrong sign is skipped."""
         product = float(step @ change)

@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._arrays import Array
 from apolar.em.loop import Fit, converge, short_runs
+from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
@@ -48,7 +49,8 @@ SAME = 0.5
 class Candidate:
     """A mixture on its way, and the name of the start it came from.
 
-    Whether that saw all rows, and whether it is to be run beside the first of the candidates, are flags.
+    Whether that saw all rows, and whether it is to be run beside the first of the candidates, are flags; the
+    memory is what is known of the curvature, where that is not in the fit.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Candidate:
     fit: Fit | None = None
     is_from_all_rows: bool = False
     is_contender: bool = False
+    memory: Memory | None = None
 
     @property
     def log_likelihood(self) -> float:
