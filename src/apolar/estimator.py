@@ -267,7 +267,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             setattr(self, name, value)
         if checkpoint is not None:
             checkpoint.end(attributes)
-        self.__dict__.pop("_stream", None)
+        for name in ("_stream", "_curvature"):
+            self.__dict__.pop(name, None)
         self._tell(outcome)
         progress.end(self.message_, {})
 

@@ -153,7 +153,6 @@ class Run:
             )
         else:
             self.history.append(self.best.objective)
-            self.best = replace(self.best, memory=self.memory)
         if self.watcher is not None and self.watcher(self.best):
             self.status = FitStatus.STOPPED
             raise _Stop
