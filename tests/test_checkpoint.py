@@ -188,7 +188,7 @@ def test_a_fit_that_is_killed_goes_on(path, tmp_path):
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_what_was_learnt_of_the_curvature_is_kept(path, kind, files):
-    """Whatever the order of the components: a run that goes on with it needs no more passes than it had left."""
+    """Whatever the order of the components: with it a run needs no more passes than it had left."""
     whole = mixture(covariance_type=kind, checkpoint=path, checkpoint_every=3).fit(X)
     assert any(hasattr(file, "_curvature") for file in files)
     assert not hasattr(files[-1], "_curvature")

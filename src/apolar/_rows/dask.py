@@ -13,6 +13,7 @@ import cloudpickle
 import dask
 import numpy as np
 from dask import array as da
+from dask.delayed import Delayed
 from scipy import sparse
 
 from apolar._arrays import Array, IndexArray
@@ -164,10 +165,14 @@ class DaskRows(Rows):
             # Without a cluster, this is where the rows are.
             values, weights = self.take(thinned_positions(0, self.n_rows, step))
             return from_arrays(values, weights)
-        sample = source.mapped(_thin, self._parcel(step), "thin", [int(start) for start in source.starts])
-        if n_numbers <= KEPT_SAMPLE or source.held is not None:
-            # Kept there: to choose from all rows again at each pass might read them from files again.
-            sample = list(dask.persist(*sample))
+        starts, parcel = [int(start) for start in source.starts], self._parcel(step)
+        if source.held is not None:
+            sample = source.held.thinned(parcel, source._places(), starts)
+        else:
+            sample = source.mapped(_thin, parcel, "thin", starts)
+            if n_numbers <= KEPT_SAMPLE:
+                # Kept there: to choose from all rows again at each pass might read them from files again.
+                sample = list(dask.persist(*sample))
         kept = _Source(sample, None, None, self.n_features)
         return DaskRows(lambda: kept, self.n_features, row_size=self.row_size)
 
@@ -323,6 +328,8 @@ class _Source:
 
     def computed(self, tasks: list[tuple[Any, ...]]) -> list[Any]:
         """Return the results of tasks (function, parcel, number of the partition, more arguments)."""
+        if self.held is not None:
+            return self.held.computed(tasks, self._places())
         return list(dask.compute(*self._delayed(tasks, "part", uuid.uuid4().hex)))
 
     def mapped(self, function: Callable[..., Any], parcel: bytes, name: str, more: list[Any]) -> list[Any]:
@@ -371,6 +378,7 @@ class _Held:
     def __init__(self, client: Any, futures: list[Any], weights: list[Any] | None) -> None:
         self.client, self.futures, self.weights = client, futures, weights
         self.groups: list[tuple[str | None, list[int]]] = []
+        self.bundles: dict[tuple[str | None, tuple[int, ...]], Any] = {}
         self.workers: frozenset[str] = frozenset()
         self.n_passes = 0
 
@@ -381,15 +389,59 @@ class _Held:
         job = self.client.submit(_same, parcel, pure=False) if many else parcel
         layer = []
         for worker, members in self.groups:
-            chosen = [places[i] for i in members]
-            weights = [] if self.weights is None else [self.weights[i] for i in members]
-            parts = [self.futures[i] for i in members]
-            where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-            layer.append(self.client.submit(_of_group, job, chosen, *parts, *weights, pure=False, **where))
+            where = _at(worker)
+            bundle = self._bundle(worker, members, places, where)
+            layer.append(self.client.submit(_of_bundle, job, bundle, pure=False, **where))
         while len(layer) > FAN_IN:
             groups = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
             layer = [self.client.submit(_added, *group, pure=False) for group in groups]
         return _added(*self.client.gather(layer))
+
+    def computed(self, tasks: list[tuple[Any, ...]], places: list[Place]) -> list[Any]:
+        """Return the results of tasks (function, parcel, number of the partition, more arguments)."""
+        self._group()
+        home = {i: group for group in self.groups for i in group[1]}
+        shared: dict[int, tuple[Any, list[int]]] = {}
+        for number, task in enumerate(tasks):
+            group = home[task[2]]
+            shared.setdefault(id(group), (group, []))[1].append(number)
+        futures = []
+        for (worker, members), numbers in shared.values():
+            where = _at(worker)
+            calls = [(members.index(tasks[number][2]), *tasks[number][3:]) for number in numbers]
+            bundle, (function, parcel) = self._bundle(worker, members, places, where), tasks[numbers[0]][:2]
+            futures.append(
+                self.client.submit(_on_bundle, function, parcel, bundle, calls, pure=False, **where)
+            )
+        found: list[Any] = [None] * len(tasks)
+        results = self.client.gather(futures)
+        for (_, numbers), several in zip(shared.values(), results, strict=True):
+            for number, one in zip(numbers, several, strict=True):
+                found[number] = one
+        return found
+
+    def thinned(self, parcel: bytes, places: list[Place], starts: list[int]) -> list[Any]:
+        """Return some of the rows, kept on the workers: one partition for each group."""
+        self._group()
+        found = []
+        for worker, members in self.groups:
+            where = _at(worker)
+            bundle, own = self._bundle(worker, members, places, where), [starts[i] for i in members]
+            future = self.client.submit(_thin_bundle, parcel, bundle, own, pure=False, **where)
+            found.append(Delayed(future.key, {future.key: future}))
+        return found
+
+    def _bundle(
+        self, worker: str | None, members: list[int], places: list[Place], where: dict[str, Any]
+    ) -> Any:
+        """Return some partitions as one: a pass then names few things, however many partitions there are."""
+        key = (worker, tuple(members))
+        if key not in self.bundles:
+            weights = [] if self.weights is None else [self.weights[i] for i in members]
+            parts = [self.futures[i] for i in members]
+            chosen = [places[i] for i in members]
+            self.bundles[key] = self.client.submit(_Bundle, chosen, *parts, *weights, pure=False, **where)
+        return self.bundles[key]
 
     def _group(self) -> None:
         """Deal the partitions out to the threads of the workers: as many to each, most where they lie."""
@@ -417,6 +469,13 @@ class _Held:
         for i in left:
             dealt[min(range(len(threads)), key=lambda t: len(dealt[t]))].append(i)
         self.groups = [(worker, members) for worker, members in zip(threads, dealt, strict=True) if members]
+        known = {(worker, tuple(members)) for worker, members in self.groups}
+        self.bundles = {key: bundle for key, bundle in self.bundles.items() if key in known}
+
+
+def _at(worker: str | None) -> dict[str, Any]:
+    """Return where a task is best done."""
+    return {} if worker is None else {"workers": [worker], "allow_other_workers": True}
 
 
 def _futures(parts: list[Any], collections: tuple[Any, ...]) -> list[Any] | None:
@@ -538,16 +597,43 @@ def _called(
         raise type(error)(f"{error} Rows are counted from the first of partition {number}.") from error
 
 
-def _of_group(parcel: bytes, places: list[Place], *partitions: Any) -> list[Any] | None:
-    """Return the sums of the job of a parcel over some partitions, whose weights come after all of them."""
-    n = len(places)
-    weights = partitions[n:] or [None] * n
+class _Bundle:
+    """Some partitions on one worker: the same memory as theirs, under one name.
+
+    It counts as small where memory is counted: the partitions are counted already.
+    """
+
+    def __init__(self, places: list[Place], *partitions: Any) -> None:
+        n = len(places)
+        self.places, self.parts = places, partitions[:n]
+        self.weights = partitions[n:] or (None,) * n
+
+
+def _of_bundle(parcel: bytes, bundle: _Bundle) -> list[Any] | None:
+    """Return the sums of the job of a parcel over some partitions."""
     return _added(
         *(
             _called(_done, parcel, part, own, place)
-            for part, own, place in zip(partitions[:n], weights, places, strict=True)
+            for part, own, place in zip(bundle.parts, bundle.weights, bundle.places, strict=True)
         )
     )
+
+
+def _on_bundle(
+    function: Callable[..., Any], parcel: bytes, bundle: _Bundle, calls: list[tuple[Any, ...]]
+) -> list[Any]:
+    """Return a function of some of the partitions, by their place in the bundle, with more arguments each."""
+    return [
+        _called(function, parcel, bundle.parts[i], bundle.weights[i], bundle.places[i], *more)
+        for i, *more in calls
+    ]
+
+
+def _thin_bundle(parcel: bytes, bundle: _Bundle, starts: list[int]) -> tuple[Any, Any]:
+    """Return one of each `step` rows of some partitions, in one piece, and their weights."""
+    found = _on_bundle(_thin, parcel, bundle, list(enumerate(starts)))
+    values = _stacked([values for values, _ in found])
+    return values, None if found[0][1] is None else np.concatenate([weights for _, weights in found])
 
 
 def _same(value: Any) -> Any:
