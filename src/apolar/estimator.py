@@ -192,8 +192,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array_like, sparse matrix, dataframe, or iterable of chunks that can be read again
-            Of shape (n_samples, n_features).
+        X : array_like, sparse matrix, dataframe, or where rows are
+            Of shape (n_samples, n_features). Also a memory map, a data set of files of pyarrow, an array of
+            torch or CuPy, an array or dataframe of Dask, what `apolar.on_device` returns, or an iterable of
+            chunks that can be read again: these are not loaded into memory, and not moved.
         y : None
             Ignored.
         sample_weight : array_like, shape (n_samples,), optional
