@@ -13,18 +13,12 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_is_fitted,
-    validate_data,
 )
 
 from apolar._arrays import Array
 from apolar._checks import fits_in_memory, one_of, positive_number, random_generator, whole_number
-from apolar._namespaces import is_foreign, to_host
-from apolar._rows import Rows, open_rows
-from apolar._rows.disk import memory_map
-from apolar._rows.frames import is_dataset
-from apolar._rows.opening import is_dask
+from apolar._rows import Rows
 from apolar.checkpoint import Checkpoint, check_writable, is_path, resumed
 from apolar.em.frame import frame_around
 from apolar.em.loop import Fit, FitStatus, in_canonical_order
@@ -32,6 +26,7 @@ from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table, one_blas_thread
 from apolar.fitting import Outcome, fitted
 from apolar.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
+from apolar.inputs import opened, with_weight
 from apolar.mixture import SphericalMixture
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family, family
@@ -212,7 +207,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         try:
             rows = self._opened(X, sample_weight, reset=True)
             with one_blas_thread():
-                self._fit(X, rows, kind, prior, _positive(sample_weight))
+                self._fit(X, rows, kind, prior, with_weight(sample_weight))
         except Exception:
             # A fit that fails leaves the mixture as it was.
             self.__dict__.clear()
@@ -362,54 +357,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             return os.cpu_count() or 1
 
     def _opened(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Rows:
-        """Return the rows of X, after scikit-learn's checks or, for chunks, our own."""
-        if type(X).__name__ == "LazyFrame":
-            raise TypeError("X is a lazy table: call .collect() on it first.")
-        if _is_ours(X):
-            return self._opened_here(X, sample_weight, reset=reset)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
-        if sample_weight is None:
-            return open_rows(X)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if np.all(weights > 0):
-            return open_rows(X, weights)
-        if not np.any(weights > 0):
-            raise ValueError("The weights of the rows are all zero.")
-        # Rows of weight zero are as if they were not there.
-        return open_rows(X[weights > 0], weights[weights > 0])
-
-    def _opened_here(self, X: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        """Return the rows of what scikit-learn would load whole, or would not know."""
-        rows = open_rows(X, sample_weight)
-        if not rows.rereadable:
-            raise ValueError(
-                "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
-                "whose __iter__ starts again, or use partial_fit."
-            )
-        if reset:
-            self.n_features_in_ = rows.n_features
-        elif rows.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        if rows.names is not None:
-            self._check_names(rows.names, reset=reset)
-        elif reset:
-            self.__dict__.pop("feature_names_in_", None)
-        return rows
-
-    def _check_names(self, names: tuple[str, ...], *, reset: bool) -> None:
-        """Keep the names of the columns, or compare them with those of the fit."""
-        if reset:
-            self.feature_names_in_ = np.array(names, dtype=object)
-            return
-        known = getattr(self, "feature_names_in_", None)
-        if known is not None and tuple(known) != names:
-            raise ValueError(
-                "The feature names should match those that were passed during fit: "
-                f"{', '.join(map(str, known))[:200]}; got {', '.join(names)[:200]}."
-            )
+        return opened(self, X, sample_weight, reset=reset)
 
     def _start(
         self,
@@ -720,26 +668,3 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             A stream goes on as after `fit`.
         """
         return load_model(cls, path)
-
-
-def _positive(sample_weight: Any) -> Array | None:
-    """Return which rows have weight, if some have none."""
-    if is_dask(sample_weight):
-        return None
-    given = 1.0 if sample_weight is None else sample_weight
-    weights = to_host(given) if is_foreign(given) else np.asarray(given)
-    return weights > 0 if weights.ndim == 1 and not np.all(weights > 0) else None
-
-
-def _is_ours(X: Any) -> bool:
-    """Return whether X is ours to check: scikit-learn would load it into memory, or refuse it."""
-    if isinstance(X, Rows) or is_foreign(X) or is_dask(X) or is_dataset(X):
-        return True
-    if isinstance(X, np.ndarray):
-        return memory_map(X) is not None and X.dtype.kind in "buif"
-    if hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
-        return False
-    if isinstance(X, list | tuple):
-        first = X[0][0] if X and isinstance(X[0], tuple) and X[0] else X[:1] and X[0]
-        return getattr(first, "ndim", 1) == 2
-    return hasattr(X, "__iter__") and not isinstance(X, str | bytes)
