@@ -311,6 +311,20 @@ def test_a_place_that_cannot_be_written_is_told_before_the_rows_are_read(tmp_pat
     assert os.listdir(tmp_path) == []
 
 
+def test_only_files_are_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        mixture(checkpoint=pipe).fit(X)
+    with pytest.raises(OSError, match="no regular file"):
+        mixture().fit(X).save(pipe)
+    assert pipe.is_fifo()
+    (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")
+    mixture(checkpoint=tmp_path / "link.npz").fit(X)
+    assert (tmp_path / "link.npz").is_symlink()
+    assert GaussianMixture.load(tmp_path / "real.npz").converged_
+
+
 @pytest.mark.parametrize("error", [OSError("No space left on device"), ValueError("too small")])
 @pytest.mark.parametrize("last", [3, 10**6])
 def test_a_write_that_fails_is_told_once_and_the_fit_goes_on(path, monkeypatch, error, last):

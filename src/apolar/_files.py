@@ -54,12 +54,23 @@ def save_arrays(
         np.savez(file, **content)  # type: ignore[arg-type]
 
 
+def check_regular(path: Path) -> None:
+    """Refuse what is there and is no file that can be replaced: a folder, a device, a pipe."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the path of a file in it.")
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no regular file, and would be lost: give another path.")
+
+
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file to write that appears whole at the end, or not at all."""
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
+    # Where a link leads: the link stays.
+    target = target.resolve()
+    check_regular(target)
     part = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with open(part, "xb") as file:

@@ -39,6 +39,11 @@ def is_fused(like: Any, n_columns: int, n_components: int) -> bool:
     return _works(str(like.device))
 
 
+def is_taken_as_it_is(like: Any) -> bool:
+    """Return whether the kernel reads numbers of this kind as they are stored."""
+    return str(like.dtype).rpartition(".")[2] in ("float32", "float64")
+
+
 def expectation(
     block: Any,
     weights: Any,
@@ -73,7 +78,7 @@ def expectation(
     # Of another library: the same memory.
     block = torch.from_dlpack(block)
     weights = None if weights is None else torch.from_dlpack(weights)
-    if not block.is_floating_point():
+    if block.dtype not in (torch.float32, torch.float64):
         block = block.double()
     n_rows, n_columns = block.shape
     n_components, n_quadratics = quadratic.shape
@@ -88,7 +93,6 @@ def expectation(
     table[1 : 1 + n_columns, :n_components] = linear.T
     table[1 + n_columns :, :n_components] = quadratic.T
     flat = torch.from_numpy(np.concatenate([centre, scale, table.ravel()])).to(device)
-    block = block if block.is_contiguous() else block.contiguous()
     with torch.cuda.device(device):
         n_programs = min(PROGRAMS * _multiprocessors(device.index or 0), -(-n_rows // BLOCK_ROWS))
         sums = torch.empty(
@@ -104,6 +108,8 @@ def expectation(
             sums,
             likelihood,
             n_rows,
+            block.stride(0),
+            block.stride(1),
             N_COLUMNS=n_columns,
             PADDED=padded,
             N_COMPONENTS=n_padded,
@@ -117,20 +123,28 @@ def expectation(
     return torch.cat(kept, dim=1), likelihood.sum().reshape(1)
 
 
-@functools.cache
+# The devices on which the kernel was tried, and whether it worked.
+_tried: dict[str, bool] = {}
+
+
 def _works(device: str) -> bool:
     """Return whether the kernel can be made and run on a device: not every Triton knows double precision."""
-    if _kernel() is None:
-        return False
-    import torch
+    if device not in _tried:
+        if _kernel() is None:
+            return False
+        import torch
 
-    try:
-        rows = torch.zeros((8, 2), dtype=torch.float64, device=device if "cuda" in device else "cuda")
-        one = np.ones((1, 2))
-        sums, _ = expectation(rows, None, np.zeros(2), np.ones(2), np.zeros(1), one, one[:, :1])
-    except Exception:
-        return False
-    return bool(abs(float(sums[0, 0]) - 8) < 1e-9)
+        try:
+            rows = torch.zeros((8, 2), dtype=torch.float64, device=device if "cuda" in device else "cuda")
+            one = np.ones((1, 2))
+            sums, _ = expectation(rows, None, np.zeros(2), np.ones(2), np.zeros(1), one, one[:, :1])
+            _tried[device] = bool(abs(float(sums[0, 0]) - 8) < 1e-9)
+        except torch.cuda.OutOfMemoryError:
+            # That says nothing of the kernel.
+            return False
+        except Exception:
+            _tried[device] = False
+    return _tried[device]
 
 
 @functools.cache

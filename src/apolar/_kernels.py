@@ -16,6 +16,8 @@ def with_column(  # type: ignore[no-untyped-def]
     rows,
     inside,
     j,
+    row_stride,
+    column_stride,
     N_COLUMNS: tl.constexpr,
     N_COMPONENTS: tl.constexpr,
     BY_COLUMN: tl.constexpr,
@@ -24,7 +26,7 @@ def with_column(  # type: ignore[no-untyped-def]
     components = tl.arange(0, N_COMPONENTS)
     linear = parameters + 2 * N_COLUMNS + N_COMPONENTS
     quadratic = linear + N_COLUMNS * N_COMPONENTS
-    value = tl.load(x + rows * N_COLUMNS + j, mask=inside, other=0.0).to(tl.float64)
+    value = tl.load(x + rows * row_stride + j * column_stride, mask=inside, other=0.0).to(tl.float64)
     z = (value - tl.load(parameters + j)) * tl.load(parameters + N_COLUMNS + j)
     logits += z[:, None] * tl.load(linear + j * N_COMPONENTS + components)[None, :]
     if BY_COLUMN:
@@ -42,6 +44,8 @@ def expectation_kernel(  # type: ignore[no-untyped-def]
     sums,
     likelihood,
     n_rows,
+    row_stride,
+    column_stride,
     N_COLUMNS: tl.constexpr,
     PADDED: tl.constexpr,
     N_COMPONENTS: tl.constexpr,
@@ -76,13 +80,35 @@ def expectation_kernel(  # type: ignore[no-untyped-def]
         if N_COLUMNS <= UNROLLED:
             for j in tl.static_range(N_COLUMNS):
                 logits, square = with_column(
-                    logits, square, x, parameters, rows, inside, j, N_COLUMNS, N_COMPONENTS, BY_COLUMN
+                    logits,
+                    square,
+                    x,
+                    parameters,
+                    rows,
+                    inside,
+                    j,
+                    row_stride,
+                    column_stride,
+                    N_COLUMNS,
+                    N_COMPONENTS,
+                    BY_COLUMN,
                 )
         else:
             # Longer loops take long to compile, and are as fast as they are.
             for j in range(N_COLUMNS):
                 logits, square = with_column(
-                    logits, square, x, parameters, rows, inside, j, N_COLUMNS, N_COMPONENTS, BY_COLUMN
+                    logits,
+                    square,
+                    x,
+                    parameters,
+                    rows,
+                    inside,
+                    j,
+                    row_stride,
+                    column_stride,
+                    N_COLUMNS,
+                    N_COMPONENTS,
+                    BY_COLUMN,
                 )
         if not BY_COLUMN:
             logits += square[:, None] * curvature[None, :]
@@ -96,7 +122,7 @@ def expectation_kernel(  # type: ignore[no-untyped-def]
         shares *= (own / below)[:, None]
         weight += tl.sum(shares, axis=0)
         whole = tl.load(
-            x + rows[:, None] * N_COLUMNS + columns[None, :],
+            x + rows[:, None] * row_stride + columns[None, :].to(tl.int64) * column_stride,
             mask=inside[:, None] & (columns < N_COLUMNS)[None, :],
             other=0.0,
         ).to(tl.float64)

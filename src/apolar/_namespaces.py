@@ -68,6 +68,31 @@ def beside(values: Any, array: Any) -> Any:
     return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(array))
 
 
+class Movable:
+    """Numbers of the host that are needed beside array after array: they are sent to a device once.
+
+    Parameters
+    ----------
+    values : array_like
+    """
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+        self._sent: tuple[Any, Any] | None = None
+
+    def __reduce__(self) -> tuple[type[Movable], tuple[Array]]:
+        return Movable, (self.values,)
+
+    def beside(self, array: Any) -> Any:
+        """Return the numbers where an array is."""
+        if isinstance(array, np.ndarray) or sparse.issparse(array):
+            return self.values
+        place = (namespace(array), array_api_compat.device(array))
+        if self._sent is None or self._sent[0] != place:
+            self._sent = place, beside(self.values, array)
+        return self._sent[1]
+
+
 def positions_beside(positions: Any, array: Any) -> Any:
     """Return row numbers where an array is."""
     if isinstance(array, np.ndarray) or sparse.issparse(array) or is_foreign(positions):

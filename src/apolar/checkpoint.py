@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from apolar._files import check_regular
 from apolar.em.chart import Chart
 from apolar.em.loop import Fit
 from apolar.em.quasi_newton import Memory
@@ -133,6 +134,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"checkpoint={str(path)!r} is a folder: give the path of a file in it.")
+    check_regular(target.resolve())
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"There is no folder {target.parent} for the checkpoint {target.name}: make it first."

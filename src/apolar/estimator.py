@@ -291,7 +291,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         kind, prior = self._checked_parameters()
         fresh = not hasattr(self, "weights_")
-        rows = self._opened(X, sample_weight, reset=fresh)
+        rows = opened(self, X, sample_weight, reset=fresh, once=True)
         if rows.is_distributed:
             raise ValueError(
                 "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "
@@ -483,7 +483,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _asked(self, X: Any, answer: Answer) -> Any:
         """Return an answer on each row of X."""
         check_is_fitted(self)
-        rows = self._opened(X, reset=False)
+        rows = opened(self, X, reset=False, once=True)
         return self._reader().each(rows, answer, self._threads())
 
     def _reader(self) -> Reader:
@@ -544,7 +544,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def _likelihood(self, X: Any, sample_weight: Any) -> Likelihood:
         check_is_fitted(self)
-        rows = self._opened(X, sample_weight, reset=False)
+        rows = opened(self, X, sample_weight, reset=False, once=True)
         return self._reader().likelihood(rows, self._threads())
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:

@@ -12,12 +12,12 @@ from apolar._namespaces import is_foreign, to_host
 from apolar._rows import Rows, open_rows
 from apolar._rows.disk import memory_map
 from apolar._rows.frames import is_dataset
-from apolar._rows.opening import is_dask
+from apolar._rows.opening import is_dask, is_table
 
 __all__ = ["opened", "with_weight"]
 
 
-def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool) -> Rows:
+def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, once: bool = False) -> Rows:
     """Return the rows of X, after scikit-learn's checks, or our own.
 
     Parameters
@@ -28,16 +28,17 @@ def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool) ->
     sample_weight : array_like or None
     reset : bool
         Whether to set them.
+    once : bool, default=False
+        Whether rows that can be read only once will do.
 
     Returns
     -------
     rows : Rows
-        That can be read again.
     """
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
     if _is_ours(X):
-        return _opened_here(estimator, X, sample_weight, reset=reset)
+        return _opened_here(estimator, X, sample_weight, reset=reset, once=once)
     X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
     if sample_weight is None:
         return open_rows(X)
@@ -50,10 +51,10 @@ def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool) ->
     return open_rows(X[weights > 0], weights[weights > 0])
 
 
-def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool) -> Rows:
+def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
     """Return the rows of what scikit-learn would load whole, or would not know."""
     rows = open_rows(X, sample_weight)
-    if not rows.rereadable:
+    if not (rows.rereadable or once):
         raise ValueError(
             "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
             "whose __iter__ starts again, or use partial_fit."
@@ -91,7 +92,8 @@ def with_weight(sample_weight: Any) -> Array | None:
         return None
     given = 1.0 if sample_weight is None else sample_weight
     weights = to_host(given) if is_foreign(given) else np.asarray(given)
-    return weights > 0 if weights.ndim == 1 and not np.all(weights > 0) else None
+    is_list = weights.ndim == 1 and weights.dtype.kind in "buif"
+    return weights > 0 if is_list and not np.all(weights > 0) else None
 
 
 def _is_ours(X: Any) -> bool:
@@ -103,6 +105,5 @@ def _is_ours(X: Any) -> bool:
     if hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
         return False
     if isinstance(X, list | tuple):
-        first = X[0][0] if X and isinstance(X[0], tuple) and X[0] else X[:1] and X[0]
-        return getattr(first, "ndim", 1) == 2
+        return bool(X) and is_table(X[0])
     return hasattr(X, "__iter__") and not isinstance(X, str | bytes)

@@ -75,9 +75,11 @@ class Reader:
             found = answer(shares, density + self.frame.log_det)
             return to_host(found) if rows.answers_to_host else found
 
-        table = Table(rows, self.family, self.frame, threads, for_one_pass=True)
+        table = Table(rows, self.family, self.frame, threads, for_one_pass=True, unchecked=True)
         with one_blas_thread():
             parts = list(table.chunks(of_chunk, 2 * len(self.natural)))
+        if not parts:
+            raise ValueError("X has no rows.")
         return namespace(parts[0]).concat(parts)
 
     def _of_part(self, values: Any, answer: Answer) -> Any:
@@ -91,12 +93,12 @@ class Reader:
         """Return the likelihood of all rows together, by one pass in bounded memory."""
         job = _LikelihoodJob(self.family, self.frame, self.natural)
         with one_blas_thread():
-            table = Table(rows, self.family, self.frame, threads, for_one_pass=True)
+            table = Table(rows, self.family, self.frame, threads, for_one_pass=True, unchecked=True)
             density, certainty, weight = (float(value) for value in table.total(job))
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
-        if np.isnan(density) and not rows.in_memory:
-            # Rows in memory have been checked.
+        if np.isnan(density) and rows.is_distributed:
+            # Others have been checked as they were read.
             raise ValueError("X contains NaN or infinity: remove those rows or fill the entries.")
         return Likelihood(density + weight * self.frame.log_det, weight, certainty)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from apolar._arrays import Array
 from apolar._rows import Rows, gathered, open_rows
+from apolar._rows.rows import stacked
 from apolar.em.frame import Frame
 from apolar.em.loop import converge, in_canonical_order
 from apolar.em.table import Table
@@ -85,12 +86,12 @@ class Stream:
         """Fit all rows kept so far; from enough of them on, keep only sums."""
         values, weights = gathered(rows, np.arange(rows.n_rows or 0))
         if weights is None and any(other is not None for _, other in self._kept):
-            weights = np.ones(len(values))
+            weights = np.ones(values.shape[0])
         kept = [*self._kept, (values, weights)]
         all_weights = None
         if any(other is not None for _, other in kept):
-            all_weights = np.concatenate([np.ones(len(v)) if w is None else w for v, w in kept])
-        all_rows = open_rows(np.concatenate([v for v, _ in kept]), all_weights)
+            all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
+        all_rows = open_rows(stacked([v for v, _ in kept]), all_weights)
         table = Table(all_rows, self.family, threads=threads)
         if table.n_rows < self.n_components:
             raise ValueError(

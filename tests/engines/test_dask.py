@@ -1,5 +1,6 @@
 """Dask: every scheduler gives what NumPy gives, lazily, with little traffic, and survives a lost worker."""
 
+import gc
 import logging
 import os
 import pickle
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -277,6 +279,42 @@ def test_a_fit_inside_a_task_is_as_everywhere(client):
     inside = client.submit(lambda X: (apolar.__file__, model().fit(X)), X).result()
     assert inside[0] == apolar.__file__
     assert_same_mixture(inside[1], model().fit(X))
+
+
+def test_fits_in_all_threads_of_a_cluster_at_once(client):
+    """Each waits for tasks of its own: threads that wait must not be in the way."""
+    X = rows_of_block(4000, 12)
+
+    def nested(seed):
+        return model(random_state=seed).fit(da.from_array(X, chunks=(1000, 4))).means_
+
+    futures = [client.submit(nested, 0, key=f"nested-{i}") for i in range(4)]
+    expected = model().fit(X).means_
+    for found in client.gather(futures):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_nothing_stays_on_the_cluster(client):
+    def n_held():
+        return sum(len(keys) for keys in client.has_what().values())
+
+    before = n_held()
+    X = rows_of_block(40_000, 3)
+    bad = X.copy()
+    bad[-1, 0] = np.nan
+    with client.as_current():
+        lazy = da.from_array(X, chunks=(5000, 4)).persist()
+        model().fit(lazy)
+        del lazy
+        lazy = da.from_array(bad, chunks=(5000, 4)).persist()
+        with pytest.raises(ValueError, match="row 39999, column 0"):
+            model().fit(lazy)
+        del lazy
+    deadline = time.monotonic() + 20
+    while n_held() > before:
+        assert time.monotonic() < deadline
+        gc.collect()
+        time.sleep(0.05)
 
 
 # --- lazily -----------------------------------------------------------------------------------

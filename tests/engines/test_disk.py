@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -170,3 +171,87 @@ def test_a_sample_is_the_same_rows_wherever_they_are(tmp_path):
             np.testing.assert_array_equal(samples[0], other)
         assert abs(len(samples[0]) - len(X) / step) <= 1
         assert tables[0].n_rows == len(samples[0])
+
+
+class Reused:
+    """Chunks that are written over as soon as the next is asked for."""
+
+    def __iter__(self):
+        buffer = np.empty((1000, 6))
+        for start in range(0, len(X), 1000):
+            buffer[:] = X[start : start + 1000]
+            yield buffer
+
+
+def test_chunks_may_be_written_over():
+    model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0, n_threads=3)
+    assert_same(model.fit(Reused()), fitted(X))
+    np.testing.assert_array_equal(model.predict(Reused()), fitted(X).predict(X))
+
+
+def test_an_iterable_that_can_be_read_once_is_told_from_others(expected):
+    class Same:
+        def __init__(self):
+            self.iterator = iter([X[:500], X[500:1000]])
+
+        def __iter__(self):
+            return self.iterator
+
+    with pytest.raises(ValueError, match="can be read only once"):
+        fitted(Same())
+    # One pass is enough to predict.
+    np.testing.assert_array_equal(expected.predict(Same()), expected.predict(X[:1000]))
+    np.testing.assert_array_equal(expected.predict(iter([X[:9], X[9:20]])), expected.predict(X[:20]))
+
+
+def test_chunks_must_be_alike(expected):
+    frames = [pd.DataFrame(X[:500], columns=NAMES), pd.DataFrame(X[500:900], columns=NAMES)[NAMES[::-1]]]
+    for call in (fitted, fitted(frames[:1]).predict):
+        with pytest.raises(ValueError, match="Chunk 1 has other columns"):
+            call(frames)
+    with pytest.raises(ValueError, match="Chunk 1 has 1 columns, not 6"):
+        expected.predict([X[:500], X[500:600, :1]])
+    with pytest.raises(ValueError, match="Some chunks have weights"):
+        fitted([(X[:500], W[:500]), X[500:900]])
+    np.testing.assert_allclose(fitted([X[:900].astype(object), X[900:2000]]).means_, fitted(X[:2000]).means_)
+    tables = [pa.table({name: X[:500, i] for i, name in enumerate(NAMES)})] * 2
+    assert fitted(tables).n_samples_seen_ == 1000
+
+
+def sources(rows, weights, tmp_path):
+    np.save(tmp_path / "rows.npy", rows)
+    yield np.load(tmp_path / "rows.npy", mmap_mode="r"), weights
+    table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+    yield ds.dataset(table), weights
+    half = len(rows) // 2
+    pairs = [(rows[:half], None if weights is None else weights[:half])]
+    yield [*pairs, (rows[half:], None if weights is None else weights[half:])], None
+
+
+def test_rows_without_weight_are_as_if_they_were_not_there(tmp_path):
+    weights = np.where(np.arange(len(X)) < 40_000, 0.0, W)
+    expected = fitted(X[40_000:], sample_weight=weights[40_000:])
+    for rows, given in sources(X, weights, tmp_path):
+        for start in ("auto", "random_from_data", "mbhc"):
+            model = apolar.GaussianMixture(4, covariance_type="spherical", init_params=start, random_state=0)
+            found = model.fit(rows, sample_weight=given)
+            assert found.lower_bound_ == pytest.approx(expected.lower_bound_, abs=0.1)
+            assert found.n_samples_seen_ == pytest.approx(weights.sum())
+        if given is not None:
+            labels = np.arange(len(X)) % 4
+            model = apolar.GaussianMixture(4, covariance_type="spherical", init_params=labels)
+            assert model.fit(rows, sample_weight=given).converged_
+
+
+def test_rows_are_checked_wherever_they_are_asked_about(tmp_path, expected):
+    bad = X[:1000].copy()
+    bad[7, 2] = np.nan
+    for rows, _ in sources(bad, None, tmp_path):
+        for method in ("predict", "predict_proba", "score_samples", "score", "bic"):
+            with pytest.raises(ValueError, match="row 7, column 2"):
+                getattr(expected, method)(rows)
+    for rows, weights in sources(X[:1000], W[:1000] - 0.5, tmp_path):
+        with pytest.raises(ValueError, match="negative"):
+            expected.score(rows, sample_weight=weights)
+    with pytest.raises(ValueError, match="no rows"):
+        expected.predict(ds.dataset(pa.table({name: X[:0, i] for i, name in enumerate(NAMES)})))

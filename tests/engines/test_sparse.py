@@ -100,3 +100,21 @@ def test_other_families_and_one_component():
     assert apolar.GaussianMixture(1, covariance_type="spherical").fit(X).means_.shape == (1, 2000)
     with pytest.raises(MemoryError, match="'diag' or 'spherical'"):
         fitted(sparse.csr_matrix((50, 2_000_000)), "full")
+
+
+def test_rows_in_few_directions():
+    """Fewer columns with numbers than directions are looked for."""
+    rng = np.random.default_rng(0)
+    dense = np.zeros((600, 1000))
+    labels = rng.integers(0, 4, 600)
+    dense[:, :6] = 4 * rng.standard_normal((4, 6))[labels] + rng.standard_normal((600, 6))
+    model = fitted(sparse.csr_matrix(dense), tol=1.0)
+    assert adjusted_rand_index(labels, model.predict(sparse.csr_matrix(dense))) > 0.5
+
+
+@pytest.mark.usefixtures("never_dense")
+def test_a_stream_of_sparse_rows():
+    model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0)
+    for start in range(0, 3000, 1000):
+        model.partial_fit(X[start : start + 1000])
+    assert adjusted_rand_index(LABELS, model.predict(X)) > 0.9

@@ -149,7 +149,7 @@ def test_a_stream_that_breaks_leaves_the_sketch_as_it_was():
     broken = (chunk for chunk in [X[:100], np.full((2, 4), np.nan)])
     stays_as_it_was(sketch, lambda: sketch.update(broken), ValueError, "row 100")
     narrower = [X[:100], X[:100, :3]]
-    stays_as_it_was(sketch, lambda: sketch.update(narrower), ValueError, "have 3 columns, not 4")
+    stays_as_it_was(sketch, lambda: sketch.update(narrower), ValueError, "has 3 columns, not 4")
 
 
 def test_sketches_that_do_not_fit_are_not_added():

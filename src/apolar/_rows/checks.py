@@ -28,7 +28,12 @@ def numbers_of(values: Array) -> Array:
 
 
 def checked_block(
-    values: Any, n_features: int, first: int, scratch: Callable[..., Array] | None = None
+    values: Any,
+    n_features: int,
+    first: int,
+    scratch: Callable[..., Array] | None = None,
+    *,
+    finite: bool = False,
 ) -> Any:
     """Return rows as floats, after checking that they are numbers, finite, and as many as before.
 
@@ -40,6 +45,8 @@ def checked_block(
         The number of the first of them, for messages.
     scratch : callable, optional
         Working memory, where rows of other numbers may be written.
+    finite : bool, default=False
+        Whether the numbers are known to be finite.
 
     Returns
     -------
@@ -67,6 +74,8 @@ def checked_block(
             block[...] = array
     if block.shape[1] != n_features:
         raise ValueError(f"Rows from {first} on have {block.shape[1]} columns, not {n_features}.")
+    if finite:
+        return block
     xp = namespace(numbers)
     # The sum is finite if all are, short of overflow, and far cheaper to test.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -94,7 +103,14 @@ def checked_weights(weights: Any, block: Any, first: int) -> Any:
             raise TypeError("sample_weight must hold real numbers.")
     if tuple(array.shape) != (block.shape[0],):
         raise ValueError(f"sample_weight must have shape ({block.shape[0]},); got {tuple(array.shape)}.")
-    xp = namespace(array)
-    if not bool(xp.all(xp.isfinite(array))) or bool(xp.any(array < 0)):
+    refuse_bad_weights(array, first)
+    return np.asarray(array, dtype=np.float64) if isinstance(array, np.ndarray) else array
+
+
+def refuse_bad_weights(weights: Any, first: int = 0) -> None:
+    """Refuse weights that are no numbers, negative or not finite; `first` is the number of the first."""
+    if isinstance(weights, np.ndarray) and weights.dtype.kind not in "buif":
+        raise TypeError("sample_weight must hold real numbers.")
+    xp = namespace(weights)
+    if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
         raise ValueError(f"sample_weight is negative or not finite, from row {first} on.")
-    return np.asarray(array, dtype=np.float64) if xp is np else array

@@ -17,6 +17,7 @@ from dask.delayed import Delayed
 from scipy import sparse
 
 from apolar._arrays import Array, IndexArray
+from apolar._namespaces import is_foreign
 from apolar._rows.checks import checked_block, checked_weights, numbers_of, table_shape
 from apolar._rows.frames import as_frame, frame_values
 from apolar._rows.rows import KEPT_SAMPLE, Change, Job, Rows, from_arrays, thinned_positions
@@ -303,7 +304,8 @@ class _Source:
     def held(self) -> _Held | None:
         """The partitions as they lie in the memory of a cluster, if all of them do."""
         client = _client(self.parts)
-        if client is None:
+        if client is None or _is_inside_a_task():
+            # In a task, Dask's own way of waiting gives the thread back.
             return None
         futures = _futures(self.parts, self.collections)
         weights = None if self.weights is None else _futures(self.weights, self.collections)
@@ -392,10 +394,21 @@ class _Held:
             where = _at(worker)
             bundle = self._bundle(worker, members, places, where)
             layer.append(self.client.submit(_of_bundle, job, bundle, pure=False, **where))
+        made = list(layer)
         while len(layer) > FAN_IN:
             groups = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
             layer = [self.client.submit(_added, *group, pure=False) for group in groups]
-        return _added(*self.client.gather(layer))
+            made += layer
+        return _added(*self._gathered(layer, made))
+
+    def _gathered(self, wanted: list[Any], made: list[Any]) -> list[Any]:
+        """Return results; what was made for them is given up, whatever happens."""
+        try:
+            return list(self.client.gather(wanted))
+        finally:
+            # One that failed would keep what it worked on, by the trace of its error.
+            for future in made:
+                future.release()
 
     def computed(self, tasks: list[tuple[Any, ...]], places: list[Place]) -> list[Any]:
         """Return the results of tasks (function, parcel, number of the partition, more arguments)."""
@@ -414,7 +427,7 @@ class _Held:
                 self.client.submit(_on_bundle, function, parcel, bundle, calls, pure=False, **where)
             )
         found: list[Any] = [None] * len(tasks)
-        results = self.client.gather(futures)
+        results = self._gathered(futures, futures)
         for (_, numbers), several in zip(shared.values(), results, strict=True):
             for number, one in zip(numbers, several, strict=True):
                 found[number] = one
@@ -446,11 +459,12 @@ class _Held:
     def _group(self) -> None:
         """Deal the partitions out to the threads of the workers: as many to each, most where they lie."""
         self.n_passes += 1
-        workers = frozenset(self.client.scheduler_info(n_workers=-1)["workers"])
+        n_threads = dict(self.client.nthreads())
+        workers = frozenset(n_threads)
         if workers == self.workers and self.n_passes % REGROUPED:
             return
         self.workers = workers
-        threads = [worker for worker, n in sorted(self.client.nthreads().items()) for _ in range(n)]
+        threads = [worker for worker, n in sorted(n_threads.items()) for _ in range(n)]
         if not threads:
             # They are on their way back: the scheduler knows when.
             self.groups = [(None, list(range(len(self.futures))))]
@@ -566,6 +580,17 @@ def _client(parts: list[Any]) -> Any:
     return client if hasattr(client, "scatter") else None
 
 
+def _is_inside_a_task() -> bool:
+    """Return whether a worker of a cluster is running this."""
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
 def _embedded(parts: list[Any]) -> int:
     """Return about how many bytes of data are in the graph of partitions."""
     graph = dict(parts[0].__dask_graph__()) if parts else {}
@@ -591,7 +616,7 @@ def _called(
         rows = _local(part, weights, number, first, n_features)
         return function(parcel, rows, *more)
     except (TypeError, ValueError) as error:
-        if first is not None or type(error) not in (TypeError, ValueError):
+        if first is not None or type(error) not in (TypeError, ValueError) or " row" not in str(error):
             raise
         # Nobody knows how many rows there are before these.
         raise type(error)(f"{error} Rows are counted from the first of partition {number}.") from error
@@ -666,6 +691,11 @@ def _values(part: Any, first: int) -> Any:
         if np.ma.is_masked(part):
             raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
         return part.data
+    if is_foreign(part):
+        raise TypeError(
+            f"The blocks of X are of {type(part).__module__.partition('.')[0]}: a cluster works with those "
+            "of NumPy. Pass X.map_blocks(numpy.asarray)."
+        )
     frame = as_frame(part)
     if frame is not None:
         return frame_values(frame, slice(None))
@@ -756,6 +786,8 @@ class _Answers:
 
     def __init__(self, parcel: bytes, firsts: tuple[int, ...] | None = None) -> None:
         self.parcel, self.firsts = parcel, firsts
+        # What Dask calls it.
+        self.__name__ = "answers"
 
     def __call__(self, part: Any, block_id: tuple[int, ...] | None = None) -> Any:
         first = 0 if self.firsts is None or block_id is None else int(self.firsts[block_id[0]])

@@ -81,20 +81,9 @@ def on_device(
 def _moved(rows: Rows, like: Any, room: int) -> Rows:
     """Return rows of the host on the device of an array, whole if there is room for so many bytes."""
     sender = _Sender(like)
-    if rows.n_rows is not None and rows.n_rows * rows.n_features * 8 <= 2 * room:
-        parts, part_weights, n_bytes = [], [], 0
-        for values, weights in sender.sent(rows.read(_sent_rows(rows))):
-            parts.append(values)
-            part_weights.append(weights)
-            n_bytes += values.nbytes
-            if n_bytes > room:
-                break
-        else:
-            weights = None if not parts or part_weights[0] is None else _joined(part_weights)
-            if parts:
-                whole = from_arrays(_joined(parts), weights, like=like, names=rows.names)
-                return replace(whole, answers_to_host=True)
-
+    whole = _whole(rows, sender, like, room)
+    if whole is not None:
+        return whole
     return Streamed(
         rows.n_features,
         rows.n_rows,
@@ -130,10 +119,28 @@ class Streamed(Rows):
         return _moved(self.host.thinned(step), self.like, self.room)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _whole(rows: Rows, sender: _Sender, like: Any, room: int) -> Rows | None:
+    """Return the rows in one array on the device, if there is room; None if not, or if nobody knows."""
     import torch
 
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    if not rows.n_rows:
+        return None
+    head, head_weights = next(iter(rows.read(1)))
+    kind = _tensor(head).dtype
+    if rows.n_rows * rows.n_features * kind.itemsize > room:
+        return None
+    values = torch.empty((rows.n_rows, rows.n_features), dtype=kind, device=like.device)
+    weights = None
+    if head_weights is not None:
+        weights = torch.empty((rows.n_rows,), dtype=torch.float64, device=like.device)
+    first = 0
+    for block, own in sender.sent(rows.read(_sent_rows(rows))):
+        last = first + block.shape[0]
+        values[first:last] = block
+        if weights is not None:
+            weights[first:last] = own
+        first = last
+    return replace(from_arrays(values, weights, like=like, names=rows.names), answers_to_host=True)
 
 
 def _sent_rows(rows: Rows) -> int:

@@ -59,9 +59,9 @@ def frame_values(frame: Any, part: Any) -> Array:
 
 def is_dataset(X: Any) -> bool:
     """Return whether X is a data set of files that pyarrow reads, or a Parquet file that it has opened."""
-    return type(X).__module__.startswith("pyarrow.") and (
-        hasattr(X, "count_rows") or type(X).__name__ in ("ParquetFile", "ParquetDataset")
-    )
+    if not type(X).__module__.startswith("pyarrow."):
+        return False
+    return type(X).__name__ == "ParquetFile" or (hasattr(X, "count_rows") and hasattr(X, "schema"))
 
 
 def dataset_columns(dataset: Any) -> tuple[str, ...]:

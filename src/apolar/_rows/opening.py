@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._namespaces import beside, detached, is_foreign
-from apolar._rows.checks import table_shape
+from apolar._namespaces import beside, detached, is_foreign, namespace, to_host
+from apolar._rows.checks import numbers_of, refuse_bad_weights, table_shape
 from apolar._rows.disk import from_memory_map, memory_map
 from apolar._rows.frames import (
     as_frame,
@@ -21,11 +21,11 @@ from apolar._rows.frames import (
     frame_values,
     is_dataset,
 )
-from apolar._rows.rows import Rows, from_arrays
+from apolar._rows.rows import Rows, from_arrays, taken, without_weightless
 
 
 def open_rows(X: Any, sample_weight: Any = None) -> Rows:
-    """Return the rows of a table.
+    """Return the rows of a table; those of weight zero are as if they were not there.
 
     Parameters
     ----------
@@ -49,6 +49,15 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
         from apolar._rows.dask import from_dask
 
         return from_dask(X, sample_weight)
+    rows = _opened(X, sample_weight)
+    if sample_weight is None:
+        return rows
+    weights = detached(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
+    return without_weightless(rows, weights)
+
+
+def _opened(X: Any, sample_weight: Any) -> Rows:
+    """Return the rows of a table that is in memory, in files, or in chunks, all of them."""
     if sparse.issparse(X):
         shape = table_shape(X)
         return from_arrays(X.tocsr(), _weights(sample_weight, shape[0]))
@@ -70,7 +79,7 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
     if frame is not None:
         names = tuple(frame.columns) if all(isinstance(name, str) for name in frame.columns) else None
         return _sliced(frame.shape, functools.partial(frame_values, frame), sample_weight, names)
-    if isinstance(X, list | tuple) and not (X and _is_table(X[0])):
+    if isinstance(X, list | tuple) and not (X and is_table(X[0])):
         try:
             array = np.asarray(X)
         except ValueError as error:
@@ -96,6 +105,7 @@ def _weights(sample_weight: Any, n_rows: int) -> Any:
     weights = detached(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
     if tuple(weights.shape) != (n_rows,):
         raise ValueError(f"sample_weight must have shape ({n_rows},); got {tuple(weights.shape)}.")
+    refuse_bad_weights(weights)
     return weights
 
 
@@ -137,7 +147,7 @@ def _from_dataset(dataset: Any, sample_weight: Any) -> Rows:
     return Rows(len(names), n_rows, True, read, names=names)
 
 
-def _is_table(value: Any) -> bool:
+def is_table(value: Any) -> bool:
     """Return whether a member of a list is a chunk of rows, not a row."""
     first = value[0] if isinstance(value, tuple) and len(value) == 2 else value
     return sparse.issparse(first) or getattr(first, "ndim", 0) == 2 or as_frame(first) is not None
@@ -146,26 +156,80 @@ def _is_table(value: Any) -> bool:
 def _chunked(X: Iterable[Any], sample_weight: Any) -> Rows:
     if sample_weight is not None:
         raise ValueError("With chunks, give the weights with them: an iterable of pairs (X, sample_weight).")
-    rereadable = iter(X) is not X
     source = iter(X)
+    # One that gives the same iterator each time can be read once as well.
+    rereadable = source is not X and iter(X) is not source
     head = next(source, None)
     if head is None:
         raise ValueError("X has no data: it is an iterable without chunks.")
     first = _chunk_rows(head)
+    first_weighted = _is_weighted(head)
+    # The members of a list stay as they are; others may be written over while they are worked on.
+    own = _unchanged if isinstance(X, list | tuple) else _copied
 
     def read(size: int) -> Iterator[tuple[Any, Any]]:
         chunks = X if rereadable else itertools.chain([head], source)
-        for chunk in chunks:
-            yield from _chunk_rows(chunk).read(size)
+        n_rows, n_weighted = 0, 0
+        for number, chunk in enumerate(chunks):
+            rows = _chunk_rows(chunk)
+            _check_chunk(number, rows, first)
+            if _is_weighted(chunk) != first_weighted:
+                raise ValueError("Some chunks have weights and others have none: give all of them weights.")
+            for values, weights in rows.read(size):
+                n_rows += values.shape[0]
+                if weights is None:
+                    n_weighted += values.shape[0]
+                    yield own(values), None
+                    continue
+                refuse_bad_weights(weights, n_rows - values.shape[0])
+                chosen = np.flatnonzero(to_host(weights) > 0)
+                n_weighted += len(chosen)
+                if len(chosen) == values.shape[0]:
+                    yield own(values), own(weights)
+                elif len(chosen):
+                    yield own(taken(values, chosen)), own(taken(weights, chosen))
+        if n_rows and not n_weighted:
+            raise ValueError("The weights of the rows are all zero.")
 
     return Rows(
         first.n_features, None, rereadable, read, row_size=first.row_size, like=first.like, names=first.names
     )
 
 
+def _check_chunk(number: int, rows: Rows, first: Rows) -> None:
+    """Refuse a chunk that is not like the first."""
+    if rows.n_features != first.n_features:
+        raise ValueError(
+            f"Chunk {number} has {rows.n_features} columns, not {first.n_features} as the first has."
+        )
+    if (rows.like is None) != (first.like is None) or rows.is_sparse != first.is_sparse:
+        raise TypeError(f"Chunk {number} is of another kind than the first: give all of them in one form.")
+    if rows.names is not None and first.names is not None and rows.names != first.names:
+        raise ValueError(
+            f"Chunk {number} has other columns than the first, or in another order: "
+            f"{', '.join(rows.names)[:200]}; {', '.join(first.names)[:200]}."
+        )
+
+
+def _unchanged(values: Any) -> Any:
+    is_objects = isinstance(values, np.ndarray) and values.dtype.kind == "O"
+    return numbers_of(values) if is_objects else values
+
+
+def _copied(values: Any) -> Any:
+    """Return a chunk that is ours."""
+    if isinstance(values, np.ndarray):
+        return numbers_of(values) if values.dtype == object else values.copy()
+    return values.copy() if sparse.issparse(values) else namespace(values).asarray(values, copy=True)
+
+
+def _is_weighted(chunk: Any) -> bool:
+    return isinstance(chunk, tuple) and len(chunk) == 2 and is_table(chunk) and chunk[1] is not None
+
+
 def _chunk_rows(chunk: Any) -> Rows:
-    if isinstance(chunk, tuple) and len(chunk) == 2 and _is_table(chunk):
-        return open_rows(chunk[0], chunk[1])
+    if isinstance(chunk, tuple) and len(chunk) == 2 and is_table(chunk):
+        return _opened(chunk[0], chunk[1])
     if isinstance(chunk, list | tuple):
         chunk = np.asarray(chunk)
-    return open_rows(chunk)
+    return _opened(chunk, None)

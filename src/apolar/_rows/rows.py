@@ -172,7 +172,9 @@ class Rows:
         assert self.take is not None
         return _brought(*self.take(positions))
 
-    def blocks(self, width: int | None = None, chunk_rows: int | None = None) -> Iterator[tuple[Any, Any]]:
+    def blocks(
+        self, width: int | None = None, chunk_rows: int | None = None, *, checked: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
         """Yield checked chunks and their weights, each to be used before the next is asked for.
 
         Chunks are float64, whatever is stored: NumPy arrays, CSR matrices if sparse, or arrays of another
@@ -184,12 +186,14 @@ class Rows:
             Numbers of working memory a row; by default those of the row itself.
         chunk_rows : int, optional
             The rows of a chunk; by default as many as are good.
+        checked : bool, default=False
+            Whether the numbers have been checked to be finite before.
         """
         # Each chunk is written over the one before.
         scratch = Scratch()
         first, empty = self.first_row, True
         for values, raw_weights in self.read(chunk_rows or self.chunk_rows(width)):
-            block = checked_block(values, self.n_features, first, scratch)
+            block = checked_block(values, self.n_features, first, scratch, finite=checked)
             weights = checked_weights(raw_weights, block, first)
             first += block.shape[0]
             if weights is not None and not bool(namespace(weights).all(weights > 0)):
@@ -272,6 +276,40 @@ def from_arrays(
 
     row_size = 1 + 1.5 * values.nnz / max(n_rows, 1) if sparse.issparse(values) else None
     return Rows(n_features, n_rows, True, read, take, row_size, True, like, names, is_part, first_row)
+
+
+def without_weightless(rows: Rows, weights: Any) -> Rows:
+    """Return the rows that have weight: the others are as if they were not there.
+
+    Parameters
+    ----------
+    rows : Rows
+        With these weights.
+    weights : array or None
+        Checked.
+    """
+    if weights is None or bool(namespace(weights).all(weights > 0)):
+        return rows
+    kept = np.flatnonzero(to_host(weights) > 0)
+    if not len(kept):
+        raise ValueError("The weights of the rows are all zero.")
+
+    def read(size: int) -> Iterator[tuple[Any, Any]]:
+        for values, own in rows.read(size):
+            chosen = np.flatnonzero(to_host(own) > 0)
+            if len(chosen):
+                yield taken(values, chosen), taken(own, chosen)
+
+    def take(positions: Any) -> tuple[Any, Any]:
+        assert rows.take is not None
+        return rows.take(kept[to_host(positions) if is_foreign(positions) else positions])
+
+    return replace(rows, n_rows=len(kept), read=read, take=rows.take and take)
+
+
+def stacked(parts: list[Any]) -> Any:
+    """Return chunks of rows in one piece: arrays, or CSR matrices."""
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
 def _csr_rows(matrix: Any, part: slice) -> Any:
@@ -424,8 +462,7 @@ def gathered(rows: Rows, positions: Array) -> tuple[Any, Array | None]:
         if weights is not None:
             part_weights.append(np.asarray(to_host(taken(weights, inside)), dtype=np.float64))
         first += values.shape[0]
-    together = sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
-    return together, np.concatenate(part_weights) if part_weights else None
+    return stacked(parts), np.concatenate(part_weights) if part_weights else None
 
 
 def _kept(values: Any) -> Any:
@@ -441,10 +478,11 @@ class Sum:
 
     statistic: Statistic
     width: int | None = None
+    checked: bool = False
 
     def __call__(self, rows: Rows) -> list[Any] | None:
         """Return the sums, on the host."""
-        return added_up(self.statistic(*block) for block in rows.blocks(self.width))
+        return added_up(self.statistic(*block) for block in rows.blocks(self.width, checked=self.checked))
 
 
 def added_up(parts: Iterable[tuple[Any, ...]]) -> list[Any] | None:
@@ -455,7 +493,7 @@ def added_up(parts: Iterable[tuple[Any, ...]]) -> list[Any] | None:
     return None if sums is None else [to_host(value) if is_foreign(value) else value for value in sums]
 
 
-def summed(rows: Rows, statistic: Statistic, width: int | None = None) -> list[Any]:
+def summed(rows: Rows, statistic: Statistic, width: int | None = None, *, checked: bool = False) -> list[Any]:
     """Return a statistic of the rows, summed over chunks.
 
     Parameters
@@ -464,9 +502,11 @@ def summed(rows: Rows, statistic: Statistic, width: int | None = None) -> list[A
     statistic : callable
     width : int, optional
         Numbers of working memory a row.
+    checked : bool, default=False
+        Whether the numbers have been checked to be finite before.
 
     Returns
     -------
     sums : list
     """
-    return rows.total(Sum(statistic, width))
+    return rows.total(Sum(statistic, width, checked))

@@ -15,6 +15,7 @@ from apolar import _fused
 from apolar._arrays import Array
 from apolar._namespaces import beside, floating, is_foreign, namespace, to_host
 from apolar._rows import Rows, Scratch, added_up, gathered, mapped, open_rows, own_scratch
+from apolar._rows.checks import checked_block, checked_weights
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.em.chunk import Chunk, Stored, Written, posteriors, squares_about, total_density
 from apolar.em.frame import Frame, frame_of
@@ -45,6 +46,8 @@ class Table:
     threads : int, default=1
     for_one_pass : bool, default=False
         Whether the rows are read once, so that nothing of them is kept.
+    unchecked : bool, default=False
+        Whether nobody has looked at the rows yet: they are checked as they are read.
     """
 
     def __init__(
@@ -55,8 +58,9 @@ class Table:
         threads: int = 1,
         *,
         for_one_pass: bool = False,
+        unchecked: bool = False,
     ) -> None:
-        self.rows, self.family = rows, family
+        self.rows, self.family, self._unchecked = rows, family, unchecked
         self.frame = frame_of(rows, family) if frame is None else frame
         self.n_features = rows.n_features
         self.width = family.width(rows.n_features)
@@ -74,7 +78,7 @@ class Table:
         self._squares: Array | None = None
         if self._stored and rows.in_memory and not for_one_pass:
             # The squared distance of each row from the centre: 8 bytes a row.
-            parts = mapped(rows.read(self._size(0)), self._squares_of, self.threads)
+            parts = mapped(rows.read(self.chunk_rows(0)), self._squares_of, self.threads)
             self._squares = np.concatenate(list(parts))
 
     @property
@@ -124,7 +128,7 @@ class Table:
         self.family.write_quadratics(inside, features[1 + self.n_features :, ...])
         return Written(features, _weights_beside(weights, features), scratch)
 
-    def _size(self, depth: int) -> int:
+    def chunk_rows(self, depth: int) -> int:
         """Return the rows of a chunk, for so many numbers of working memory a row beside the features."""
         own = 0 if self._stored else self.width
         return max(64, self.rows.chunk_rows(own + depth, CHUNK_SIZE))
@@ -150,6 +154,9 @@ class Table:
         def work(block: Any, rest: tuple[Any, int]) -> Any:
             weights, start = rest
             scratch = own_scratch()
+            if self._unchecked:
+                block = checked_block(block, self.n_features, start)
+                weights = checked_weights(weights, block, start)
             if not stored:
                 return function(self._written(_as_numbers(block), weights, scratch))
             # Squares of small whole numbers may be none.
@@ -163,7 +170,7 @@ class Table:
 
         # The rows have been checked when the frame was made; here they go to the threads as they are
         # stored, so that converting them is shared out as well.
-        size = self._size(depth)
+        size = self.chunk_rows(depth)
         threads = 1 if self.rows.n_rows is not None and self.rows.n_rows <= size else self.threads
         yield from mapped(self._numbered(size), work, threads)
 
@@ -209,7 +216,8 @@ class Table:
         if self.rows.is_distributed:
             return self.rows.total(job)
         found = job.on(self)
-        assert found is not None
+        if found is None:
+            raise ValueError("X has no rows.")
         return found
 
     def hard_sums(self, labels: Array, n_components: int) -> Array:
@@ -270,7 +278,7 @@ class Table:
         """Return the weights of all rows, or None if they are all one."""
         if self._kept is not None:
             return None if self._kept.weights is None else to_host(self._kept.weights)
-        parts = [weights for _, weights in self.rows.read(self._size(0))]
+        parts = [weights for _, weights in self.rows.read(self.chunk_rows(0))]
         if parts[0] is None:
             return None
         return np.concatenate([np.asarray(to_host(part), np.float64) for part in parts])
@@ -363,7 +371,9 @@ class Expectation(TableJob):
         """Return the sums over the rows of a table: by one kernel where there is one, else by chunks."""
         n_mixtures, n_components, _ = self.natural.shape
         if n_mixtures == 1 and table.is_fused(n_components):
-            return added_up(self._fused(block, weights) for block, weights in table.rows.read(FUSED_ROWS))
+            # What is to be converted is converted by chunks: it takes memory.
+            size = FUSED_ROWS if _fused.is_taken_as_it_is(table.rows.like) else table.chunk_rows(0)
+            return added_up(self._fused(block, weights) for block, weights in table.rows.read(size))
         return super().on(table)
 
     def _fused(self, block: Any, weights: Any) -> tuple[Any, Any]:

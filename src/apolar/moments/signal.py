@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._arrays import Array, frozen
-from apolar._namespaces import beside, to_host, total
+from apolar._namespaces import Movable, beside, to_host, total
 from apolar._rows import CHUNK_SIZE, Rows, Scratch, open_rows, own_scratch, summed
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
@@ -218,22 +218,24 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list
     With z = x - mean and y its signal coordinates.
     """
     shift, offset = _parted(rows, mean, variance)
-    directions = np.vstack([basis.T, offset])
+    directions, centre = Movable(np.vstack([basis.T, offset])), Movable((basis.T @ offset)[:, None])
+    away = None if shift is None else Movable(shift)
     scratch = own_scratch()
 
     def statistic(block: Any, weights: Any) -> tuple[Any, Any, Any]:
-        x = _shifted(block, shift, scratch)
+        x = _shifted(block, away, scratch)
         # One row a direction, and x . offset: long rows are what the arithmetic below is fast on.
-        own = beside(directions, x)
+        own = directions.beside(x)
         projected = own @ x.T if sparse.issparse(x) else scratch.matmul("projected", own, x.T)
         y = projected[:-1, ...]
-        y -= beside(basis.T @ offset, x)[:, None]
+        y -= centre.beside(x)
         squares = row_squares(x) - 2 * projected[-1, ...] + float(offset @ offset)
         weighted = y if weights is None else y * weights
         weight_squares = block.shape[0] if weights is None else weights @ weights
         return weighted @ squares, third_sums(y, weighted, scratch), weight_squares
 
-    return summed(rows, statistic, width=n_monomials(len(basis.T), 2))
+    # The rows have been checked when the covariance was taken.
+    return summed(rows, statistic, width=n_monomials(len(basis.T), 2), checked=True)
 
 
 def _far_out(centre: Array, spread: float) -> bool:
@@ -252,12 +254,12 @@ def _parted(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Arr
     return mean, np.zeros_like(mean)
 
 
-def _shifted(block: Any, shift: Array | None, scratch: Scratch) -> Any:
+def _shifted(block: Any, shift: Movable | None, scratch: Scratch) -> Any:
     """Return the rows less the shift; as they are, and sparse if they are, where there is none to make."""
     if shift is None:
         return block
     dense = block.toarray() if sparse.issparse(block) else block
-    return scratch.subtract("shifted", dense, beside(shift, dense))
+    return scratch.subtract("shifted", dense, shift.beside(dense))
 
 
 def _weighted(block: Any, weights: Any) -> Any:
@@ -285,9 +287,10 @@ def _pilot_of(rows: Rows) -> Array | None:
 def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean and covariance."""
     shift, scratch = _pilot(rows), own_scratch()
+    away = None if shift is None else Movable(shift)
 
     def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
-        x = _shifted(block, shift, scratch)
+        x = _shifted(block, away, scratch)
         weighted = _weighted(x, weights)
         product = weighted.T @ x
         weight = block.shape[0] if weights is None else total(weights)
@@ -303,9 +306,10 @@ def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
 def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean, and the variance of each column."""
     shift, scratch = _pilot(rows), own_scratch()
+    away = None if shift is None else Movable(shift)
 
     def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
-        x = _shifted(block, shift, scratch)
+        x = _shifted(block, away, scratch)
         squares = x.multiply(x) if sparse.issparse(x) else scratch.multiply("squares", x, x)
         if weights is None:
             return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
@@ -323,18 +327,29 @@ def _combined(weights: Any, block: Any) -> Any:
 
 
 def leading_directions(
-    rows: Rows, mean: Array, variance: float, weight: float, n_signal: int, rng: np.random.Generator
+    rows: Rows,
+    mean: Array,
+    variance: float,
+    weight: float,
+    n_signal: int,
+    rng: np.random.Generator,
+    *,
+    or_fewer: bool = False,
 ) -> tuple[Array, Array]:
-    """Return leading eigenvalues and eigenvectors of the covariance, never formed [halko2011]."""
+    """Return leading eigenvalues and eigenvectors of the covariance, never formed [halko2011].
+
+    Rows that lie in fewer directions are refused, or those are returned.
+    """
     width = min(n_signal + OVERSAMPLING, rows.n_features)
     basis = np.linalg.qr(rng.standard_normal((rows.n_features, width)))[0]
     shift, offset = _parted(rows, mean, variance)
+    away = None if shift is None else Movable(shift)
     scratch = own_scratch()
     before = np.zeros(n_signal)
     for _ in range(MAX_ROUNDS):
 
         def statistic(block: Any, weights: Any, basis: Array = basis) -> tuple[Any, Any]:
-            x = _shifted(block, shift, scratch)
+            x = _shifted(block, away, scratch)
             y = x @ beside(basis, x) - beside(offset @ basis, x)
             weighted = y if weights is None else weights[:, None] * y
             return x.T @ weighted, column_sums(weighted)
@@ -349,9 +364,11 @@ def leading_directions(
             image @ (vectors[:, kept] / np.sqrt(values[kept])), full_matrices=False
         )
         if np.count_nonzero(kept) < n_signal:
-            raise ValueError(NO_NOISE)
+            if not or_fewer:
+                raise ValueError(NO_NOISE)
+            n_signal = max(1, int(np.count_nonzero(kept)))
         leading = roots[:n_signal] ** 2
-        if np.all(np.abs(leading - before) <= SETTLED * leading):
+        if np.all(np.abs(leading - before[:n_signal]) <= SETTLED * leading):
             break
         before = leading
         basis = np.linalg.qr(image)[0]

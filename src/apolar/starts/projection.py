@@ -33,7 +33,9 @@ def narrowed(table: Table, n_components: int, rng: np.random.Generator) -> Table
     rows = table.rows
     weight, _, mean, variances = column_moments(rows)
     n_directions = min(n_components + MORE_DIRECTIONS, rows.n_features, max(table.n_rows - 1, 1))
-    directions = leading_directions(rows, mean, float(variances.sum()), weight, n_directions, rng)[1]
+    directions = leading_directions(
+        rows, mean, float(variances.sum()), weight, n_directions, rng, or_fewer=True
+    )[1]
     offset = mean @ directions
     parts = [
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - offset
