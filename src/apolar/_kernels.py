@@ -8,7 +8,7 @@ UNROLLED = tl.constexpr(16)
 
 
 @triton.jit
-def with_column(  # type: ignore[no-untyped-def]
+def with_column(
     logits,
     square,
     x,
@@ -37,7 +37,7 @@ def with_column(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def expectation_kernel(  # type: ignore[no-untyped-def]
+def expectation_kernel(
     x,
     weights,
     parameters,

@@ -39,8 +39,15 @@ def is_foreign(value: Any) -> bool:
 
 
 def detached(array: Any) -> Any:
-    """Return an array without a record of how it came about."""
-    return array.detach() if array_api_compat.is_torch_array(array) else array
+    """Return an array without a record of how it came about; refuse one that does not hold its numbers."""
+    if not array_api_compat.is_torch_array(array):
+        return array
+    if str(array.layout) != "torch.strided" or array.device.type == "meta" or array.is_quantized:
+        kind = "no numbers" if array.device.type == "meta" else f"a {array.layout} tensor"
+        raise TypeError(
+            f"X or its weights are {kind}: pass a dense tensor, X.to_dense(), or a SciPy sparse matrix."
+        )
+    return array.detach()
 
 
 def to_host(array: Any) -> Array:

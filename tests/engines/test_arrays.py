@@ -178,6 +178,13 @@ def test_torch_tensors_that_record_gradients():
     assert_same(fitted(half), fitted(half.double().numpy()))
 
 
+def test_tensors_without_numbers_of_their_own():
+    torch = pytest.importorskip("torch")
+    for rows in (torch.tensor(X[:50]).to_sparse(), torch.empty((50, 3), device="meta")):
+        with pytest.raises(TypeError, match="dense tensor"):
+            fitted(rows)
+
+
 def test_what_is_an_array_of_another_library():
     assert is_foreign(strict(X))
     assert not is_foreign(X)

@@ -5,15 +5,14 @@ from apolar._rows.rows import (
     CHUNK_SIZE,
     Job,
     Rows,
-    Scratch,
     Sum,
     added_up,
     from_arrays,
     gathered,
     mapped,
-    own_scratch,
     summed,
 )
+from apolar._rows.scratch import Scratch, own_scratch
 
 __all__ = [
     "CHUNK_SIZE",

@@ -87,7 +87,7 @@ class DaskRows(Rows):
         collection: Any = None,
         names: tuple[str, ...] | None = None,
         row_size: float | None = None,
-        changes: tuple[tuple[Change, int | None], ...] = (),
+        changes: tuple[Change, ...] = (),
     ) -> None:
         attributes = {
             "n_features": n_features,
@@ -107,7 +107,7 @@ class DaskRows(Rows):
 
     _open_source: Callable[[], Source]
     _collection: Any
-    _changes: tuple[tuple[Change, int | None], ...]
+    _changes: tuple[Change, ...]
 
     @property
     def is_distributed(self) -> bool:
@@ -136,13 +136,13 @@ class DaskRows(Rows):
                     return found[0]
         raise ValueError(source.why_none())
 
-    def changed(self, change: Change, n_features: int | None = None) -> DaskRows:
+    def changed(self, change: Change) -> DaskRows:
         """Return the rows with a change to each chunk, made where they are when they are read."""
         return DaskRows(
             self._open_source,
-            self.n_features if n_features is None else n_features,
+            self.n_features,
             row_size=self.row_size,
-            changes=(*self._changes, (change, n_features)),
+            changes=(*self._changes, change),
         )
 
     def thinned(self, step: int) -> Rows:

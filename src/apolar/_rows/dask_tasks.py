@@ -125,9 +125,9 @@ def done(parcel: bytes, rows: Rows) -> Any:
     return job(_with_changes(rows, changes)) if rows.n_rows else None
 
 
-def _with_changes(rows: Rows, changes: tuple[tuple[Change, int | None], ...]) -> Rows:
-    for change, n_features in changes:
-        rows = rows.changed(change, n_features)
+def _with_changes(rows: Rows, changes: tuple[Change, ...]) -> Rows:
+    for change in changes:
+        rows = rows.changed(change)
     return rows
 
 
