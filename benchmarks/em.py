@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_limits
 
 import apolar
 from apolar._rows import open_rows
-from apolar.em.table import Table, one_blas_thread
+from apolar.em.table import Table
+from apolar.em.threads import one_blas_thread
 from apolar.mixture.components import Components
 from apolar.mixture.families import family
 from apolar.starts.mbhc import merge_tree

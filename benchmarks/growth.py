@@ -17,7 +17,8 @@ import json, sys, time
 import numpy as np
 import apolar
 from apolar._rows import open_rows
-from apolar.em.table import Table, one_blas_thread
+from apolar.em.table import Table
+from apolar.em.threads import one_blas_thread
 from apolar.mixture.families import family
 from apolar.starts.moments import in_frame
 

@@ -99,7 +99,8 @@ def test_sparse_rows_are_rows():
     X, _ = example()
     X = np.where(np.abs(X) < 0.7, 0.0, X)
     for form in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
-        np.testing.assert_allclose(fitted(form(X)).means_, fitted(X).means_, atol=1e-6)
+        # Sums are rounded otherwise, and EM ends within its tolerance of the optimum.
+        np.testing.assert_allclose(fitted(form(X)).means_, fitted(X).means_, atol=1e-4)
 
 
 # --- starts that are given --------------------------------------------------------------------
@@ -339,10 +340,10 @@ def test_a_saved_mixture_is_the_same(tmp_path):
         ({"n_threads": 0}, ValueError, "n_threads"),
         ({"prior": "strong"}, ValueError, "apolar.Prior"),
         ({"random_state": "seed"}, TypeError, "random_state"),
-        ({"weights_init": [0.5, 0.6]}, ValueError, "add up to one"),
-        ({"means_init": np.zeros((2, 3))}, ValueError, r"shape \(2, 4\)"),
-        ({"precisions_init": -np.eye(4)}, ValueError, r"shape \(2, 4, 4\)"),
-        ({"precisions_init": np.tile(-np.eye(4), (2, 1, 1))}, ValueError, "positive definite"),
+        ({"weights_init": [0.5, 0.6]}, ValueError, "normalized.* by its sum"),
+        ({"means_init": np.zeros((2, 3))}, ValueError, r"shape of \(2, 4\)"),
+        ({"precisions_init": -np.eye(4)}, ValueError, r"shape of \(2, 4, 4\)"),
+        ({"precisions_init": np.tile(-np.eye(4), (2, 1, 1))}, ValueError, "positive-definite"),
     ],
 )
 def test_bad_parameters_are_refused_with_the_remedy(parameters, error, message):

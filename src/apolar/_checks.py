@@ -85,9 +85,14 @@ def fits_in_memory(
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator from None, a seed, a Generator or a RandomState."""
-    if random_state is None or isinstance(random_state, np.random.Generator):
-        return np.random.default_rng(random_state)
+    """Return a generator from None, a seed, a Generator or a RandomState.
+
+    None is seeded by NumPy's global state, as in scikit-learn: `np.random.seed` makes it repeatable.
+    """
+    if random_state is None:
+        return np.random.default_rng(np.random.randint(2**31, dtype=np.int64))  # noqa: NPY002
+    if isinstance(random_state, np.random.Generator):
+        return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     return np.random.default_rng(whole_number(random_state, "random_state", least=0))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import numbers
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,13 +23,15 @@ from apolar._checks import fits_in_memory, one_of, positive_number, random_gener
 from apolar._rows import Rows
 from apolar.checkpoint import Checkpoint, check_writable, is_path, resumed
 from apolar.em.frame import frame_around
-from apolar.em.loop import Fit, FitStatus, in_canonical_order
+from apolar.em.loop import Fit, FitStatus, canonical, in_canonical_order
 from apolar.em.quasi_newton import Memory
-from apolar.em.table import Table, one_blas_thread
+from apolar.em.table import Table
+from apolar.em.threads import one_blas_thread
 from apolar.fitting import Outcome, fitted
 from apolar.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
-from apolar.inputs import opened, with_weight
+from apolar.inputs import float_type, in_single_precision, opened, with_weight
 from apolar.mixture import SphericalMixture
+from apolar.mixture.attributes import exact_components, fitted_attributes
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
@@ -48,13 +52,19 @@ from apolar.streaming import Stream
 
 __all__ = ["GaussianMixture"]
 
+# Up to so many rows, the likelihood of the mixture that is returned is computed once more, in the units of X.
+RECOUNTED_ROWS = 10_000
+# The objectives that a fit which did not converge leaves for a warm start.
+TRACE = 3
+
 
 class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
-    """A mixture of Gaussians, fitted by EM from a start that does not fail.
+    """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
-    Takes the place of `sklearn.mixture.GaussianMixture`: the same parameters, methods and attributes. It
-    differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a weak prior that
-    keeps components from collapsing, and in running EM to the optimum.
+    Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
+    there. It differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a weak
+    prior that keeps components from collapsing where scikit-learn adds `reg_covar`, and in running EM to the
+    optimum.
 
     Parameters
     ----------
@@ -75,6 +85,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         The most passes over the data of a run of EM.
     tol : float, default=1e-3
         EM ends when less than this is left to gain in the log-likelihood of all rows together.
+    reg_covar : float or None, default=None
+        Added to the variances in every M-step, in the units of X, as in scikit-learn; it then takes the place
+        of the default prior. None: the prior does that work, whatever the units of X are.
     prior : "default", Prior or None, default="default"
         The conjugate prior; None is plain maximum likelihood, as in mclust.
     random_state : int, RandomState, Generator or None, default=None
@@ -82,7 +95,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Start where the last fit ended or, if there was none, from the checkpoint, if that exists. A path:
         start from the mixture of that file.
     verbose : int, default=0
-        Whether to print lines on the progress.
+        Whether to print lines on the progress; 2: with the time.
+    verbose_interval : int, default=10
+        Passes over the data from one line to the next.
     weights_init, means_init, precisions_init : array_like, optional
         Parts of the start, in place of what `init_params` says.
     n_threads : int or None, default=None
@@ -96,8 +111,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     Attributes
     ----------
     weights_ : ndarray, shape (n_components,)
-        Components are in canonical order, the heaviest first, unless the start was given by labels,
-        responsibilities or parameters: then they keep its order.
+        Of float32 if X is, as are means and covariances. Components are in canonical order, the heaviest
+        first, unless the start was given by labels, responsibilities or parameters: then they keep its order.
     means_ : ndarray, shape (n_components, n_features)
     covariances_ : ndarray
         Shape (n_components, n_features, n_features) full, (n_features, n_features) tied, (n_components,
@@ -108,7 +123,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     n_iter_ : int
         Passes over the data of the run that won.
     lower_bound_ : float
-        The mean log-likelihood of the rows.
+        The mean log-likelihood of the rows under the fitted mixture.
     lower_bounds_ : list of float
         What EM raises, log-likelihood plus log-prior a row, after each pass.
     start_ : str
@@ -118,7 +133,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     message_ : str
         How EM ended, in words.
     n_samples_seen_ : float
-        The sum of the weights of the rows.
+        The sum of the weights of the rows, as the fit counts them.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X has column names.
@@ -143,10 +158,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         n_init: int = 1,
         max_iter: int = 500,
         tol: float = 1e-3,
+        reg_covar: float | None = None,
         prior: Any = "default",
         random_state: Any = None,
         warm_start: bool | str | os.PathLike[str] = False,
         verbose: int = 0,
+        verbose_interval: int = 10,
         weights_init: Any = None,
         means_init: Any = None,
         precisions_init: Any = None,
@@ -160,10 +177,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.reg_covar = reg_covar
         self.prior = prior
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
+        self.verbose_interval = verbose_interval
         self.weights_init = weights_init
         self.means_init = means_init
         self.precisions_init = precisions_init
@@ -194,7 +213,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         y : None
             Ignored.
         sample_weight : array_like, shape (n_samples,), optional
-            How many rows each row stands for.
+            How many rows each row stands for. Weights that add up to less than the number of rows that have
+            some are no counts: they are multiplied until they add up to it. (Weights that come with chunks
+            are taken as they are.)
 
         Returns
         -------
@@ -221,7 +242,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             what = f"covariance_type={self.covariance_type!r} of {rows.n_features} columns"
             fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
         stored = resumed(self, kind, rows.n_features)
-        table = Table(rows, kind, threads=self._threads())
+        table = Table(rows, kind, threads=self._threads(), noise=self.reg_covar or 0.0)
+        dtype = float_type(X)
         n_components = self.n_components
         if table.n_rows < n_components:
             raise ValueError(
@@ -233,12 +255,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         def ordered(fit: Fit) -> Fit:
             return fit if given_order else in_canonical_order(fit, kind)
 
-        progress = Progress(
-            self, X, table.weight, table.frame.log_det, lambda fit: self._attributes(table, kind, fit)
-        )
+        def attributes_of(fit: Fit) -> dict[str, Any]:
+            return self._attributes(table, kind, fit, dtype)
+
+        progress = Progress(self, X, table.weight, table.frame.log_det, attributes_of)
         checkpoint = None
         if self.checkpoint is not None:
-            checkpoint = Checkpoint(self, lambda fit: self._attributes(table, kind, fit), ordered)
+            checkpoint = Checkpoint(self, attributes_of, ordered)
 
         def watcher(fit: Fit) -> bool:
             if checkpoint is not None:
@@ -255,17 +278,37 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             rng=random_generator(self.random_state),
             watcher=watcher,
         )
-        attributes = self._attributes(table, kind, ordered(outcome.fit)) | {
+        is_final = outcome.fit.status is FitStatus.CONVERGED
+        if outcome.is_collapsed and is_final and self.reg_covar == 0:
+            raise ValueError(
+                "Fitting the mixture model failed because some components have ill-defined empirical "
+                "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
+                "number of components, increase reg_covar, or scale the input data. reg_covar=None, the "
+                "default, keeps components from collapsing by a prior."
+            )
+        fit = ordered(outcome.fit)
+        attributes = attributes_of(fit) | {
             "start_": outcome.start,
             "start_notes_": list(outcome.notes),
-            "message_": outcome.fit.status.value,
+            "message_": fit.status.value,
         }
+        if self.reg_covar or table.n_rows <= RECOUNTED_ROWS:
+            # The density of the mixture that is returned: without noise of the rows, and after the rounding
+            # on the way from the units of the fit to those of the data.
+            found = Reader.of(kind, exact_components(attributes)).likelihood(rows, self._threads())
+            attributes["lower_bound_"] = found.log_likelihood / found.weight
         for name, value in attributes.items():
             setattr(self, name, value)
         if checkpoint is not None:
             checkpoint.end(attributes)
-        for name in ("_stream", "_curvature"):
+        earlier = self._earlier(table)
+        for name in ("_stream", "_curvature", "_trace"):
             self.__dict__.pop(name, None)
+        if fit.status is FitStatus.MAX_ITER:
+            # For a warm start: a fit of few passes cannot tell by itself that it has converged.
+            self._trace = table.weight, (*earlier, *fit.history)[-TRACE:]
+            if fit.memory is not None and fit.memory.pairs:
+                self._curvature = fit.memory.arrays()
         self._tell(outcome)
         progress.end(self.message_, {})
 
@@ -301,21 +344,20 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             raise ValueError("partial_fit takes one batch at a time: call it for each chunk.")
         if fresh:
             start = self.init_params if isinstance(self.init_params, str) else "auto"
-            stream = Stream(kind, self.n_components, prior, start)
+            stream = Stream(kind, self.n_components, prior, start, noise=self.reg_covar or 0.0)
         elif hasattr(self, "_stream"):
             stream = copy.deepcopy(self._stream)
         else:
-            frame = frame_around(self._components(), kind)
+            frame = replace(frame_around(self._components(), kind), noise=self.reg_covar or 0.0)
             stream = Stream.after(kind, self._components(), frame, self.n_samples_seen_, prior)
         with one_blas_thread():
             stream.update(rows, random_generator(self.random_state), self._threads())
         assert stream.components is not None
-        found = stream.components
+        parameters = fitted_attributes(kind, stream.components, float_type(X))
         # Set together, when nothing can fail any more.
         self._stream = stream
-        self.weights_, self.means_, self.covariances_ = found.weights, found.means, found.covariances
-        self.precisions_ = kind.precisions(found.covariances)
-        self.precisions_cholesky_ = kind.whiteners(found.covariances)
+        for name, value in parameters.items():
+            setattr(self, name, value)
         self.lower_bound_ = stream.mean_likelihood
         self.n_samples_seen_ = stream.weight
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
@@ -336,6 +378,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         whole_number(self.max_iter, "max_iter", least=0)
         if self.tol != 0:
             positive_number(self.tol, "tol")
+        if self.reg_covar is not None and self.reg_covar != 0:
+            positive_number(self.reg_covar, "reg_covar")
+        whole_number(self.verbose_interval, "verbose_interval", least=1)
         if isinstance(self.init_params, str):
             one_of(self.init_params, "init_params", STARTS)
         if self.n_threads is not None:
@@ -346,7 +391,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         is_default = isinstance(self.prior, str) and self.prior == "default"
         if self.prior is not None and not is_default and not isinstance(self.prior, Prior):
             raise ValueError(f"prior must be 'default', an apolar.Prior, or None; got {self.prior!r}.")
-        return family(self.covariance_type), Prior() if is_default else self.prior
+        prior = self.prior
+        if is_default:
+            prior = Prior() if self.reg_covar is None else None
+        return family(self.covariance_type), prior
 
     def _threads(self) -> int:
         if self.n_threads is not None:
@@ -376,11 +424,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         in_part = any(v is not None for v in (self.weights_init, self.means_init, self.precisions_init))
         is_named = isinstance(self.init_params, str) or callable(self.init_params)
         if stored is not None or (self.warm_start and self._is_of(table.family, r, table.n_features)):
-            found, memory = (self._components(), None) if stored is None else stored
+            found, memory = (self._components(), self._memory()) if stored is None else stored
             components = table.frame.components_inward(found)
+            earlier = self._earlier(table) if stored is None else ()
             # A fit that was killed ends in the order in which it would have ended.
             is_killed = stored is not None and not is_path(self.warm_start)
-            warm = Candidate("warm start", components, is_from_all_rows=True, memory=memory)
+            warm = Candidate("warm start", components, is_from_all_rows=True, memory=memory, earlier=earlier)
             return lambda _: ([warm], []), 1, in_part or not is_named or not is_killed
         if in_part:
             return (lambda rng: ([self._from_parameters(table, X, prior, rng, kept)], [])), 1, True
@@ -391,6 +440,15 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             return (lambda rng: ([self._called(table, X, prior, rng, kept)], [])), self.n_init, False
         components = from_assignment(table, r, prior, self.init_params, "init_params", kept)
         return lambda _: ([Candidate("given", components, is_from_all_rows=True)], []), 1, True
+
+    def _memory(self) -> Memory | None:
+        """Return what the last fit, if it did not converge, learnt of the curvature."""
+        return Memory.of(*self._curvature) if "_curvature" in self.__dict__ else None
+
+    def _earlier(self, table: Table) -> tuple[float, ...]:
+        """Return the last objectives of the fit that a warm start continues, on rows of the same weight."""
+        weight, values = self.__dict__.get("_trace", (0.0, ()))
+        return values if self.warm_start and weight == table.weight else ()
 
     def _called(
         self, table: Table, X: Any, prior: Prior | None, rng: np.random.Generator, kept: Array | None
@@ -424,7 +482,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                 sums = table.nearest_sums(means)
                 base = table.family.maximised(sums, Prior() if prior is None else prior)
             elif isinstance(self.init_params, str):
-                base = started(self.init_params, table, r, prior, rng)[0][0].components
+                # Precisions are given in an order: that of components in canonical order.
+                base = canonical(
+                    started(self.init_params, table, r, prior, rng)[0][0].components, table.family
+                )
             elif callable(self.init_params):
                 base = self._called(table, X, prior, rng, kept).components
             else:
@@ -437,16 +498,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             "given", Components(weights / weights.sum(), means, covariances), is_from_all_rows=True
         )
 
-    def _attributes(self, table: Table, kind: Family, fit: Fit) -> dict[str, Any]:
+    def _attributes(self, table: Table, kind: Family, fit: Fit, dtype: np.dtype[Any]) -> dict[str, Any]:
         """Return the fitted attributes that a fit in the frame of a table stands for."""
         found = table.frame.components_outward(fit.components)
         offset = table.frame.log_det
-        return {
-            "weights_": found.weights,
-            "means_": found.means,
-            "covariances_": found.covariances,
-            "precisions_": kind.precisions(found.covariances),
-            "precisions_cholesky_": kind.whiteners(found.covariances),
+        return fitted_attributes(kind, found, dtype) | {
             "converged_": fit.status is FitStatus.CONVERGED,
             "n_iter_": fit.n_iter,
             "lower_bound_": fit.log_likelihood / table.weight + offset,
@@ -478,13 +534,19 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             raise ValueError(
                 f"The mixture was not fitted with covariance_type={self.covariance_type!r}: fit it again."
             )
-        return Components(self.weights_, self.means_, np.asarray(self.covariances_))
+        return exact_components(vars(self))
+
+    def _n_parameters(self) -> int:
+        """Return the number of free parameters: scikit-learn's private name for `n_parameters_`."""
+        return self.n_parameters_
 
     def _asked(self, X: Any, answer: Answer) -> Any:
         """Return an answer on each row of X."""
         check_is_fitted(self)
         rows = opened(self, X, reset=False, once=True)
-        return self._reader().each(rows, answer, self._threads())
+        found = self._reader().each(rows, answer, self._threads())
+        is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
+        return in_single_precision(found) if is_single and answer is not labels else found
 
     def _reader(self) -> Reader:
         return Reader.of(family(self.covariance_type), self._components())
@@ -561,16 +623,21 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         y : ndarray of int, shape (n_samples,)
         """
         check_is_fitted(self)
+        if isinstance(n_samples, numbers.Integral) and n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at least one sample."
+            )
         whole_number(n_samples, "n_samples", least=1)
         state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
+        kind, components = family(self.covariance_type), self._components()
+        counts = rng.multinomial(n_samples, components.weights / components.weights.sum())
         labels = np.repeat(np.arange(len(counts)), counts)
-        noise = rng.standard_normal(size=(n_samples, self.means_.shape[1]))
-        kind = family(self.covariance_type)
-        root = kind.root(np.asarray(self.covariances_))
+        noise = rng.standard_normal(size=(n_samples, components.n_features))
+        root = kind.root(components.covariances)
         own = root if kind.tied else root[labels]
-        return self.means_[labels] + kind.lifted(own, noise), labels
+        drawn = components.means[labels] + kind.lifted(own, noise)
+        return drawn.astype(self.means_.dtype, copy=False), labels
 
     # --- how sure it is -----------------------------------------------------------------------
 
@@ -637,7 +704,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         kind, prior = self._checked_parameters()
         rows = self._opened(X, sample_weight, reset=False).on_host()
-        return Table(rows, kind, threads=self._threads()), prior
+        return Table(rows, kind, threads=self._threads(), noise=self.reg_covar or 0.0), prior
 
     # --- files --------------------------------------------------------------------------------
 

@@ -47,12 +47,15 @@ class Outcome:
         What the user should know.
     notes : tuple of str
         What stepped aside on the way.
+    is_collapsed : bool
+        Whether a variance is at its floor: without a prior the likelihood has no maximum there.
     """
 
     fit: Fit
     start: str
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    is_collapsed: bool
 
 
 def fitted(
@@ -107,6 +110,7 @@ def fitted(
                 watcher=watcher,
                 checked_on=sample,
                 memory=memory,
+                earlier=candidate.earlier,
             )
             if best is None or fit.log_likelihood > best[0].log_likelihood:
                 best = fit, candidate
@@ -117,9 +121,16 @@ def fitted(
             break
     assert best is not None
     fit, winner = best
-    warnings += _collapsed(table, fit, prior)
+    warnings += _almost_empty(table, fit)
+    is_collapsed = _is_collapsed(table, fit)
+    if is_collapsed:
+        remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
+        warnings.append(
+            "A component has collapsed: its variance is zero in some direction, and the likelihood has no "
+            f"maximum. {remedy}sk for fewer components, or remove columns that depend on others."
+        )
     warnings += _disagreeing(sample, fit, [rival for rival in rivals if rival is not winner])
-    return Outcome(fit, winner.name, tuple(warnings), tuple(notes))
+    return Outcome(fit, winner.name, tuple(warnings), tuple(notes), is_collapsed)
 
 
 def _approached_all(
@@ -161,27 +172,21 @@ def _approached(
     return fit
 
 
-def _collapsed(table: Table, fit: Fit, prior: Prior | None) -> list[str]:
-    """Return warnings on components without rows, and without spread."""
-    found = []
+def _almost_empty(table: Table, fit: Fit) -> list[str]:
+    """Return a warning on components without rows."""
     counts = fit.components.weights * table.weight
-    empty = np.flatnonzero(counts < 0.5)
-    if len(empty):
-        found.append(
-            f"{len(empty)} of {len(counts)} components hold less than one row. Ask for fewer components."
-        )
-    remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
+    n_empty = int(np.sum(counts < 0.5))
+    if not n_empty:
+        return []
+    return [f"{n_empty} of {len(counts)} components hold less than one row. Ask for fewer components."]
+
+
+def _is_collapsed(table: Table, fit: Fit) -> bool:
+    """Return whether a component is without spread in some direction."""
     covariances = fit.components.covariances
-    if table.family.frame_kind == "matrix":
-        least = float(np.linalg.eigvalsh(covariances).min())
-    else:
-        least = float(np.min(covariances))
-    if least <= 2 * table.family.least_variance:
-        found.append(
-            "A component has collapsed: its variance is zero in some direction, and the likelihood has no "
-            f"maximum. {remedy}sk for fewer components, or remove columns that depend on others."
-        )
-    return found
+    is_matrix = table.family.frame_kind == "matrix"
+    least = float((np.linalg.eigvalsh(covariances) if is_matrix else covariances).min())
+    return least <= 2 * table.family.least_variance
 
 
 def _disagreeing(sample: Table, fit: Fit, rivals: list[Candidate]) -> list[str]:

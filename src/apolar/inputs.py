@@ -8,13 +8,16 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from apolar._arrays import Array
-from apolar._namespaces import is_foreign, to_host
+from apolar._namespaces import floating, is_foreign, namespace, to_host
 from apolar._rows import Rows, open_rows
 from apolar._rows.disk import memory_map
 from apolar._rows.frames import is_dataset
 from apolar._rows.opening import is_dask, is_table
 
-__all__ = ["opened", "with_weight"]
+__all__ = ["float_type", "in_single_precision", "opened", "with_weight"]
+
+# Weights that add up to more than so many times the rows say no more than this.
+MOST_COPIES = 2.0**40
 
 
 def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, once: bool = False) -> Rows:
@@ -43,6 +46,7 @@ def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, on
     if sample_weight is None:
         return open_rows(X)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = _as_counts(weights)
     if np.all(weights > 0):
         return open_rows(X, weights)
     if not np.any(weights > 0):
@@ -53,7 +57,7 @@ def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, on
 
 def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
     """Return the rows of what scikit-learn would load whole, or would not know."""
-    rows = open_rows(X, sample_weight)
+    rows = open_rows(X, _as_counts(sample_weight))
     if not (rows.rereadable or once):
         raise ValueError(
             "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
@@ -88,12 +92,73 @@ def _check_names(estimator: Any, names: tuple[str, ...], *, reset: bool) -> None
 
 def with_weight(sample_weight: Any) -> Array | None:
     """Return which rows have weight, if some have none."""
-    if is_dask(sample_weight):
+    if sample_weight is None or is_dask(sample_weight):
         return None
-    given = 1.0 if sample_weight is None else sample_weight
-    weights = to_host(given) if is_foreign(given) else np.asarray(given)
+    weights = to_host(_as_counts(sample_weight))
     is_list = weights.ndim == 1 and weights.dtype.kind in "buif"
     return weights > 0 if is_list and not np.all(weights > 0) else None
+
+
+def _as_counts(sample_weight: Any) -> Any:
+    """Return weights that count rows: those that add up to fewer rows than have weight are multiplied.
+
+    The prior counts rows: weights that add up to one would leave all to it. Weights of one or more, counts or
+    not, stay as they are, so that a row of weight two is a row that is there twice. Vast ones are divided, so
+    that sums of squares stay numbers. What is no list of numbers is returned as it is, to be refused where
+    rows and weights are read.
+    """
+    if sample_weight is None:
+        return None
+    if is_dask(sample_weight):
+        return sample_weight * _factor(sample_weight.sum().compute(), (sample_weight > 0).sum().compute())
+    weights = sample_weight if is_foreign(sample_weight) else np.asarray(sample_weight)
+    if not is_foreign(weights) and weights.dtype.kind not in "buif":
+        return weights
+    xp = namespace(weights)
+    weights = floating(weights) if is_foreign(weights) else weights.astype(np.float64, copy=False)
+    if weights.ndim != 1 or not weights.shape[0] or not bool(xp.all(xp.isfinite(weights))):
+        return weights
+    largest = float(xp.max(weights))
+    if not largest > 0:
+        return weights
+    # Relative to the largest first: their sum may not be a number.
+    relative = weights / largest
+    n_weighted, total = float(xp.sum(xp.astype(weights > 0, weights.dtype))), float(xp.sum(relative))
+    factor = _factor(total * largest, n_weighted)
+    if factor == 1:
+        return weights
+    return relative * (n_weighted / total) if factor > 1 else relative * (n_weighted * MOST_COPIES / total)
+
+
+def _factor(total: float, n_weighted: float) -> float:
+    """Return what weights of that sum, of so many rows, are multiplied by."""
+    if not total > 0:
+        return 1.0
+    if total < n_weighted * (1 - 1e-12):
+        return float(n_weighted / total)
+    return min(1.0, float(n_weighted * MOST_COPIES / total))
+
+
+def float_type(X: Any) -> np.dtype[Any]:
+    """Return the type of what is computed from X: float32 if its numbers are, else float64."""
+    if isinstance(X, Rows):
+        X = X.like
+    kinds = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", []))
+    is_single = bool(kinds) and all(_name(kind) == "float32" for kind in kinds)
+    return np.dtype(np.float32 if is_single else np.float64)
+
+
+def _name(dtype: Any) -> str:
+    # In either order of bytes; torch and others put the name of the library before that of the type.
+    return dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2].lower()
+
+
+def in_single_precision(array: Any) -> Any:
+    """Return an array of any library in float32."""
+    if isinstance(array, np.ndarray) or is_dask(array):
+        return array.astype(np.float32)
+    xp = namespace(array)
+    return xp.astype(array, xp.float32)
 
 
 def _is_ours(X: Any) -> bool:

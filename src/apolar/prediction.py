@@ -14,7 +14,8 @@ from apolar._namespaces import namespace, to_host, total
 from apolar._rows import Rows, from_arrays
 from apolar.em.chunk import Chunk
 from apolar.em.frame import Frame, frame_around
-from apolar.em.table import RowPosteriors, Table, TableJob, one_blas_thread
+from apolar.em.table import RowPosteriors, Table, TableJob
+from apolar.em.threads import one_blas_thread
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
 

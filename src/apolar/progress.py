@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +21,6 @@ except ImportError:  # pragma: no cover - older scikit-learn
 
 
 __all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
-
-# A line is printed after this many passes.
-LINES_EVERY = 10
 
 
 class Progress:
@@ -51,7 +49,7 @@ class Progress:
     ) -> None:
         self.estimator, self.X = estimator, X
         self.weight, self.offset, self.attributes = weight, offset, attributes
-        self.n_passes, self.last = 0, -float("inf")
+        self.n_passes, self.last, self.began = 0, -float("inf"), time.perf_counter()
         self.context = None
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
             self.context = estimator._init_callback_context(max_subtasks=None)
@@ -61,9 +59,11 @@ class Progress:
         """Report a pass; return whether a callback asks to stop."""
         self.n_passes += 1
         mean = fit.log_likelihood / self.weight + self.offset
-        if self.estimator.verbose and (self.n_passes == 1 or self.n_passes % LINES_EVERY == 0):
+        every = self.estimator.verbose_interval
+        if self.estimator.verbose and (self.n_passes == 1 or self.n_passes % every == 0):
             gain = "" if self.n_passes == 1 else f", gain {mean - self.last:.3g}"
-            print(f"pass {self.n_passes}: mean log-likelihood {mean:.8g}{gain}")
+            taken = f", {time.perf_counter() - self.began:.2f} s" if self.estimator.verbose > 1 else ""
+            print(f"pass {self.n_passes}: mean log-likelihood {mean:.8g}{gain}{taken}")
             self.last = mean
         if self.context is None:
             return False

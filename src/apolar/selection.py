@@ -14,7 +14,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from apolar._checks import one_of, random_generator, whole_number
 from apolar.em.loop import converge, short_runs
-from apolar.em.table import Table, one_blas_thread
+from apolar.em.table import Table
+from apolar.em.threads import one_blas_thread
 from apolar.estimator import GaussianMixture
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family

@@ -15,6 +15,7 @@ from apolar import __version__
 from apolar._arrays import Array
 from apolar._checks import numeric_array, one_of, positive_number, whole_number
 from apolar._files import load_arrays, save_arrays, stored_numbers, stored_value
+from apolar.mixture.attributes import as_components, exact_components, fitted_attributes
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
 from apolar.starts import STARTS
@@ -37,6 +38,8 @@ _SCALARS: dict[str, type] = {
 }
 _TEXTS = ("start_notes_",)
 _NAMES = "feature_names_in_"
+# The floating type of the attributes; files of before it were all of float64.
+_PRECISION = "precision"
 # What a checkpoint has learnt of the curvature: pairs of steps and falls of the gradient.
 _CURVATURE = ("curvature_steps", "curvature_falls")
 
@@ -118,8 +121,12 @@ def _arrays(model: Any) -> dict[str, Array]:
         "apolar": np.array(__version__),
         "parameters": np.array(json.dumps(parameters, allow_nan=False)),
     }
+    # Attributes in single precision are stored as what they were rounded from.
+    components = exact_components(vars(model))
     for name in _NUMBERS:
-        arrays[name] = np.asarray(getattr(model, name), dtype=np.float64)
+        value = getattr(components, name[:-1], None)
+        arrays[name] = np.asarray(getattr(model, name) if value is None else value, dtype=np.float64)
+    arrays[_PRECISION] = np.array(np.asarray(model.means_).dtype.name)
     for name, kind in _SCALARS.items():
         arrays[name] = np.array(kind(getattr(model, name)))
     for name in (*_TEXTS, _NAMES):
@@ -141,7 +148,12 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     if np.any(weights < 0) or not np.isclose(weights.sum(), 1, atol=1e-6):
         raise ValueError("weights_ must not be negative, and must add up to one.")
     attributes["means_"] = stored_numbers(arrays, "means_", (r, m))
-    attributes |= _spreads(arrays, family(parameters["covariance_type"]), r, m)
+    kind = family(parameters["covariance_type"])
+    attributes |= _spreads(arrays, kind, r, m)
+    if _PRECISION in arrays:
+        precision = stored_value(arrays, _PRECISION, str)
+        one_of(precision, _PRECISION, ("float32", "float64"))
+        attributes |= fitted_attributes(kind, as_components(attributes), np.dtype(precision))
     n_bounds = arrays["lower_bounds_"].size
     attributes["lower_bounds_"] = stored_numbers(arrays, "lower_bounds_", (n_bounds,)).tolist()
     for name in _TEXTS:
@@ -285,9 +297,11 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "n_init": _whole(1),
     "max_iter": _whole(0),
     "tol": _tolerance,
+    "reg_covar": lambda value, name: None if value is None else _tolerance(value, name),
     "prior": _prior,
     "random_state": _whole_or_none(0),
     "warm_start": lambda value, name: one_of(value, name, (True, False)),
+    "verbose_interval": _whole(1),
     "verbose": lambda value, name: isinstance(value, bool) or whole_number(value, name, least=0),
     "weights_init": _numbers_or_none,
     "means_init": _numbers_or_none,

@@ -50,6 +50,8 @@ class Stream:
         The mixture so far, in the units of the data.
     mean_likelihood : float
         Of the rows of the last batch, under the mixture after it.
+    noise : float
+        The variance of the noise that each row is taken to have.
     """
 
     family: Family
@@ -59,6 +61,7 @@ class Stream:
     weight: float = 0.0
     components: Components | None = None
     mean_likelihood: float = -np.inf
+    noise: float = 0.0
     _kept: list[tuple[Array, Array | None]] = field(default_factory=list)
     _frame: Frame | None = None
     _sums: Array | None = None
@@ -92,7 +95,7 @@ class Stream:
         if any(other is not None for _, other in kept):
             all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
         all_rows = open_rows(stacked([v for v, _ in kept]), all_weights)
-        table = Table(all_rows, self.family, threads=threads)
+        table = Table(all_rows, self.family, threads=threads, noise=self.noise)
         if table.n_rows < self.n_components:
             raise ValueError(
                 f"{self.n_components} components need at least as many rows; the first batches have "

@@ -41,6 +41,9 @@ class Frame:
     n_rows : int
     weight : float
         The sum of the weights of the rows.
+    noise : float
+        The variance of the Gaussian noise, in the units of the data, that each row is taken to have in every
+        column: `reg_covar`. The M-step adds it to the variances.
     """
 
     centre: Array
@@ -49,6 +52,7 @@ class Frame:
     log_det: float
     n_rows: int
     weight: float
+    noise: float = 0.0
 
     @property
     def metric(self) -> Array:

@@ -37,7 +37,10 @@ class FitStatus(enum.Enum):
     """How EM ended; the text says what to do."""
 
     CONVERGED = "EM reached an optimum: less than the tolerance is left to gain."
-    MAX_ITER = "EM stopped at max_iter passes before it converged. Raise max_iter, or tol."
+    MAX_ITER = (
+        "Best performing initialization did not converge. Try different init parameters, or increase "
+        "max_iter, tol, or check for degenerate data. EM stopped at max_iter passes over the rows."
+    )
     STOPPED = "EM was stopped by a callback."
 
 
@@ -75,12 +78,22 @@ class Fit:
     memory: Memory | None = None
 
 
+def _canonical_order(components: Components) -> Array:
+    return np.lexsort((*components.means.T[::-1], -components.weights))
+
+
+def canonical(components: Components, family: Family) -> Components:
+    """Return a mixture with the heaviest component first; of equals, the one with the lower first column."""
+    order = _canonical_order(components)
+    covariances = components.covariances if family.tied else components.covariances[order]
+    return Components(components.weights[order], components.means[order], covariances)
+
+
 def in_canonical_order(fit: Fit, family: Family) -> Fit:
     """Return the fit with the heaviest component first; of equals, the one with the lower first column."""
     components = fit.components
-    order = np.lexsort((*components.means.T[::-1], -components.weights))
-    covariances = components.covariances if family.tied else components.covariances[order]
-    ordered = Components(components.weights[order], components.means[order], covariances)
+    order = _canonical_order(components)
+    ordered = canonical(components, family)
     memory = None
     if fit.memory is not None and fit.memory.pairs:
         places = coordinates_in_order(order, components.n_features, len(fit.memory.pairs[0][0]), family.tied)
@@ -185,6 +198,7 @@ def converge(
     watcher: Watcher | None = None,
     checked_on: Table | None = None,
     memory: Memory | None = None,
+    earlier: tuple[float, ...] = (),
 ) -> Fit:
     """Run EM from a start to an optimum.
 
@@ -209,6 +223,9 @@ def converge(
         is as quiet as at an optimum, and k-means likes to start there. If it is a saddle, the run goes on.
     memory : Memory, optional
         Of a run that ended nearby.
+    earlier : tuple of float, optional
+        The objectives of the last passes of the run that this one continues: a run of one or two passes
+        cannot tell by itself how much is left to gain.
 
     Returns
     -------
@@ -219,8 +236,8 @@ def converge(
         run(components)
         return run.result()
     try:
-        if memory is None:
-            _first_steps(run, components, tol)
+        if memory is None or max_iter < FIRST_STEPS:
+            _first_steps(run, components, tol, earlier)
         else:
             _accelerated(run, components, tol, memory.copy())
         for _ in range(MOST_SADDLES if checked_on is not None else 0):
@@ -234,15 +251,26 @@ def converge(
         pass
     fit = run.result()
     if fit.status is FitStatus.MAX_ITER:
-        # The sums of the last pass are paid for: one more M-step is free.
-        return replace(fit, components=table.family.maximised(fit.sums, prior))
+        # The sums of the last pass are paid for: one more M-step is free, and one pass tells its likelihood.
+        components = table.family.maximised(fit.sums, prior)
+        sums, objective, likelihood = evaluated(table, components[None], prior)
+        if objective[0] >= fit.objective:
+            return replace(
+                fit,
+                components=components,
+                objective=float(objective[0]),
+                log_likelihood=float(likelihood[0]),
+                sums=sums[0],
+            )
     return fit
 
 
-def _first_steps(run: Run, components: Components, tol: float) -> None:
+def _first_steps(run: Run, components: Components, tol: float, earlier: tuple[float, ...] = ()) -> None:
     """Go on by plain EM while it is fast, to the end if it can, and by L-BFGS from there."""
     family, prior = run.table.family, run.prior
     before, gain, n_steps = -np.inf, np.inf, 0
+    for value in earlier:
+        before, gain, n_steps = value, value - before, n_steps + 1
     while True:
         sums, value = run(components)
         components = family.maximised(sums, prior)
@@ -254,7 +282,8 @@ def _first_steps(run: Run, components: Components, tol: float) -> None:
         if n_steps < FIRST_STEPS:
             continue
         # A geometric series of gains; where they fall slowly or rise, nothing is said about the rest.
-        if still or (0 <= ratio < 0.5 and gain < tol):
+        left = gain * ratio / (1 - ratio) if 0 <= ratio < 1 else np.inf
+        if still or (ratio < 0.5 and gain < tol and left < tol) or (earlier and max(gain, left) < tol):
             run.status = FitStatus.CONVERGED
             return
         if not 0 <= ratio < FAST:

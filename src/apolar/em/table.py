@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from apolar import _fused
 from apolar._arrays import Array
@@ -48,6 +47,8 @@ class Table:
         Whether the rows are read once, so that nothing of them is kept.
     unchecked : bool, default=False
         Whether nobody has looked at the rows yet: they are checked as they are read.
+    noise : float, default=0.0
+        The variance of the noise of each row, for a frame that is made here.
     """
 
     def __init__(
@@ -59,9 +60,10 @@ class Table:
         *,
         for_one_pass: bool = False,
         unchecked: bool = False,
+        noise: float = 0.0,
     ) -> None:
         self.rows, self.family, self._unchecked = rows, family, unchecked
-        self.frame = frame_of(rows, family) if frame is None else frame
+        self.frame = replace(frame_of(rows, family), noise=noise) if frame is None else frame
         self.n_features = rows.n_features
         self.width = family.width(rows.n_features)
         # A device has threads of its own.
@@ -208,8 +210,21 @@ class Table:
         log_likelihood : ndarray, shape (n_mixtures,)
             In the units of the frame: `frame.log_det` a row is to be added.
         """
-        sums, log_likelihood = self.total(Expectation(self.family, self.frame, components))
-        return sums.reshape(*components.weights.shape, self.width), log_likelihood
+        noise = self._noise()
+        sums, log_likelihood = self.total(Expectation(self.family, self.frame, components, noise))
+        return _with_noise(sums.reshape(*components.weights.shape, self.width), noise), log_likelihood
+
+    def _noise(self) -> Array | None:
+        """Return what noise of the rows adds to the expected quadratics of each of them, if there is any.
+
+        The log-density is linear in the quadratics: with this, E-step, M-step and gradient are those of rows
+        that are known up to that noise, and EM still raises an objective.
+        """
+        if not self.frame.noise:
+            return None
+        one, kind, m = np.ones(1), self.family.untied, self.n_features
+        covariances = kind.from_spherical(self.frame.noise * one, self.frame.metric, one)
+        return kind.moments(Components(one, np.zeros((1, m)), covariances))[0, 1 + m :]
 
     def total(self, job: TableJob) -> list[Any]:
         """Return what a job sums over the rows: here, or where they are."""
@@ -235,11 +250,11 @@ class Table:
                 part = part * to_host(chunk.weights)
             shares = part if isinstance(chunk, Stored) else beside(part, chunk.features)
             sums += to_host(chunk.sums(shares))
-        return sums
+        return _with_noise(sums, self._noise())
 
     def nearest_sums(self, means: Array) -> Array:
         """Return the sums of the rows nearest to each mean, in the frame; shape (len(means), width)."""
-        return self.total(NearestSums(self.family, self.frame, means))[0]
+        return _with_noise(self.total(NearestSums(self.family, self.frame, means))[0], self._noise())
 
     def under(self, family: Family, threads: int | None = None) -> Table:
         """Return the same rows under a family of the same features (the tied one, or the untied)."""
@@ -296,6 +311,26 @@ class Table:
         values, weights = gathered(self.rows, positions)
         return self._of_rows(open_rows(values, weights), n_rows, weights)
 
+    def distinct(self) -> Table:
+        """Return the different rows of a table on the host, each with the weight of all its copies.
+
+        They are sorted by their numbers, so that what is drawn from them depends neither on the order of the
+        rows nor on whether a row is given twice or has twice the weight. Wide sparse rows stay as they are.
+        """
+        if self.is_wide or self.rows.take is None:
+            return self
+        values, weights = gathered(self.rows, np.arange(self.n_rows))
+        order = np.lexsort(values.T[::-1])
+        values = values[order]
+        is_new = np.concatenate([[True], np.any(values[1:] != values[:-1], axis=1)])
+        if weights is not None or not np.all(is_new):
+            own = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)[order]
+            weights = np.add.reduceat(own, np.flatnonzero(is_new))
+            weights = None if np.all(weights == 1) else weights
+        rows = open_rows(values[is_new], weights)
+        frame = replace(self.frame, n_rows=int(is_new.sum()))
+        return Table(rows, self.family, frame, self.threads)
+
     def thinned(self, step: int) -> Table:
         """Return a table of one of each `step` rows, where they are, in a frame of their own weight."""
         rows = self.rows.thinned(step)
@@ -321,6 +356,13 @@ def _weights_beside(weights: Any, array: Any) -> Any:
     if is_foreign(weights):
         return floating(weights) if is_foreign(array) else to_host(weights)
     return beside(np.asarray(weights, np.float64), array)
+
+
+def _with_noise(sums: Array, noise: Array | None) -> Array:
+    """Return sums of features with what noise adds to the quadratics of each row."""
+    if noise is not None:
+        sums[..., -len(noise) :] += sums[..., :1] * noise
+    return sums
 
 
 # --- what is summed over the rows of a table ------------------------------------------------
@@ -356,11 +398,15 @@ class Expectation(TableJob):
     """The E-step of a batch of mixtures, in the frame: sums, all in one matrix, and log-likelihoods."""
 
     components: Components
+    noise: Array | None = None
 
     @functools.cached_property
     def natural(self) -> Array:
         """The natural parameters, shape (n_mixtures, n_components, width)."""
-        return self.family.natural(self.components)
+        natural = self.family.natural(self.components)
+        if self.noise is not None:
+            natural[..., 0] += natural[..., -len(self.noise) :] @ self.noise
+        return natural
 
     @property
     def depth(self) -> int:
@@ -444,17 +490,3 @@ class RowPosteriors:
         # A copy: the working memory is used again.
         shares, density = posteriors(xp.asarray(logits, copy=True)[None, ...], chunk.scratch)
         return shares[0, ...], density[0, ...]
-
-
-@functools.cache
-def _libraries() -> ThreadpoolController:
-    """Return the linear algebra libraries that are loaded, looked up once."""
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> Any:
-    """Return a context in which products of matrices use one thread.
-
-    Work is shared out by chunks of rows; for products of this size, threads of their own only wait.
-    """
-    return _libraries().limit(limits=1, user_api="blas")

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 from apolar._arrays import Array
 from apolar._rows import open_rows
 from apolar.em.loop import plain
-from apolar.em.table import Table, one_blas_thread
+from apolar.em.table import Table
+from apolar.em.threads import one_blas_thread
 from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
 from apolar.mixture.components import Components

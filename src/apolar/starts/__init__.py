@@ -34,9 +34,12 @@ def _overseed(table: Table, n_components: int, prior: Prior | None, rng: np.rand
 
 
 def _mbhc(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
-    rows = np.ascontiguousarray(table.coordinates().T)
-    labels = mbhc_labels(rows, n_components, rng, criterion="EII" if table.family.tied else "VII")
-    return table.family.maximised(table.hard_sums(labels, n_components), prior)
+    rows, sizes = np.ascontiguousarray(table.coordinates().T), table.row_weights()
+    n_clusters = min(n_components, table.n_rows)
+    criterion = "EII" if table.family.tied else "VII"
+    labels = mbhc_labels(rows, n_clusters, rng, criterion=criterion, sizes=sizes)
+    sums = table.hard_sums(labels, n_clusters)
+    return table.family.maximised(reduced(table, sums, n_components), prior)
 
 
 def _random(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
@@ -101,7 +104,7 @@ def started(
             if table.is_wide:
                 found_others, more = _from_few_directions(name, table, n_components, prior, rng)
                 return found_others, [*notes, *more]
-    sample = table.subsample(MOST_ROWS, rng)
+    sample = table.subsample(MOST_ROWS, rng).distinct()
     return [Candidate(name, _SINGLES[name](sample, n_components, prior, rng))], notes
 
 

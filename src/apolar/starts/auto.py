@@ -50,7 +50,8 @@ class Candidate:
     """A mixture on its way, and the name of the start it came from.
 
     Whether that saw all rows, and whether it is to be run beside the first of the candidates, are flags; the
-    memory is what is known of the curvature, where that is not in the fit.
+    memory is what is known of the curvature, where that is not in the fit; `earlier` are the last objectives
+    of the run that this one continues.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Candidate:
     is_from_all_rows: bool = False
     is_contender: bool = False
     memory: Memory | None = None
+    earlier: tuple[float, ...] = ()
 
     @property
     def log_likelihood(self) -> float:
@@ -133,12 +135,15 @@ class _Search:
     n_components: int
     prior: Prior
     rng: np.random.Generator
+    # The rows that the search sees, and the different ones of them, on which it works.
+    drawn: Table = field(init=False)
     sample: Table = field(init=False)
     # Where runs began and ended, as sums over the rows.
     seen: list[Array] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sample", self._drawn())
+        object.__setattr__(self, "drawn", self._drawn())
+        object.__setattr__(self, "sample", self.drawn.distinct())
 
     @property
     def n_parameters(self) -> int:
@@ -149,7 +154,7 @@ class _Search:
     def is_of_some_rows(self) -> bool:
         """Whether the sample is not all rows of the table, here or brought here."""
         available = self.table.rows.n_rows or self.table.n_rows
-        return self.sample is not self.table and self.sample.n_rows < available
+        return self.drawn is not self.table and self.drawn.n_rows < available
 
     @property
     def is_crowded(self) -> bool:
@@ -157,7 +162,7 @@ class _Search:
 
         A short run is not yet caught, and goes on to all rows as well.
         """
-        return self.sample.n_rows < CROWDED * self.n_parameters
+        return self.drawn.n_rows < CROWDED * self.n_parameters
 
     def _drawn(self) -> Table:
         """Return some of the rows, or all if they are few."""

@@ -13,6 +13,9 @@ from apolar.mixture.components import Components
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
 
+# How far the sum of weights_init may be from one.
+WEIGHT_ROUNDING = 1e-6
+
 
 def from_assignment(
     table: Table, n_components: int, prior: Prior | None, given: Any, name: str, kept: Array | None = None
@@ -73,37 +76,74 @@ def from_assignment(
 
 def checked_weights(weights: Any, n_components: int) -> Array:
     """Return weights of sum one."""
-    array = numeric_array(weights, "weights_init")
-    if array.shape != (n_components,) or np.any(array < 0) or not np.isclose(array.sum(), 1, atol=1e-6):
+    array = _real_array(weights, "weights_init")
+    _check_shape(array, (n_components,), "weights", "weights_init", "one number for each component")
+    if np.any(array < 0) or np.any(array > 1 + WEIGHT_ROUNDING):
         raise ValueError(
-            f"weights_init must be {n_components} numbers from 0 to 1 that add up to one; got {weights!r}."
+            f"The parameter 'weights' should be in the range [0, 1], but got max value {array.max():.5f}, "
+            f"min value {array.min():.5f}. Divide weights_init by its sum."
+        )
+    if not np.isclose(array.sum(), 1, rtol=0, atol=WEIGHT_ROUNDING):
+        raise ValueError(
+            f"The parameter 'weights' should be normalized, but got sum(weights) = {array.sum():.5f}. Divide "
+            "weights_init by its sum."
         )
     return np.maximum(array, 1e-12) / np.maximum(array, 1e-12).sum()
 
 
 def checked_means(means: Any, n_components: int, n_features: int) -> Array:
     """Return means, checked."""
-    array = numeric_array(means, "means_init")
-    if array.shape != (n_components, n_features):
-        raise ValueError(f"means_init must have shape ({n_components}, {n_features}); got {array.shape}.")
+    array = _real_array(means, "means_init")
+    _check_shape(
+        array,
+        (n_components, n_features),
+        "means",
+        "means_init",
+        "one row for each component, in the columns of X",
+    )
     return array
 
 
 def checked_precisions(precisions: Any, family: Family, n_components: int, n_features: int) -> Array:
     """Return the covariances that precisions in the shape of a family stand for."""
-    array = numeric_array(precisions, "precisions_init")
+    array = _real_array(precisions, "precisions_init")
+    name = f"{family.name} precision"
     shape = covariance_shape(family, n_components, n_features)
-    if array.shape != shape:
-        raise ValueError(
-            f"precisions_init for {family.name!r} covariances must have shape {shape}; got {array.shape}."
-        )
+    _check_shape(array, shape, name, "precisions_init", f"that shape for {family.name!r} covariances")
     if family.frame_kind != "matrix":
         if np.any(array <= 0):
-            raise ValueError("precisions_init must be positive: they are one over the variances.")
-        return 1 / array
-    if not np.allclose(array, np.swapaxes(array, -1, -2)) or np.any(np.linalg.eigvalsh(array) <= 0):
-        raise ValueError("precisions_init must be symmetric, positive definite matrices.")
-    return np.linalg.inv(array)
+            raise ValueError(
+                f"The parameter '{name}' should be positive: precisions_init are one over the variances."
+            )
+        covariances = 1 / array
+    else:
+        if not np.allclose(array, np.swapaxes(array, -1, -2)) or np.any(np.linalg.eigvalsh(array) <= 0):
+            raise ValueError(
+                f"The parameter '{name}' should be symmetric, positive-definite: precisions_init are the "
+                "inverses of covariances."
+            )
+        covariances = np.linalg.inv(array)
+    if not np.all(np.isfinite(covariances)):
+        raise ValueError(
+            "precisions_init are so small that the covariances overflow. Scale the columns of X."
+        )
+    return covariances
+
+
+def _real_array(value: Any, name: str) -> Array:
+    array = numeric_array(value, name)
+    if np.iscomplexobj(array):
+        raise TypeError(f"{name} must hold real numbers; it is complex.")
+    return array
+
+
+def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, remedy: str) -> None:
+    """Refuse an array of another shape, in the words that scripts for scikit-learn look for."""
+    if array.shape != shape:
+        raise ValueError(
+            f"The parameter '{what}' should have the shape of {shape}, but got {array.shape}. "
+            f"Give {name} {remedy}."
+        )
 
 
 def covariance_shape(family: Family, n_components: int, n_features: int) -> tuple[int, ...]:

@@ -30,10 +30,11 @@ def from_kmeans(
     -------
     components : Components
     """
-    method = KMeans(n_components, n_init=n_runs, random_state=int(rng.integers(2**31)))
+    # Fewer different rows than clusters: the heaviest clusters are halved below.
+    n_clusters = min(n_components, table.n_rows)
+    method = KMeans(n_clusters, n_init=n_runs, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
-        # Fewer different rows than clusters: the heaviest clusters are halved below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = method.fit(table.coordinates().T, sample_weight=table.row_weights()).labels_
-    sums = table.hard_sums(labels, n_components)
+    sums = table.hard_sums(labels, n_clusters)
     return table.family.maximised(reduced(table, sums[sums[:, 0] > 0], n_components), prior)

@@ -61,7 +61,9 @@ class MergeTree:
         return _by_appearance(names)
 
 
-def merge_tree(X: Array, criterion: str = "VII", *, transform: str | None = None) -> MergeTree:
+def merge_tree(
+    X: Array, criterion: str = "VII", *, transform: str | None = None, sizes: Array | None = None
+) -> MergeTree:
     """Return the tree of merges, each the one that costs least at its time.
 
     With W the scatter matrix of a cluster of c rows about its mean, the costs
@@ -85,6 +87,8 @@ def merge_tree(X: Array, criterion: str = "VII", *, transform: str | None = None
         "svd" clusters the variables that [khouja2022moments] clusters:
         standardised columns Z = U diag(d) V^t, times V diag(1 / sqrt(d)).
         Directions in which the data do not vary are left out.
+    sizes : ndarray, shape (n_samples,), optional
+        How many rows each row stands for, by default one.
 
     Returns
     -------
@@ -118,7 +122,7 @@ def merge_tree(X: Array, criterion: str = "VII", *, transform: str | None = None
         )
     if transform == "svd":
         X = _Svd(X)(X)
-    groups = CRITERIA[criterion](X)
+    groups = CRITERIA[criterion](X, sizes)
     pairs = _NearestPairs(groups)
     merges = np.empty((n_samples - 1, 2), dtype=np.intp)
     costs = np.empty(n_samples - 1)
@@ -137,6 +141,7 @@ def mbhc_labels(
     criterion: str = "VII",
     transform: str | None = None,
     max_rows: int = 5_000,
+    sizes: Array | None = None,
 ) -> IndexArray:
     """Return the clusters of all rows, from the merge tree of all or of a random subsample.
 
@@ -154,6 +159,8 @@ def mbhc_labels(
         As in `merge_tree`. "svd" is the transform of the subsample.
     max_rows : int, default=5_000
         The rows of the tree; at most `MAX_ROWS`.
+    sizes : ndarray, shape (n_samples,), optional
+        How many rows each row stands for, by default one.
 
     Returns
     -------
@@ -166,12 +173,13 @@ def mbhc_labels(
     n_samples = len(X)
     n_components = _number_of_clusters(n_components, "n_components", min(n_samples, max_rows))
     if n_samples <= max_rows:
-        return merge_tree(X, criterion, transform=transform).labels(n_components)
+        return merge_tree(X, criterion, transform=transform, sizes=sizes).labels(n_components)
     chosen = np.sort(rng.choice(n_samples, max_rows, replace=False))
     sample = X[chosen]
     to_variables = _Svd(sample) if transform == "svd" else _unchanged
     variables = to_variables(sample)
-    sample_labels = merge_tree(variables, criterion).labels(n_components)
+    sample_sizes = None if sizes is None else sizes[chosen]
+    sample_labels = merge_tree(variables, criterion, sizes=sample_sizes).labels(n_components)
     likeliest = _Likeliest(variables, sample_labels, n_components)
     labels = np.empty(n_samples, dtype=np.intp)
     size = max(1, CHUNK_SIZE // max(n_components, X.shape[1]))
@@ -211,10 +219,10 @@ class _Groups(ABC):
     last group moves to that of the second.
     """
 
-    def __init__(self, X: Array) -> None:
+    def __init__(self, X: Array, sizes: Array | None = None) -> None:
         self.count = len(X)
         self._names = np.arange(len(X))
-        self._sizes = np.ones(len(X))
+        self._sizes = np.ones(len(X)) if sizes is None else sizes.astype(np.float64)
 
     @abstractmethod
     def costs(self, position: int, stop: int) -> Array:
@@ -247,15 +255,16 @@ class _Groups(ABC):
 class _LogScatters(_Groups):
     """Groups under "VII": a group of c rows has the term c log((tr W + a) / c)."""
 
-    def __init__(self, X: Array) -> None:
-        super().__init__(X)
+    def __init__(self, X: Array, sizes: Array | None = None) -> None:
+        super().__init__(X, sizes)
+        sizes = self._sizes
         # The sums over the rows of a group, divided by the square root of its size; one row a feature.
-        self._sums = X.T.copy()
+        self._sums = X.T * np.sqrt(sizes)
         self._scatters = np.zeros(len(X))
         # Not floored at machine epsilon, as in mclust: costs then do not depend on the unit of the data. If
         # all rows are equal, any spread gives the same costs.
-        self._spread = _mean_variance(X) or 1.0
-        self._terms = np.full(len(X), np.log(self._spread))
+        self._spread = _mean_variance(X, sizes) or 1.0
+        self._terms = self._term(self._sizes, self._scatters)
 
     def costs(self, position: int, stop: int) -> Array:
         sizes, scatters = self._unions(position, slice(0, stop))
@@ -304,8 +313,9 @@ class _Scatters(_Groups):
     kept, as other ways to the same numbers round differently.
     """
 
-    def __init__(self, X: Array) -> None:
-        super().__init__(X)
+    def __init__(self, X: Array, sizes: Array | None = None) -> None:
+        super().__init__(X, sizes)
+        sizes = self._sizes
         self._costs = np.zeros((len(X), len(X)))
         columns = np.sqrt(0.5) * X.T
         for position, costs in enumerate(self._costs):
@@ -313,6 +323,8 @@ class _Scatters(_Groups):
                 difference = column - column[position]
                 difference *= difference
                 costs += difference
+            # Half the square for two single rows: the product of the sizes over their sum.
+            costs *= 2 * sizes[position] * sizes / (sizes[position] + sizes)
 
     def costs(self, position: int, stop: int) -> Array:
         return self._costs[position, :stop].copy()
@@ -333,9 +345,12 @@ class _Scatters(_Groups):
 CRITERIA: dict[str, type[_Groups]] = {"VII": _LogScatters, "EII": _Scatters}
 
 
-def _mean_variance(X: Array) -> float:
+def _mean_variance(X: Array, sizes: Array | None = None) -> float:
     """Return the variance of the columns (divided by n_samples), averaged."""
-    return float(np.sum((X - X.mean(axis=0)) ** 2)) / max(X.size, 1)
+    if sizes is None or np.all(sizes == 1):
+        return float(np.sum((X - X.mean(axis=0)) ** 2)) / max(X.size, 1)
+    centred = X - np.average(X, axis=0, weights=sizes)
+    return float(np.sum(sizes @ centred**2)) / max(float(sizes.sum()) * X.shape[1], 1.0)
 
 
 # --- the pair that costs least ----------------------------------------------------------

@@ -37,6 +37,7 @@ def overseeded(
     family = table.family
     wide = table.under(family.untied)
     n_seeds = max(n_components, min(SEEDS_A_COMPONENT * n_components, table.n_rows // 2))
+    n_seeds = min(n_seeds, table.n_rows)
     weak = Prior() if prior is None else prior
     runs = [nearest_sums(wide, spread_rows(wide, n_seeds, rng)) for _ in range(n_runs)]
     n_common = min(len(run) for run in runs)

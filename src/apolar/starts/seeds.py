@@ -7,10 +7,13 @@ from apolar.em.table import Table
 
 
 def random_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> Array:
-    """Return different rows, drawn by their weights, shape (n_features, n_seeds), in the frame."""
+    """Return different rows, drawn by their weights, shape (n_features, n_seeds), in the frame.
+
+    Fewer, if the table has not so many.
+    """
     x, weights = table.coordinates(), table.row_weights()
     chances = None if weights is None else weights / weights.sum()
-    return x[:, rng.choice(x.shape[1], n_seeds, replace=False, p=chances)]
+    return x[:, rng.choice(x.shape[1], min(n_seeds, x.shape[1]), replace=False, p=chances)]
 
 
 def spread_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> Array:
