@@ -474,8 +474,10 @@ def test_no_tolerance_ends_when_nothing_moves():
 
 def test_numbers_out_of_range_and_constant_columns_are_named():
     X, _ = example(100)
-    with pytest.raises(ValueError, match="Divide the columns"):
+    with pytest.raises(ValueError, match="Column 0 of X has .* Divide the column"):
         GaussianMixture(2).fit(X * 1e160)
+    with pytest.raises(ValueError, match="Column 2 of X has a deviation of .*e-155"):
+        GaussianMixture(2).fit(X * np.where(np.arange(X.shape[1]) == 2, 1e-155, 1))
     rows = np.column_stack([X, np.ones(100)])
     with pytest.raises(ValueError, match="Column 4 is constant"):
         GaussianMixture(3, random_state=0).fit(rows).standard_errors(rows)

@@ -38,6 +38,11 @@ def is_foreign(value: Any) -> bool:
     return hasattr(value, "__array_namespace__") and not array_api_compat.is_pydata_sparse_array(value)
 
 
+def is_dask(X: Any) -> bool:
+    """Return whether X is an array or a dataframe of Dask."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
 def detached(array: Any) -> Any:
     """Return an array without a record of how it came about; refuse one that does not hold its numbers."""
     if not array_api_compat.is_torch_array(array):

@@ -226,7 +226,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             check_writable(self.checkpoint)
         before = dict(self.__dict__)
         try:
-            rows = self._opened(X, sample_weight, reset=True)
+            rows = opened(self, X, sample_weight, reset=True, least_rows=2)
             with one_blas_thread():
                 self._fit(X, rows, kind, prior, with_weight(sample_weight))
         except Exception:
@@ -243,6 +243,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
         stored = resumed(self, kind, rows.n_features)
         table = Table(rows, kind, threads=self._threads(), noise=self.reg_covar or 0.0)
+        table.refuse_rows_out_of_reach()
         dtype = float_type(X)
         n_components = self.n_components
         if table.n_rows < n_components:
@@ -403,9 +404,6 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             return len(os.sched_getaffinity(0))
         except AttributeError:  # not on Linux
             return os.cpu_count() or 1
-
-    def _opened(self, X: Any, sample_weight: Any = None, *, reset: bool) -> Rows:
-        return opened(self, X, sample_weight, reset=reset)
 
     def _start(
         self,
@@ -703,7 +701,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _table_again(self, X: Any, sample_weight: Any) -> tuple[Table, Prior | None]:
         check_is_fitted(self)
         kind, prior = self._checked_parameters()
-        rows = self._opened(X, sample_weight, reset=False).on_host()
+        rows = opened(self, X, sample_weight, reset=False).on_host()
         return Table(rows, kind, threads=self._threads(), noise=self.reg_covar or 0.0), prior
 
     # --- files --------------------------------------------------------------------------------

@@ -8,19 +8,25 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from apolar._arrays import Array
-from apolar._namespaces import floating, is_foreign, namespace, to_host
+from apolar._namespaces import is_dask, is_foreign, namespace, to_host
 from apolar._rows import Rows, open_rows
 from apolar._rows.disk import memory_map
 from apolar._rows.frames import is_dataset
-from apolar._rows.opening import is_dask, is_table
+from apolar._rows.opening import is_table
+from apolar._rows.weights import as_counts
 
 __all__ = ["float_type", "in_single_precision", "opened", "with_weight"]
 
-# Weights that add up to more than so many times the rows say no more than this.
-MOST_COPIES = 2.0**40
 
-
-def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, once: bool = False) -> Rows:
+def opened(
+    estimator: Any,
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    reset: bool,
+    once: bool = False,
+    least_rows: int = 1,
+) -> Rows:
     """Return the rows of X, after scikit-learn's checks, or our own.
 
     Parameters
@@ -33,6 +39,8 @@ def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, on
         Whether to set them.
     once : bool, default=False
         Whether rows that can be read only once will do.
+    least_rows : int, default=1
+        The fewest rows that will do.
 
     Returns
     -------
@@ -41,12 +49,27 @@ def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, on
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
     if _is_ours(X):
-        return _opened_here(estimator, X, sample_weight, reset=reset, once=once)
-    X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
+        rows = _opened_here(estimator, X, sample_weight, reset=reset, once=once)
+        # Rows elsewhere are not counted for this, and none at all is told where they are read.
+        if not rows.is_distributed and rows.n_rows and rows.n_rows < least_rows:
+            raise ValueError(
+                f"Found array with {rows.n_rows} sample(s) while a minimum of {least_rows} is required by "
+                f"{type(estimator).__name__}."
+            )
+        return rows
+    with np.errstate(over="ignore", invalid="ignore"):  # its sums of vast numbers
+        X = validate_data(
+            estimator,
+            X,
+            accept_sparse="csr",
+            dtype="numeric",
+            reset=reset,
+            ensure_min_samples=least_rows,
+        )
     if sample_weight is None:
         return open_rows(X)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    weights = _as_counts(weights)
+    weights = as_counts(weights)
     if np.all(weights > 0):
         return open_rows(X, weights)
     if not np.any(weights > 0):
@@ -57,7 +80,7 @@ def opened(estimator: Any, X: Any, sample_weight: Any = None, *, reset: bool, on
 
 def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
     """Return the rows of what scikit-learn would load whole, or would not know."""
-    rows = open_rows(X, _as_counts(sample_weight))
+    rows = open_rows(X, as_counts(sample_weight))
     if not (rows.rereadable or once):
         raise ValueError(
             "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
@@ -94,49 +117,9 @@ def with_weight(sample_weight: Any) -> Array | None:
     """Return which rows have weight, if some have none."""
     if sample_weight is None or is_dask(sample_weight):
         return None
-    weights = to_host(_as_counts(sample_weight))
+    weights = to_host(as_counts(sample_weight))
     is_list = weights.ndim == 1 and weights.dtype.kind in "buif"
     return weights > 0 if is_list and not np.all(weights > 0) else None
-
-
-def _as_counts(sample_weight: Any) -> Any:
-    """Return weights that count rows: those that add up to fewer rows than have weight are multiplied.
-
-    The prior counts rows: weights that add up to one would leave all to it. Weights of one or more, counts or
-    not, stay as they are, so that a row of weight two is a row that is there twice. Vast ones are divided, so
-    that sums of squares stay numbers. What is no list of numbers is returned as it is, to be refused where
-    rows and weights are read.
-    """
-    if sample_weight is None:
-        return None
-    if is_dask(sample_weight):
-        return sample_weight * _factor(sample_weight.sum().compute(), (sample_weight > 0).sum().compute())
-    weights = sample_weight if is_foreign(sample_weight) else np.asarray(sample_weight)
-    if not is_foreign(weights) and weights.dtype.kind not in "buif":
-        return weights
-    xp = namespace(weights)
-    weights = floating(weights) if is_foreign(weights) else weights.astype(np.float64, copy=False)
-    if weights.ndim != 1 or not weights.shape[0] or not bool(xp.all(xp.isfinite(weights))):
-        return weights
-    largest = float(xp.max(weights))
-    if not largest > 0:
-        return weights
-    # Relative to the largest first: their sum may not be a number.
-    relative = weights / largest
-    n_weighted, total = float(xp.sum(xp.astype(weights > 0, weights.dtype))), float(xp.sum(relative))
-    factor = _factor(total * largest, n_weighted)
-    if factor == 1:
-        return weights
-    return relative * (n_weighted / total) if factor > 1 else relative * (n_weighted * MOST_COPIES / total)
-
-
-def _factor(total: float, n_weighted: float) -> float:
-    """Return what weights of that sum, of so many rows, are multiplied by."""
-    if not total > 0:
-        return 1.0
-    if total < n_weighted * (1 - 1e-12):
-        return float(n_weighted / total)
-    return min(1.0, float(n_weighted * MOST_COPIES / total))
 
 
 def float_type(X: Any) -> np.dtype[Any]:

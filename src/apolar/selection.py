@@ -17,6 +17,7 @@ from apolar.em.loop import converge, short_runs
 from apolar.em.table import Table
 from apolar.em.threads import one_blas_thread
 from apolar.estimator import GaussianMixture
+from apolar.inputs import opened
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
@@ -207,16 +208,16 @@ def select(
     numbers, kinds = _checked_numbers(n_components), _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # The one way in for tables of every make, with the checks and the messages of the estimator.
-    opened = model._opened(X, sample_weight, reset=True)
+    rows = opened(model, X, sample_weight, reset=True, least_rows=2)
     parallel = effective_n_jobs(n_jobs) > 1
-    if parallel and opened.is_distributed:
+    if parallel and rows.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
     search = _Search(X, sample_weight, common)
     # The longest first, so that nobody waits for one at the end.
     order = sorted(
         ((kind, r) for kind in kinds for r in numbers),
-        key=lambda pair: -pair[1] * family(pair[0]).width(opened.n_features),
+        key=lambda pair: -pair[1] * family(pair[0]).width(rows.n_features),
     )
     # Processes: threads wait for each other's Python, for few rows so much that they gain nothing.
     pool = Parallel(n_jobs=n_jobs, prefer="processes")
@@ -359,8 +360,9 @@ class _Search:
 
     def _swept(self, kind: str, tried: dict[int, _Tried]) -> list[tuple[Row, GaussianMixture | None]]:
         model = GaussianMixture(**self.parameters)
-        rows = model._opened(self.X, self.sample_weight, reset=True)
-        table = Table(rows, family(kind), threads=model._threads())
+        rows = opened(model, self.X, self.sample_weight, reset=True)
+        noise = self.parameters["reg_covar"] or 0.0
+        table = Table(rows, family(kind), threads=model._threads(), noise=noise)
         rng = np.random.default_rng(self.parameters["random_state"])
         sample = table.subsample(MOST_ROWS, rng)
         tried = dict(tried)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._namespaces import beside, detached, is_foreign, namespace, to_host
+from apolar._namespaces import beside, detached, is_dask, is_foreign, namespace, to_host
 from apolar._rows.checks import numbers_of, refuse_bad_weights, table_shape
 from apolar._rows.disk import from_memory_map, memory_map
 from apolar._rows.frames import (
@@ -91,11 +91,6 @@ def _opened(X: Any, sample_weight: Any) -> Rows:
         "X must be an array, a sparse matrix, a dataframe, or an iterable of chunks of rows; "
         f"got {type(X).__name__}."
     )
-
-
-def is_dask(X: Any) -> bool:
-    """Return whether X is an array or a dataframe of Dask."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
 
 
 def _weights(sample_weight: Any, n_rows: int) -> Any:

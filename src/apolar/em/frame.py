@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,10 @@ from apolar.moments.signal import column_moments, row_covariance
 
 # The largest deviation of a column, and one over the smallest: squares of squares must still be numbers.
 MOST_SPREAD = 1e145
+# The variance of noise that rows may have, relative to that of a column.
+MOST_NOISE = 1e100
+# How far a row may lie from the centre, in deviations of the columns.
+MOST_DISTANCE = 1e140
 # A column whose deviation is below this much of its size is constant but for rounding.
 ROUNDING = 1e-14
 # The unit of a constant column, relative to the other columns.
@@ -59,6 +63,12 @@ class Frame:
         """What the identity becomes as a covariance: A^t A."""
         return self.matrix.T @ self.matrix if self.matrix.ndim == 2 else self.matrix**2
 
+    @property
+    def deviations(self) -> Array:
+        """The deviation of each column, in the units of the data; one number where the frame has one unit."""
+        inverse = self.inverse
+        return np.sqrt(np.einsum("ij,ij->j", inverse, inverse)) if inverse.ndim == 2 else inverse
+
     def write(self, block: Any, out: Any) -> None:
         """Write rows, shape (n, n_features), into `out`, shape (n_features, n), in the frame."""
         dense = block.toarray() if sparse.issparse(block) else block
@@ -79,6 +89,17 @@ class Frame:
         offsets = points @ self.inverse if self.matrix.ndim == 2 else points * self.inverse
         return self.centre + offsets
 
+    def within_reach(self, block: Array) -> Array:
+        """Return rows, shape (n, n_features), none further from the centre than squares can tell.
+
+        The logarithm of the density of those that are is below the range of numbers; here it is what it would
+        be at `MOST_DISTANCE` deviations.
+        """
+        reach = MOST_DISTANCE * self.deviations
+        if max(float(block.max(initial=0.0)), -float(block.min(initial=0.0))) < float(np.min(reach)):
+            return block
+        return np.clip(block, self.centre - reach, self.centre + reach)
+
     def _moved(self, covariances: Array, matrix: Array) -> Array:
         if matrix.ndim == 2:
             moved = matrix.T @ covariances @ matrix
@@ -96,7 +117,7 @@ class Frame:
         return Components(components.weights, means, covariances)
 
 
-def frame_of(rows: Rows, family: Family) -> Frame:
+def frame_of(rows: Rows, family: Family, noise: float = 0.0) -> Frame:
     """Return the frame in which a family of covariances sees these rows.
 
     Spherical families are scaled by one number, diagonal ones by columns, and
@@ -113,26 +134,39 @@ def frame_of(rows: Rows, family: Family) -> Frame:
     # The sample variance: a single row has none.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction
-    spread = float(np.sqrt(variances.max()))
-    if not (
-        np.all(np.isfinite(variances)) and spread < MOST_SPREAD and (spread == 0 or spread > 1 / MOST_SPREAD)
-    ):
-        raise ValueError(
-            f"The columns of X have deviations up to {spread:.3g}: their squares leave the range of numbers. "
-            "Divide the columns by their scale first."
-        )
     units = _units(variances, mean)
+    _check_scales(variances, units, rows.names, noise)
     if family.frame_kind == "scalar":
         unit = float(np.sqrt(np.mean(variances)))
         constant = np.all(np.sqrt(variances) <= ROUNDING * np.abs(mean))
         unit = float(units.max()) if constant or not unit > 0 else unit
         log_det = -len(mean) * float(np.log(unit))
-        return Frame(mean, np.asarray(1 / unit), np.asarray(unit), log_det, n_rows, weight)
+        return Frame(mean, np.asarray(1 / unit), np.asarray(unit), log_det, n_rows, weight, noise)
     if covariance is None:
-        return Frame(mean, 1 / units, units, -float(np.log(units).sum()), n_rows, weight)
-    correlation = covariance * correction / np.outer(units, units)
+        return Frame(mean, 1 / units, units, -float(np.log(units).sum()), n_rows, weight, noise)
+    correlation = covariance * correction / units / units[:, None]
     values, vectors = np.linalg.eigh(correlation)
-    return _whitening(mean, units, values, vectors, n_rows, weight)
+    return replace(_whitening(mean, units, values, vectors, n_rows, weight), noise=noise)
+
+
+def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
+    """Refuse columns whose squares are no numbers, and noise beside which they are nothing."""
+    with np.errstate(invalid="ignore"):
+        in_range = np.isfinite(variances) & (units < MOST_SPREAD) & (units > 1 / MOST_SPREAD)
+    if not np.all(in_range):
+        column = int(np.argmin(in_range))
+        name = str(column) if names is None else f"{column} ({names[column]!r})"
+        deviation = float(np.sqrt(variances[column]))
+        scale = f"a deviation of {deviation:.3g}" if deviation > 0 else "values too far from zero"
+        raise ValueError(
+            f"Column {name} of X has {scale}: its squares leave the range of numbers. Divide the column by "
+            "its scale first, or leave it out."
+        )
+    if noise > MOST_NOISE * float(units.min()) ** 2:
+        raise ValueError(
+            f"reg_covar={noise:.3g} is more than {MOST_NOISE:.0e} times the variance of a column: beside it "
+            "the column is nothing. Give a smaller one, or None."
+        )
 
 
 def frame_around(components: Components, family: Family) -> Frame:

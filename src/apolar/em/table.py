@@ -17,7 +17,7 @@ from apolar._rows import Rows, Scratch, added_up, gathered, mapped, open_rows, o
 from apolar._rows.checks import checked_block, checked_weights
 from apolar._rows.rows import DENSE_COLUMNS
 from apolar.em.chunk import Chunk, Stored, Written, posteriors, squares_about, total_density
-from apolar.em.frame import Frame, frame_of
+from apolar.em.frame import MOST_DISTANCE, Frame, frame_of
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family
 
@@ -63,7 +63,7 @@ class Table:
         noise: float = 0.0,
     ) -> None:
         self.rows, self.family, self._unchecked = rows, family, unchecked
-        self.frame = replace(frame_of(rows, family), noise=noise) if frame is None else frame
+        self.frame = frame_of(rows, family, noise) if frame is None else frame
         self.n_features = rows.n_features
         self.width = family.width(rows.n_features)
         # A device has threads of its own.
@@ -159,6 +159,8 @@ class Table:
             if self._unchecked:
                 block = checked_block(block, self.n_features, start)
                 weights = checked_weights(weights, block, start)
+                if isinstance(block, np.ndarray):
+                    block = self.frame.within_reach(block)
             if not stored:
                 return function(self._written(_as_numbers(block), weights, scratch))
             # Squares of small whole numbers may be none.
@@ -289,6 +291,17 @@ class Table:
             self.frame.write(to_host(block) if is_foreign(block) else block, inside[-1])
         return np.concatenate(inside, axis=1)
 
+    def standardised(self) -> Array:
+        """Return the rows, shape (n_rows, n_features), centred, each column divided by its deviation.
+
+        Families of one variance divide all columns by one number. Not whitened, as rows in the frame of full
+        covariances are: that makes the directions in which clusters lie apart as short as all others.
+        """
+        inside = self.coordinates().T
+        if self.frame.matrix.ndim < 2:
+            return np.ascontiguousarray(inside)
+        return inside @ (self.frame.inverse / self.frame.deviations)
+
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
         if self._kept is not None:
@@ -330,6 +343,23 @@ class Table:
         rows = open_rows(values[is_new], weights)
         frame = replace(self.frame, n_rows=int(is_new.sum()))
         return Table(rows, self.family, frame, self.threads)
+
+    def refuse_rows_out_of_reach(self) -> None:
+        """Refuse weighted rows so far from the others that squares of their distances are no numbers.
+
+        Rows without weights are never so far from their own mean, in their own deviations.
+        """
+        if self.rows.take is None or not self.rows.in_memory or self.rows.like is not None:
+            return
+        values, weights = self.rows.take(slice(None))
+        if weights is None or not isinstance(values, np.ndarray):
+            return
+        if self.frame.within_reach(values) is not values:
+            row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
+            raise ValueError(
+                f"A row of X (number {row} of those with weight) lies more than {MOST_DISTANCE:.0e} "
+                "deviations from the mean, and its weight is next to nothing: leave it out."
+            )
 
     def thinned(self, step: int) -> Table:
         """Return a table of one of each `step` rows, where they are, in a frame of their own weight."""

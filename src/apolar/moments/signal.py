@@ -11,9 +11,11 @@ from apolar._arrays import Array, frozen
 from apolar._namespaces import Movable, beside, to_host, total
 from apolar._rows import CHUNK_SIZE, Rows, Scratch, open_rows, own_scratch, summed
 from apolar._rows.rows import DENSE_COLUMNS
+from apolar._rows.weights import as_counts
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
 from apolar.moments.sums import (
     block_mean,
+    check_scale,
     column_sums,
     effective_rows,
     row_squares,
@@ -91,7 +93,7 @@ def signal_moments(X: Any, n_signal: int, sample_weight: Any, rng: np.random.Gen
     if central is not None:
         check_components(n_signal + 1, len(central.mean))
         return _from_central(central, n_signal)
-    rows = open_rows(X, sample_weight)
+    rows = open_rows(X, as_counts(sample_weight))
     check_components(n_signal + 1, rows.n_features)
     if not rows.rereadable:
         return _from_central(MomentSketch(rows.n_features)._update_rows(rows).central(), n_signal)
@@ -140,6 +142,7 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     basis = frame @ inner
     spare = len(central.mean) - n_signal
     variance = float(np.trace(covariance))
+    check_scale(variance)
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / spare
     size = variance + float(central.mean @ central.mean)
     check_spread(n_signal + 1, central.n_rows, variance, mean_variance, size)
@@ -187,13 +190,17 @@ def spread_in_third(dim: int) -> Array:
 
 def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMoments:
     if rows.n_features <= COVARIANCE_COLUMNS:
-        weight, n_rows, mean, covariance = row_covariance(rows)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
+            weight, n_rows, mean, covariance = row_covariance(rows)
+        check_scale(float(np.trace(covariance)))
         values, vectors = np.linalg.eigh(covariance)
         spectrum, variance = values[::-1], float(np.trace(covariance))
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        weight, n_rows, mean, variances = column_moments(rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weight, n_rows, mean, variances = column_moments(rows)
         variance = float(variances.sum())
+        check_scale(variance)
         check_spread(n_signal + 1, n_rows, variance, variance, variance + float(mean @ mean))
         spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
     spare = rows.n_features - n_signal

@@ -13,7 +13,8 @@ from apolar._arrays import Array
 from apolar._checks import numeric_array, whole_number
 from apolar._files import load_arrays, save_arrays, stored_numbers, stored_value
 from apolar._rows import Rows, open_rows, own_scratch
-from apolar.moments.sums import Sums, block_mean, effective_rows
+from apolar._rows.weights import check_total_weight
+from apolar.moments.sums import ScaleError, Sums, block_mean, effective_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 
 FORMAT = "apolar moment sketch"
@@ -142,13 +143,16 @@ class MomentSketch:
             return self
         centre, n_rows = self._centre, self.n_rows
         total, scratch = self._sums.copy(), own_scratch()
-        for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
-            if centre is None:
-                centre = block_mean(block, weights)
-            total.add(block, weights, centre, self.frame, scratch)
-            n_rows += block.shape[0]
-        if not np.all(np.isfinite(total.third)):
-            raise ValueError(
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
+            for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
+                if centre is None:
+                    centre = block_mean(block, weights)
+                total.add(block, weights, centre, self.frame, scratch)
+                n_rows += block.shape[0]
+        if n_rows:
+            check_total_weight(total.weight, total.weight_squares)
+        if not total.is_finite:
+            raise ScaleError(
                 "The third powers of these rows overflow: divide the columns by their scale first."
             )
         self._centre, self.n_rows, self._sums = centre, n_rows, total
@@ -194,7 +198,13 @@ class MomentSketch:
         if self._centre is None:
             raise ValueError("The sketch has seen no rows: call update first.")
         offset = self._sums.first / self._sums.weight
-        about = self._sums.moved(-offset, self.frame)
+        with np.errstate(over="ignore", invalid="ignore"):
+            about = self._sums.moved(-offset, self.frame)
+        if not about.is_finite:
+            raise ScaleError(
+                "The third powers of the rows of this sketch, about their mean, overflow: make it again of "
+                "columns that are divided by their scale."
+            )
         return CentralMoments(
             self.n_rows,
             effective_rows(self._sums.weight, self._sums.weight_squares, self.n_rows),

@@ -7,8 +7,10 @@ import numpy as np
 
 from apolar._arrays import Array, frozen
 from apolar._rows import open_rows
+from apolar._rows.weights import as_counts
 from apolar.moments.signal import row_covariance
 from apolar.moments.sketch import summarised
+from apolar.moments.sums import check_scale
 
 # Components of different variances make the noise fluctuate as that of fewer rows would.
 FEWER_ROWS = 3.0
@@ -85,7 +87,9 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     if central is not None:
         n_rows, covariance = central.n_rows, central.covariance
     else:
-        _, n_rows, _, covariance = row_covariance(open_rows(X, sample_weight))
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
+            _, n_rows, _, covariance = row_covariance(open_rows(X, as_counts(sample_weight)))
+    check_scale(float(np.trace(covariance)))
     spectrum = np.linalg.eigvalsh(covariance)[::-1]
     if not spectrum[0] > 0:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")

@@ -7,7 +7,9 @@ import numpy as np
 
 from apolar._arrays import Array, frozen
 from apolar._rows import open_rows
+from apolar._rows.weights import as_counts
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
+from apolar.moments.sums import check_scale
 from apolar.tensor import SymmetricTensor
 
 
@@ -49,7 +51,7 @@ def central_moments(X: Any, sample_weight: Any = None) -> CentralMoments:
     central = summarised(X, sample_weight)
     if central is not None:
         return central
-    rows = open_rows(X, sample_weight)
+    rows = open_rows(X, as_counts(sample_weight))
     return MomentSketch(rows.n_features)._update_rows(rows).central()
 
 
@@ -83,6 +85,7 @@ def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:
             "The paper's tensors need third moments of all columns: make the sketch without a frame."
         )
     mean, covariance, dim = central.mean, central.covariance, len(central.mean)
+    check_scale(float(np.trace(covariance) + mean @ mean))
     values, vectors = np.linalg.eigh(covariance)
     mean_variance, direction = float(values[0]), vectors[:, 0]
     # E[x (v.z)^2] and E[x x x], z = x - mean, from the moments about the mean.

@@ -17,6 +17,23 @@ from apolar._rows.rows import taken
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 
+# The variance of rows whose fourth powers are still numbers, and one over it.
+MOST_VARIANCE = 1e140
+
+
+class ScaleError(ValueError):
+    """Rows whose third and fourth powers leave the range of numbers."""
+
+
+def check_scale(variance: float) -> None:
+    """Refuse rows so large, or so small, that their powers are no numbers; zero is left to others."""
+    if variance == 0 or 1 / MOST_VARIANCE < variance < MOST_VARIANCE:
+        return
+    raise ScaleError(
+        f"The columns have a total variance of {variance:.3g}: third and fourth powers of the rows leave the "
+        "range of numbers. Divide all columns by one number, their scale, first."
+    )
+
 
 @dataclass(eq=False)
 class Sums:
@@ -77,6 +94,11 @@ class Sums:
         self.second += second
         self.square_times += square_times
         self.third += third
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every sum is a number."""
+        return all(bool(np.all(np.isfinite(value))) for value in vars(self).values())
 
     def moved(self, offset: Array, frame: Array | None) -> Sums:
         """Return the sums about another centre: z + offset in place of z."""

@@ -1,13 +1,21 @@
 """From rows or a sketch to the mixture of their moments."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from apolar._checks import one_of, random_generator, whole_number
+from apolar._namespaces import namespace
+from apolar._rows import Rows, open_rows
+from apolar._rows.rows import Divided
+from apolar._rows.weights import as_counts
 from apolar.mixture import SphericalMixture
 from apolar.moments import signal_moments, spherical_moments
 from apolar.moments.signal import check_components, check_spread
+from apolar.moments.sketch import summarised
+from apolar.moments.sums import ScaleError
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.recovery.equivariant import equivariant_mixture
 from apolar.recovery.weighted import weighted_mixture
@@ -69,6 +77,48 @@ def mixture_from_moments(
     n_components = whole_number(n_components, "n_components", least=1)
     # What chance decides here is below the sampling error: the same every time, unless asked otherwise.
     rng = random_generator(0 if random_state is None else random_state)
+    try:
+        return _mixture(X, n_components, form, refine, sample_weight, rng)
+    except ScaleError:
+        if summarised(X, sample_weight) is not None:
+            raise
+        # Powers of such numbers leave the range; in a unit of their own they do not.
+        rows = open_rows(X, as_counts(sample_weight))
+        unit = _largest(rows)
+        if not (rows.rereadable and unit > 0):
+            raise
+        scaled = rows.changed(Divided(np.full(rows.n_features, unit)))
+        return _in_units(_mixture(scaled, n_components, form, refine, None, rng), unit)
+
+
+def _largest(rows: Rows) -> float:
+    """Return the power of two below the largest number; zero of rows that cannot be read again."""
+    if not rows.rereadable or rows.is_distributed:
+        return 0.0
+    largest = 0.0
+    for block, _ in rows.blocks():
+        numbers = block.data if sparse.issparse(block) else block
+        if numbers.size:
+            xp = namespace(numbers)
+            largest = max(largest, float(xp.max(xp.abs(numbers))))
+    return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 0.0
+
+
+def _in_units(mixture: SphericalMixture, unit: float) -> SphericalMixture:
+    """Return a mixture of rows that were divided by a unit, in the units of the rows."""
+    with np.errstate(over="ignore", under="ignore"):
+        means = mixture.means * unit
+        variances, spectrum = mixture.variances * unit * unit, mixture.spectrum * unit * unit
+    if not np.all(np.isfinite(variances) & (variances > 0)) or not np.all(np.isfinite(spectrum)):
+        raise ScaleError(
+            "The variances of these rows leave the range of numbers: divide the columns by their scale first."
+        )
+    return replace(mixture, means=means, variances=variances, spectrum=spectrum)
+
+
+def _mixture(
+    X: Any, n_components: int, form: str, refine: bool, sample_weight: Any, rng: np.random.Generator
+) -> SphericalMixture:
     if form == "paper":
         moments = spherical_moments(X, sample_weight)
         check_components(n_components, len(moments.first))

@@ -15,7 +15,7 @@ from apolar.starts.overseed import reduced
 def from_kmeans(
     table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 10
 ) -> Components:
-    """Return the mixture of the clusters of k-means, in the units of the frame.
+    """Return the mixture of the clusters of k-means on standardised columns.
 
     Parameters
     ----------
@@ -35,6 +35,6 @@ def from_kmeans(
     method = KMeans(n_clusters, n_init=n_runs, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = method.fit(table.coordinates().T, sample_weight=table.row_weights()).labels_
+        labels = method.fit(table.standardised(), sample_weight=table.row_weights()).labels_
     sums = table.hard_sums(labels, n_clusters)
     return table.family.maximised(reduced(table, sums[sums[:, 0] > 0], n_components), prior)

@@ -74,7 +74,4 @@ def in_frame(table: Table, found: SphericalMixture, units: Array) -> Components:
 
 def _column_units(table: Table) -> Array:
     """Return the deviation of each column, from the frame; of all together where the frame has one unit."""
-    inverse = table.frame.inverse
-    if inverse.ndim == 2:
-        return np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
-    return np.broadcast_to(inverse, table.n_features)
+    return np.broadcast_to(table.frame.deviations, table.n_features)

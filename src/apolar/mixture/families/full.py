@@ -13,6 +13,8 @@ from apolar.mixture.prior import Prior
 
 # The scale of the default prior, relative to that of the other families.
 SPREAD = 0.01
+# The rounding of a product of matrices, relative to its largest eigenvalue, with room.
+ROUNDING = 1e-15
 
 
 @functools.lru_cache(maxsize=64)
@@ -106,9 +108,9 @@ class Full(Family):
         if not np.all(np.isfinite(covariances)):
             return covariances
         values, vectors = np.linalg.eigh(covariances)
-        return (vectors * np.maximum(values, self.least_variance)[..., None, :]) @ np.swapaxes(
-            vectors, -1, -2
-        )
+        # What is below the rounding of the largest would not be positive when it is multiplied out.
+        least = np.maximum(self.least_variance, ROUNDING * values.shape[-1] * values[..., -1:])
+        return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
         return np.linalg.slogdet(covariances)[1]
@@ -138,17 +140,7 @@ class Full(Family):
         return whiteners @ np.swapaxes(whiteners, -1, -2)
 
     def whiteners(self, covariances: Array) -> Array:
-        try:
-            factors = np.linalg.cholesky(covariances)
-        except np.linalg.LinAlgError:
-            # Columns that depend on each other, and no prior: positive definite but for rounding.
-            values, vectors = np.linalg.eigh(covariances)
-            if np.any(values < -1e-10 * values[..., -1:]):
-                raise
-            least = 1e-15 * values[..., -1:] * covariances.shape[-1]
-            values = np.maximum(values, least)
-            factors = np.linalg.cholesky((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
-        return np.swapaxes(np.linalg.inv(factors), -1, -2)
+        return np.swapaxes(np.linalg.inv(self.root(covariances)), -1, -2)
 
     def narrowed(self, covariance: Array, offset: Array) -> Array:
         # No more than leaves a tenth of the spread in that direction.
@@ -157,7 +149,21 @@ class Full(Family):
         return covariance - self.between(offset, factor)
 
     def root(self, covariances: Array) -> Array:
-        return np.linalg.cholesky(covariances)
+        try:
+            return np.linalg.cholesky(covariances)
+        except np.linalg.LinAlgError:
+            # Columns that depend on each other, and no prior: positive definite but for rounding. In units of
+            # the deviations, which may differ by many orders of magnitude.
+            deviations = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))
+            if not np.all(deviations > 0):
+                raise
+            sizes = deviations[..., :, None] * deviations[..., None, :]
+            values, vectors = np.linalg.eigh(covariances / sizes)
+            if np.any(values < -1e-10 * values[..., -1:]):
+                raise
+            values = np.maximum(values, 10 * ROUNDING * values.shape[-1] * values[..., -1:])
+            repaired = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+            return deviations[..., :, None] * np.linalg.cholesky(repaired)
 
     def lifted(self, root: Array, offsets: Array) -> Array:
         return (root @ offsets[..., None])[..., 0]

@@ -1,0 +1,77 @@
+"""Hostile inputs by the thousand: `python -m fuzz --cases 10000`, with `tests` on the path.
+
+Each case is a seed; what fails is printed with its seed, and `--target NAME --seed N` runs that case alone.
+"""
+
+import argparse
+import collections
+import signal
+import sys
+import time
+import traceback
+import warnings
+
+import numpy as np
+
+from fuzz.targets import TARGETS
+
+# Seconds that a case may take.
+LONGEST = 20
+
+
+class TooSlow(Exception):
+    """Raised inside a case that takes too long."""
+
+
+def _too_slow(*_):
+    raise TooSlow
+
+
+def outcome(target, seed):
+    """Run one case; return None if it is sound, else what is wrong, and the seconds it took."""
+    started = time.perf_counter()
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    problem = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            TARGETS[target](np.random.default_rng(seed))
+    except TooSlow:
+        problem = f"more than {LONGEST} s"
+    except Exception:
+        problem = traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return problem, time.perf_counter() - started
+
+
+def main():
+    """Run the cases that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000, help="cases in all, shared out among the targets")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only these")
+    parser.add_argument("--seed", type=int, help="only this seed, with what it says")
+    options = parser.parse_args()
+    signal.signal(signal.SIGALRM, _too_slow)
+    targets = options.target or list(TARGETS)
+    if options.seed is not None:
+        for target in targets:
+            print(target, TARGETS[target](np.random.default_rng(options.seed)))
+        return 0
+    n_each = -(-options.cases // len(targets))
+    failures = collections.Counter()
+    for target in targets:
+        slowest = 0.0
+        for seed in range(options.first, options.first + n_each):
+            problem, seconds = outcome(target, seed)
+            slowest = max(slowest, seconds)
+            if problem is not None:
+                failures[target] += 1
+                print(f"--- {target}, seed {seed}\n{problem}", flush=True)
+        print(f"{target}: {n_each} cases, {failures[target]} failed, the slowest {slowest:.1f} s", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
