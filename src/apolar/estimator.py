@@ -23,7 +23,7 @@ from apolar._checks import fits_in_memory, one_of, positive_number, random_gener
 from apolar._rows import Rows
 from apolar.checkpoint import Checkpoint, check_writable, is_path, resumed
 from apolar.em.frame import frame_around
-from apolar.em.loop import Fit, FitStatus, canonical, in_canonical_order
+from apolar.em.loop import Fit, FitStatus, canonical_order, in_canonical_order, reordered
 from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.em.threads import one_blas_thread
@@ -254,7 +254,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         start, n_init, given_order = self._start(table, X, prior, kept, stored)
 
         def ordered(fit: Fit) -> Fit:
-            return fit if given_order else in_canonical_order(fit, kind)
+            return fit if given_order else in_canonical_order(fit, kind, table.frame)
 
         def attributes_of(fit: Fit) -> dict[str, Any]:
             return self._attributes(table, kind, fit, dtype)
@@ -481,9 +481,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                 base = table.family.maximised(sums, Prior() if prior is None else prior)
             elif isinstance(self.init_params, str):
                 # Precisions are given in an order: that of components in canonical order.
-                base = canonical(
-                    started(self.init_params, table, r, prior, rng)[0][0].components, table.family
-                )
+                best = started(self.init_params, table, r, prior, rng)[0][0].components
+                base = reordered(best, canonical_order(best, frame), table.family)
             elif callable(self.init_params):
                 base = self._called(table, X, prior, rng, kept).components
             else:

@@ -208,16 +208,16 @@ def select(
     numbers, kinds = _checked_numbers(n_components), _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # The one way in for tables of every make, with the checks and the messages of the estimator.
-    rows = opened(model, X, sample_weight, reset=True, least_rows=2)
+    source = opened(model, X, sample_weight, reset=True, least_rows=2)
     parallel = effective_n_jobs(n_jobs) > 1
-    if parallel and rows.is_distributed:
+    if parallel and source.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
     search = _Search(X, sample_weight, common)
     # The longest first, so that nobody waits for one at the end.
     order = sorted(
         ((kind, r) for kind in kinds for r in numbers),
-        key=lambda pair: -pair[1] * family(pair[0]).width(rows.n_features),
+        key=lambda pair: -pair[1] * family(pair[0]).width(source.n_features),
     )
     # Processes: threads wait for each other's Python, for few rows so much that they gain nothing.
     pool = Parallel(n_jobs=n_jobs, prefer="processes")

@@ -109,7 +109,7 @@ class Stream:
             first = table.frame.components_inward(self.components)
         fit = converge(table, first, self.prior, tol=TOLERANCE, max_iter=PASSES)
         # Until the rows are enough, the order may change; from then on it stays.
-        fit = in_canonical_order(fit, self.family)
+        fit = in_canonical_order(fit, self.family, table.frame)
         # Only now, that nothing can fail any more, is anything remembered.
         self._kept, self.weight = kept, table.weight
         self._compared = table.weight if afresh else self._compared

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, IndexArray
 from apolar.em.chart import Chart, coordinates_in_order
 from apolar.em.curvature import newton_step, rising_direction
+from apolar.em.frame import Frame
 from apolar.em.quasi_newton import Memory, line_search
 from apolar.em.table import Table
 from apolar.mixture.components import Components
@@ -30,6 +31,8 @@ LEARNT = 4
 FAR = 1.0
 # Saddles that a run leaves before it gives up, and what leaving one must bring.
 MOST_SADDLES = 10
+# Decimals to which the weights of components that count as equally heavy agree.
+EQUAL_WEIGHTS = 6
 SADDLE_RISE = 1e-6
 
 
@@ -78,22 +81,26 @@ class Fit:
     memory: Memory | None = None
 
 
-def _canonical_order(components: Components) -> Array:
-    return np.lexsort((*components.means.T[::-1], -components.weights))
+def canonical_order(components: Components, frame: Frame) -> IndexArray:
+    """Return the order of components in a frame: the heaviest first; of equals, the lower first column.
+
+    Weights that differ by rounding only are equal, and columns are those of the data.
+    """
+    means = frame.outward(components.means)
+    return np.lexsort((*means.T[::-1], -np.round(components.weights, EQUAL_WEIGHTS)))
 
 
-def canonical(components: Components, family: Family) -> Components:
-    """Return a mixture with the heaviest component first; of equals, the one with the lower first column."""
-    order = _canonical_order(components)
+def reordered(components: Components, order: IndexArray, family: Family) -> Components:
+    """Return the components of one mixture in another order."""
     covariances = components.covariances if family.tied else components.covariances[order]
     return Components(components.weights[order], components.means[order], covariances)
 
 
-def in_canonical_order(fit: Fit, family: Family) -> Fit:
-    """Return the fit with the heaviest component first; of equals, the one with the lower first column."""
+def in_canonical_order(fit: Fit, family: Family, frame: Frame) -> Fit:
+    """Return the fit with its components in canonical order."""
     components = fit.components
-    order = _canonical_order(components)
-    ordered = canonical(components, family)
+    order = canonical_order(components, frame)
+    ordered = reordered(components, order, family)
     memory = None
     if fit.memory is not None and fit.memory.pairs:
         places = coordinates_in_order(order, components.n_features, len(fit.memory.pairs[0][0]), family.tied)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from apolar import _fused
 from apolar._arrays import Array
@@ -291,16 +292,18 @@ class Table:
             self.frame.write(to_host(block) if is_foreign(block) else block, inside[-1])
         return np.concatenate(inside, axis=1)
 
+    @functools.cached_property
     def standardised(self) -> Array:
-        """Return the rows, shape (n_rows, n_features), centred, each column divided by its deviation.
+        """The rows, shape (n_rows, n_features), centred, each column divided by its deviation.
 
         Families of one variance divide all columns by one number. Not whitened, as rows in the frame of full
         covariances are: that makes the directions in which clusters lie apart as short as all others.
         """
-        inside = self.coordinates().T
         if self.frame.matrix.ndim < 2:
-            return np.ascontiguousarray(inside)
-        return inside @ (self.frame.inverse / self.frame.deviations)
+            return np.ascontiguousarray(self.coordinates().T)
+        parts = self.rows.read(max(64, CHUNK_SIZE // self.n_features))
+        blocks = [_dense(block) - self.frame.centre for block, _ in parts]
+        return np.concatenate(blocks) / self.frame.deviations
 
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
@@ -372,6 +375,11 @@ class Table:
         weight = float(n_rows if weights is None else weights.sum())
         frame = replace(self.frame, n_rows=n_rows, weight=weight)
         return Table(rows, self.family, frame, self.threads)
+
+
+def _dense(block: Any) -> Array:
+    """Return a chunk of rows as an array on the host."""
+    return block.toarray() if sparse.issparse(block) else to_host(block)
 
 
 def _as_numbers(block: Any) -> Any:

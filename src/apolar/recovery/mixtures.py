@@ -13,7 +13,7 @@ from apolar._rows.rows import Divided
 from apolar._rows.weights import as_counts
 from apolar.mixture import SphericalMixture
 from apolar.moments import signal_moments, spherical_moments
-from apolar.moments.signal import check_components, check_spread
+from apolar.moments.signal import SignalMoments, check_components, check_spread
 from apolar.moments.sketch import summarised
 from apolar.moments.sums import ScaleError
 from apolar.recovery.algorithm1 import paper_mixture
@@ -125,6 +125,10 @@ def _mixture(
         size = float(np.trace(moments.second)) + moments.total_variance
         check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
         return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
-    signal = signal_moments(X, n_components - 1, sample_weight, rng)
+    return mixture_of_signal(signal_moments(X, n_components - 1, sample_weight, rng), refine=refine)
+
+
+def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> SphericalMixture:
+    """Return the mixture of moments in the signal directions, by the equivariant form."""
     mixture = equivariant_mixture(signal)
     return weighted_mixture(signal, mixture) if refine else mixture

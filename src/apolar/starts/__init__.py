@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from apolar._arrays import IndexArray
 from apolar.em.table import Table
 from apolar.mixture.components import Components
+from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
-from apolar.starts.auto import Candidate, portfolio
+from apolar.starts.auto import KEPT, Candidate, portfolio
+from apolar.starts.auto import MOST_ROWS as MOST_ROWS_BY_COLUMNS
 from apolar.starts.emem import best_of_short_runs, random_responsibilities
 from apolar.starts.kmeans import from_kmeans
 from apolar.starts.mbhc import mbhc_labels
@@ -22,6 +25,8 @@ __all__ = ["STARTS", "Candidate", "Started", "started"]
 
 # Starts other than the moments, which see all rows, see at most this many.
 MOST_ROWS = 20_000
+# With more columns than this, the search of "auto" leaves full covariances for the end.
+WIDE = 32
 
 Started = tuple[list[Candidate], list[str]]
 """Candidates, the best first, and notes on what stepped aside."""
@@ -34,7 +39,7 @@ def _overseed(table: Table, n_components: int, prior: Prior | None, rng: np.rand
 
 
 def _mbhc(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
-    rows, sizes = np.ascontiguousarray(table.coordinates().T), table.row_weights()
+    rows, sizes = table.standardised, table.row_weights()
     n_clusters = min(n_components, table.n_rows)
     criterion = "EII" if table.family.tied else "VII"
     labels = mbhc_labels(rows, n_clusters, rng, criterion=criterion, sizes=sizes)
@@ -47,7 +52,7 @@ def _random(table: Table, n_components: int, prior: Prior | None, rng: np.random
     return table.family.maximised(table.soft_sums(responsibilities), prior)
 
 
-def _seeded(choose: Callable[[Table, int, np.random.Generator], np.ndarray]) -> _Single:
+def _seeded(choose: Callable[[Table, int, np.random.Generator], IndexArray]) -> _Single:
     def start(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
         sums = nearest_sums(table, choose(table, n_components, rng))
         return table.family.maximised(reduced(table, sums, n_components), prior)
@@ -89,6 +94,10 @@ def started(
     """
     if table.is_wide and n_components > 1 and name != "moments":
         return _from_few_directions(name, table, n_components, prior, rng)
+    if n_components > 1 and name != "moments" and table.family.frame_kind == "matrix":
+        reason = _reason_for_columns(name, table)
+        if reason is not None:
+            return _by_columns(name, table, n_components, prior, rng, reason)
     if name == "auto" or n_components == 1:
         return portfolio(table, n_components, prior, rng)
     notes: list[str] = []
@@ -106,6 +115,33 @@ def started(
                 return found_others, [*notes, *more]
     sample = table.subsample(MOST_ROWS, rng).distinct()
     return [Candidate(name, _SINGLES[name](sample, n_components, prior, rng))], notes
+
+
+def _reason_for_columns(name: str, table: Table) -> str | None:
+    """Return why a start for full covariances is better looked for with diagonal ones, if it is."""
+    if name == "auto" and table.n_features > WIDE:
+        return f"with more than {WIDE} columns that costs far less"
+    few = table.n_features + 1
+    sample = table if table.n_rows <= few else table.subsample(MOST_ROWS, np.random.default_rng(0))
+    if sample.distinct().n_rows <= few:
+        # All rows are then equally far apart, but for their weights: chance would decide between them.
+        return "with no more different rows than columns, any row is as far from the others as any"
+    return None
+
+
+def _by_columns(
+    name: str, table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator, reason: str
+) -> Started:
+    """Return candidates for full covariances that were found with diagonal ones."""
+    sample = table.subsample(MOST_ROWS_BY_COLUMNS, rng)
+    narrow = Table(sample.rows, family("tied_diag" if table.family.tied else "diag"), threads=table.threads)
+    found, notes = started(name, narrow, n_components, prior, rng)
+    candidates = []
+    for candidate in found[:KEPT]:
+        posteriors = narrow.row_posteriors(candidate.components)[0]
+        components = table.family.maximised(sample.soft_sums(posteriors), Prior() if prior is None else prior)
+        candidates.append(Candidate(candidate.name, components))
+    return candidates, [*notes, f"Starts were looked for among diagonal covariances: {reason}."]
 
 
 def _from_few_directions(

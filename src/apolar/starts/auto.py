@@ -12,7 +12,6 @@ from apolar.em.loop import Fit, converge, short_runs
 from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
-from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.starts.merging import apart, merged_pairs
 from apolar.starts.moments import from_moments, from_more_moments
@@ -22,8 +21,6 @@ from apolar.starts.splitting import with_one_more
 # The portfolio is run on at most this many rows, or so many a parameter if that is more.
 MOST_ROWS = 5_000
 ROWS_A_PARAMETER = 50
-# With more columns than this, full covariances are left for the end.
-WIDE = 32
 # With fewer rows a parameter than this, optima on a sample are not to be trusted.
 CROWDED = 60
 # Starts by over-seeding; steps of EM after which the best starts are kept, and how many.
@@ -93,8 +90,6 @@ def portfolio(
         Their fits are on the rows that the portfolio saw.
     notes : list of str
     """
-    if table.family.frame_kind == "matrix" and table.n_features > WIDE:
-        return _by_columns(table, n_components, prior, rng)
     search = _Search(table, n_components, Prior() if prior is None else prior, rng)
     if n_components == 1:
         return [search.single()], []
@@ -107,24 +102,6 @@ def portfolio(
         if search.is_crowded:
             finalists.append(replace(search.proven(grown)[0], is_contender=True))
     return finalists, notes
-
-
-def _by_columns(
-    table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> tuple[list[Candidate], list[str]]:
-    """Return candidates for many columns, found with diagonal covariances: these cost far less."""
-    sample = table.subsample(MOST_ROWS, rng)
-    narrow = Table(sample.rows, family("diag"), threads=table.threads)
-    found, notes = portfolio(narrow, n_components, prior, rng)
-    candidates = []
-    for candidate in found[:KEPT]:
-        posteriors = narrow.row_posteriors(candidate.components)[0]
-        components = table.family.maximised(sample.soft_sums(posteriors), Prior() if prior is None else prior)
-        candidates.append(Candidate(candidate.name, components))
-    return candidates, [
-        *notes,
-        f"With more than {WIDE} columns, starts are looked for among diagonal covariances.",
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +155,7 @@ class _Search:
         sample, n_components = self.sample, self.n_components
         found, notes = [], []
         methods: dict[str, Callable[[], Components]] = {
-            "moments": lambda: from_moments(sample, n_components, self.table.rows),
+            "moments": lambda: from_moments(sample, n_components, self.table),
             "moments+1": lambda: from_more_moments(sample, n_components, self.prior),
         }
         for name, method in methods.items():

@@ -35,6 +35,6 @@ def from_kmeans(
     method = KMeans(n_clusters, n_init=n_runs, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = method.fit(table.standardised(), sample_weight=table.row_weights()).labels_
+        labels = method.fit(table.standardised, sample_weight=table.row_weights()).labels_
     sums = table.hard_sums(labels, n_clusters)
     return table.family.maximised(reduced(table, sums[sums[:, 0] > 0], n_components), prior)

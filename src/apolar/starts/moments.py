@@ -1,16 +1,18 @@
 """The start from moments: no randomness, one or two passes."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from apolar._arrays import Array
-from apolar._rows import Rows
 from apolar._rows.rows import Divided
 from apolar.em.loop import short_runs
 from apolar.em.table import Table
 from apolar.mixture import SphericalMixture
 from apolar.mixture.components import Components
 from apolar.mixture.prior import Prior
-from apolar.recovery import mixture_from_moments
+from apolar.moments import signal_moments
+from apolar.recovery.mixtures import mixture_of_signal
 from apolar.starts.overseed import reduced
 
 # Steps of EM with one component more than asked for, before it is merged away.
@@ -18,7 +20,7 @@ STEPS = 5
 
 
 def from_moments(
-    table: Table, n_components: int, rows: Rows | None = None, *, refine: bool = True
+    table: Table, n_components: int, whole: Table | None = None, *, refine: bool = True
 ) -> Components:
     """Return the mixture of the moments of the rows, by the equivariant form.
 
@@ -29,8 +31,8 @@ def from_moments(
     table : Table
     n_components : int
         At most n_features.
-    rows : Rows, optional
-        Of which to take the moments; by default those of the table.
+    whole : Table, optional
+        Of whose rows to take the moments; by default those of the table.
     refine : bool, default=True
         Weight the moments by their sampling errors.
 
@@ -39,15 +41,18 @@ def from_moments(
     components : Components
         In the frame.
     """
-    rows = table.rows if rows is None else rows
+    whole = table if whole is None else whole
+    units = np.ones(table.n_features)
     # Third powers of very small or large units would underflow or overflow.
     usual = float(np.min(table.frame.inverse)) > 1e-60 and float(np.max(table.frame.inverse)) < 1e60
-    if table.family.frame_kind == "scalar" and usual:
-        found = mixture_from_moments(rows, n_components, refine=refine)
-        return in_frame(table, found, np.ones(table.n_features))
-    units = _column_units(table)
-    found = mixture_from_moments(rows.changed(Divided(units)), n_components, refine=refine)
-    return in_frame(table, found, units)
+    rows = whole.rows
+    if table.family.frame_kind != "scalar" or not usual:
+        units = np.broadcast_to(table.frame.deviations, table.n_features)
+        rows = rows.changed(Divided(units))
+    signal = signal_moments(rows, n_components - 1, None, np.random.default_rng(0))
+    # Weights count rows here: one of weight two is as two.
+    signal = replace(signal, n_rows=round(whole.weight), n_effective=whole.weight)
+    return in_frame(table, mixture_of_signal(signal, refine=refine), units)
 
 
 def from_more_moments(table: Table, n_components: int, prior: Prior | None) -> Components:
@@ -70,8 +75,3 @@ def in_frame(table: Table, found: SphericalMixture, units: Array) -> Components:
         metric = scaled.T @ scaled if scaled.ndim == 2 else scaled**2
     covariances = family.from_spherical(found.variances, metric, found.weights)
     return Components(found.weights.copy(), frame.inward(found.means * units), covariances)
-
-
-def _column_units(table: Table) -> Array:
-    """Return the deviation of each column, from the frame; of all together where the frame has one unit."""
-    return np.broadcast_to(table.frame.deviations, table.n_features)
