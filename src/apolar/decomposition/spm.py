@@ -5,6 +5,9 @@ import numpy as np
 from apolar._arrays import Array, unit_rows
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
+# How far to climb where a refinement follows in any case.
+ROUGH_TOL, ROUGH_STEPS = 1e-3, 60
+
 
 class _Subspace:
     """The span of the components' powers a^n, and the distance of a power to it.
@@ -96,8 +99,12 @@ def power_method(
         if not len(accepted) and (stalls := stalls + 1) < n_tries:
             continue
         if not len(accepted):
-            # No start reaches a component: take the nearest to one, and let the refinement decide.
-            accepted = climbed[np.argsort(-values)[:1]]
+            # No start reaches a component: take the nearest to one, and let the refinement decide. The tensor
+            # is not near any of this rank, and climbing to the top for each of many misses takes minutes: from
+            # here on one try, a short climb, and several at once.
+            n_taken = max(1, (rank - len(found)) // 16)
+            accepted = _distinct(climbed, values, limit=n_taken, near=np.inf)
+            n_tries, tol, max_iter = 1, max(tol, ROUGH_TOL), min(max_iter, ROUGH_STEPS)
         stalls = 0
         for a in accepted:
             found.append(a)
