@@ -7,6 +7,8 @@ from apolar.tensor.monomials import monomial_values, multinomials, product_posit
 
 # How far to climb where a refinement follows in any case.
 ROUGH_TOL, ROUGH_STEPS = 1e-3, 60
+# Multiplications of one batch of climbs, at most: a second or so.
+CLIMB_WORK = 2e9
 
 
 class _Subspace:
@@ -72,7 +74,7 @@ def power_method(
     tol : float
         Stop a climb when a step is shorter.
     max_iter : int
-        Steps of one climb.
+        Steps of one climb, at most; fewer in large tensors.
     n_tries : int
         Batches without a component before the nearest miss is taken.
 
@@ -94,7 +96,8 @@ def power_method(
             unit_rows(_gaussian(rng, (n_random, dim), left.dtype)) if starts is None else unit_rows(starts)
         )
         starts = None
-        climbed, values, arrived = _climb(subspace, batch.astype(left.dtype), tol, max_iter)
+        n_steps = int(np.clip(CLIMB_WORK / (len(batch) * subspace.flat.size), ROUGH_STEPS, max_iter))
+        climbed, values, arrived = _climb(subspace, batch.astype(left.dtype), tol, n_steps)
         accepted = _distinct(climbed[arrived], values[arrived], limit=rank - len(found))
         if not len(accepted) and (stalls := stalls + 1) < n_tries:
             continue

@@ -193,7 +193,9 @@ class SymmetricTensor:
     def zeros(cls, order: int, dim: int) -> SymmetricTensor:
         """Return the zero tensor."""
         order, dim = whole_number(order, "order", least=1), whole_number(dim, "dim", least=1)
-        return cls(order, dim, np.zeros(monomials.n_monomials(dim, order)))
+        n_coefficients = monomials.n_monomials(dim, order)
+        fits_in_memory(n_coefficients, f"A tensor of order {order} in {dim} variables")
+        return cls(order, dim, np.zeros(n_coefficients))
 
     # --- views ------------------------------------------------------------
 
