@@ -58,8 +58,8 @@ def of_full_size(waring: Waring, exponent: int, tensor: SymmetricTensor) -> Wari
     lost = np.abs(scaled_by_power(weights, -exponent) - waring.weights).max(initial=0.0)
     if lost > LOST * np.abs(waring.weights).max(initial=0.0):
         raise ValueError(
-            f"The tensor is so small, {np.abs(tensor.coefficients).max():.3g} at most, that numbers hold only "
-            "a few digits of its weights: multiply it by a power of two first, such as 2.0**200."
+            f"The tensor is so small, {np.abs(tensor.coefficients).max():.3g} at most, that numbers hold "
+            "only a few digits of its weights: multiply it by a power of two first, such as 2.0**200."
         )
     scaled = replace(waring, weights=weights, singular_values=values)
     return (

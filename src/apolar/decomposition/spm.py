@@ -103,8 +103,8 @@ def power_method(
             continue
         if not len(accepted):
             # No start reaches a component: take the nearest to one, and let the refinement decide. The tensor
-            # is not near any of this rank, and climbing to the top for each of many misses takes minutes: from
-            # here on one try, a short climb, and several at once.
+            # is not near any of this rank, and climbing to the top for each of many misses takes minutes:
+            # from here on one try, a short climb, and several at once.
             n_taken = max(1, (rank - len(found)) // 16)
             accepted = _distinct(climbed, values, limit=n_taken, near=np.inf)
             n_tries, tol, max_iter = 1, max(tol, ROUGH_TOL), min(max_iter, ROUGH_STEPS)

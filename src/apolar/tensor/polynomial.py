@@ -245,8 +245,8 @@ class _Parser:
         self.n_products += len(left) * len(right)
         if self.n_products > MAX_PRODUCTS:
             raise ValueError(
-                f"The brackets of the polynomial take more than {MAX_PRODUCTS:,} multiplications to write out: "
-                "multiply them out first, or lower the degree."
+                f"The brackets of the polynomial take more than {MAX_PRODUCTS:,} multiplications to write "
+                "out: multiply them out first, or lower the degree."
             )
         if _degree(left) + _degree(right) > MAX_DEGREE:
             raise ValueError(f"The polynomial has a product of a degree above the largest, {MAX_DEGREE}.")
