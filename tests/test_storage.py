@@ -395,7 +395,7 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"n_samples_seen_": 0.0}, "above zero"),
         ({"n_iter_": 1.5}, "n_iter_ must be a single int"),
         ({"converged_": 1}, "converged_ must be a single bool"),
-        ({"lower_bound_": np.nan}, "must be finite"),
+        ({"lower_bound_": np.inf}, "must be finite"),
         ({"lower_bounds_": np.zeros((2, 2))}, "lower_bounds_ must be float64"),
         ({"message_": ["a", "b"]}, "message_ must be a single str"),
         ({"start_notes_": [1, 2]}, "list of texts"),

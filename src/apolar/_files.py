@@ -202,13 +202,18 @@ def load_arrays(
     return {name: array for name, array in arrays.items() if name not in _LABELS}
 
 
-def stored_value(arrays: Mapping[str, Array], name: str, kind: type[Scalar]) -> Scalar:
-    """Return a single value of a file as a bool, an int, a finite float or a str."""
+def stored_value(
+    arrays: Mapping[str, Array], name: str, kind: type[Scalar], *, may_be_nan: bool = False
+) -> Scalar:
+    """Return a single value of a file as a bool, an int, a finite float or a str.
+
+    With `may_be_nan`, a float may also be NaN: that it was not computed.
+    """
     array = arrays.get(name)
     if array is None or array.shape != () or array.dtype.kind not in _SCALAR_KINDS[kind]:
         raise ValueError(f"{name} must be a single {kind.__name__}.")
     value = array.item()
-    if kind is float and not math.isfinite(value):
+    if kind is float and not (math.isfinite(value) or (may_be_nan and math.isnan(value))):
         raise ValueError(f"{name} must be finite, not {value}.")
     return kind(value)
 

@@ -7,7 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+import click
+
 from apolar.cli.errors import BadInput
+
+# Where the context of a command keeps the files that have been written, for when the end is a failure.
+WRITTEN = "apolar.written"
 
 
 class Output:
@@ -102,6 +107,9 @@ class Output:
             raise
         for old in kept.values():
             old.unlink(missing_ok=True)
+        context = click.get_current_context(silent=True)
+        if context is not None:
+            context.meta.setdefault(WRITTEN, []).extend(map(str, done))
 
     def _clean(self) -> None:
         for part in self._parts.values():
