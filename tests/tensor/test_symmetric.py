@@ -226,3 +226,11 @@ def test_what_overflows_is_told():
             compute()
     with pytest.raises(ValueError, match="lower the degree"):
         SymmetricTensor.zeros(700, 3).norm()
+
+
+def test_numbers_beyond_float64_are_refused():
+    with pytest.raises(ValueError, match="too large for float64"):
+        SymmetricTensor(1, 2, np.array([10**400, 1], dtype=object))
+    if np.finfo(np.longdouble).max > np.finfo(float).max:
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            SymmetricTensor(1, 2, np.full(2, np.finfo(np.longdouble).max))

@@ -28,8 +28,8 @@ MAX_DEGREE = 1000
 MAX_TERMS = 200_000
 MAX_PRODUCTS = 500_000
 MAX_DEPTH = 100
-# Coefficients of a form, at most: with their exponents, some hundred megabytes.
-MAX_COEFFICIENTS = 5_000_000
+# Coefficients of a form times its degree, at most: the table of its monomials, some seconds and 160 MB.
+MAX_ENTRIES = 20_000_000
 # Characters of a variable: x and a number.
 LONGEST_NAME = 12
 # Characters of the text that a message repeats.
@@ -71,10 +71,11 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms
         )
     dim = len(next(iter(terms)))
     n_coefficients = comb(dim + degrees[0] - 1, degrees[0])
-    if n_coefficients > MAX_COEFFICIENTS:
+    if n_coefficients * degrees[0] > MAX_ENTRIES:
         raise ValueError(
             f"A form of degree {degrees[0]} in {dim} variables has {float(min(n_coefficients, 10**300)):.3g} "
-            f"coefficients; the most is {MAX_COEFFICIENTS:,}. Lower the degree or the number of variables."
+            f"coefficients; of that degree the most is {MAX_ENTRIES // degrees[0]:,}. Lower the degree "
+            "or the number of variables."
         )
     return terms
 
