@@ -71,7 +71,7 @@ def decompose(
     row_degree : int, optional
         The k of the paper, for ``method="pencil"``; by default ceil(d / 2).
     n_starts : int, default=50
-        Random starts of "auto" at most, where no certificate makes them needless; fewer, down to 4,
+        Random starts of "auto" at most, where no certificate makes them needless; fewer, down to 3,
         where the rank times the dimension is in the hundreds.
     max_iter : int, default=200
         Refinement steps from one start.

@@ -32,7 +32,7 @@ PENCIL_FAILED = 0.15
 CLOSE = 0.2
 # Multiplications of all random starts together, at most, and starts that there are in any case.
 SEARCH_WORK = 1e10
-FEWEST_STARTS = 4
+FEWEST_STARTS = 3
 # Products with the Gram matrix in a step of a large problem.
 PRODUCTS_A_STEP = 60
 
