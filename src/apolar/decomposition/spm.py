@@ -9,6 +9,7 @@ from apolar.tensor.monomials import monomial_values, multinomials, product_posit
 ROUGH_TOL, ROUGH_STEPS = 1e-3, 60
 # Multiplications of one batch of climbs, at most: a second or so.
 CLIMB_WORK = 2e9
+TINY = 1e-150
 
 
 class _Subspace:
@@ -178,7 +179,8 @@ def _complement(vector: Array) -> Array:
     """Return an orthonormal basis of the complement of a vector, by one Householder reflection."""
     n = len(vector)
     unit = unit_rows(vector[None])[0]
-    phase = unit[0] / abs(unit[0]) if unit[0] != 0 else 1.0
+    # Any phase does for an entry that vanishes; a complex one below the normal numbers cannot be divided by.
+    phase = unit[0] / abs(unit[0]) if abs(unit[0]) > TINY else 1.0
     mirror = unit.copy()
     mirror[0] += phase
     reflection = np.eye(n) - 2 * np.outer(mirror, mirror.conj()) / np.vdot(mirror, mirror).real
