@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -11,8 +13,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import apolar
-from apolar import GaussianMixture, Prior, storage
-from apolar._files import load_arrays, save_arrays
+from apolar import GaussianMixture, MomentSketch, Prior, storage
+from apolar._files import load_arrays, part_path, save_arrays
 from apolar.mixture.families import FAMILIES
 from apolar.storage import load_model, save_model
 
@@ -185,6 +187,59 @@ def test_a_failed_save_leaves_no_file_and_keeps_the_old_one(path, monkeypatch):
     assert path.read_bytes() == before
 
 
+def test_a_file_is_on_the_disk_before_it_has_its_name(path, model, monkeypatch):
+    events = []
+    fsync, move = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: events.append("fsync") or fsync(file))
+    monkeypatch.setattr(os, "replace", lambda *paths: events.append("replace") or move(*paths))
+    save_model(model, path)
+    assert events == ["fsync", "replace"]
+
+
+def test_an_interrupted_save_leaves_nothing(path, monkeypatch):
+    def interrupted(file, **_arrays):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_model(fit("diag"), path)
+    assert os.listdir(path.parent) == ["a.model"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asks the system about processes")
+def test_what_a_killed_writer_left_is_removed_by_the_next(path, model, monkeypatch):
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: killed.pid)
+        stale = part_path(path)
+        of_another_file = part_path(path.with_name("b.model"))
+    at_work = part_path(path)
+    for part in (stale, of_another_file, at_work):
+        part.write_bytes(b"half")
+    save_model(model, path)
+    assert set(os.listdir(path.parent)) == {"a.model", of_another_file.name, at_work.name}
+    assert same(model, load_model(GaussianMixture, path))
+
+
+def test_names_as_long_as_they_can_be(tmp_path, model):
+    save_model(model, tmp_path / ("a" * 255))
+    assert os.listdir(tmp_path) == ["a" * 255]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_devices_and_pipes_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for endless in ("/dev/zero", tmp_path / "pipe"):
+        with pytest.raises(ValueError, match="not a Gaussian mixture of apolar: it is a device or a pipe"):
+            GaussianMixture.load(endless)
+        with pytest.raises(ValueError, match="not a moment sketch: it is a device or a pipe"):
+            MomentSketch.load(endless)
+        with pytest.raises(ValueError, match="a device or a pipe"):
+            GaussianMixture(2, warm_start=str(endless)).fit(X)
+
+
 def test_folders_and_missing_files(tmp_path, model):
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         save_model(model, tmp_path / "missing" / "a.model")
@@ -340,7 +395,7 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"n_samples_seen_": 0.0}, "above zero"),
         ({"n_iter_": 1.5}, "n_iter_ must be a single int"),
         ({"converged_": 1}, "converged_ must be a single bool"),
-        ({"lower_bound_": np.nan}, "must be finite"),
+        ({"lower_bound_": np.inf}, "must be finite"),
         ({"lower_bounds_": np.zeros((2, 2))}, "lower_bounds_ must be float64"),
         ({"message_": ["a", "b"]}, "message_ must be a single str"),
         ({"start_notes_": [1, 2]}, "list of texts"),

@@ -26,6 +26,41 @@ def unit_rows(vectors: Array) -> Array:
     return units
 
 
+def binary_exponent(array: Array) -> int:
+    """Return the e for which the largest entry, real or imaginary part, is in [2^(e-1), 2^e); 0 for zeros."""
+    return int(np.frexp(np.abs(_parts(array)).max(initial=0.0))[1])
+
+
+def binary_exponents(rows: Array) -> IndexArray:
+    """Return `binary_exponent` of each row, shape (n_rows, 1)."""
+    return np.frexp(np.abs(_parts(rows)).max(axis=1, keepdims=True, initial=0.0))[1].astype(np.intp)
+
+
+def scaled_by_power(array: Array, exponent: Any) -> Array:
+    """Return the array times 2^exponent: exact, but where the result is below or above all normal numbers.
+
+    Parameters
+    ----------
+    array : ndarray, shape (...)
+        Real or complex.
+    exponent : int or ndarray of int, shape (..., 1)
+        One for all entries, or one a row.
+
+    Returns
+    -------
+    scaled : ndarray, shape (...)
+        Infinite where it overflows, without a warning.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.ldexp(_parts(array), exponent)
+    return scaled.view(np.complex128) if np.iscomplexobj(array) else scaled
+
+
+def _parts(array: Array) -> Array:
+    """Return the real and imaginary parts side by side, or a real array as it is."""
+    return np.ascontiguousarray(array).view(np.float64) if np.iscomplexobj(array) else np.asarray(array)
+
+
 def frozen(array: Array) -> Array:
     """Return the array itself, marked read-only, so that values stay values."""
     array.setflags(write=False)

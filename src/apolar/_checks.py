@@ -33,11 +33,14 @@ def numeric_array(value: Any, name: str) -> Array:
             array = array.astype(np.complex128)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} must hold numbers; it holds other objects.") from error
+        except OverflowError as error:
+            raise ValueError(f"{name} holds a number too large for float64: divide it first.") from error
         if not np.any(array.imag):
             array = array.real
     if array.dtype.kind not in "buifc":
         raise TypeError(f"{name} must hold numbers, not {array.dtype}.")
-    array = array.astype(working_dtype(array))
+    with np.errstate(over="ignore"):  # a long double beyond float64 is infinite, which is refused
+        array = array.astype(working_dtype(array))
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} contains NaN or infinity: remove or replace those entries.")
     return array

@@ -3,10 +3,13 @@
 import hashlib
 import math
 import os
+import platform
+import re
+import stat
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -62,19 +65,76 @@ def check_regular(path: Path) -> None:
         raise OSError(f"{path} is no regular file, and would be lost: give another path.")
 
 
+def check_finite(path: str | os.PathLike[str], what: str) -> None:
+    """Refuse to read what may never end, or never begin: a device, a pipe, a socket.
+
+    Before it is opened: a pipe that nobody writes to would keep the caller waiting.
+    """
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder has an error of its own
+        raise ValueError(f"{path} is not {what}: it is a device or a pipe. Pass the path of a file.")
+
+
+def part_path(target: Path) -> Path:
+    """Return a passing name for a file that is being written, which says whose it is.
+
+    Its length does not depend on that of the name, which may be as long as a name can be.
+    """
+    return target.with_name(f"{_part_prefix(target)}{os.getpid()}-{uuid.uuid4().hex}.part")
+
+
+def _part_prefix(target: Path) -> str:
+    whose = hashlib.sha256(f"{platform.node()}\0{target.name}".encode(errors="surrogateescape")).hexdigest()
+    return f".apolar-{whose[:16]}-"
+
+
+def remove_stale_parts(target: Path) -> None:
+    """Remove what writers of this file left behind that were killed on this machine."""
+    if os.name != "posix":  # elsewhere os.kill ends the process that is asked about
+        return
+    pattern = re.compile(re.escape(_part_prefix(target)) + r"(\d+)-[0-9a-f]{32}\.part")
+    for name in os.listdir(target.parent):
+        match = pattern.fullmatch(name)
+        if match and not _is_running(int(match[1])):
+            with suppress(OSError):
+                target.with_name(name).unlink()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
+
+
+def flushed_to_disk(file: IO[Any]) -> None:
+    """Wait until a file is on the disk: a name may only be given to what a power failure would keep."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file to write that appears whole at the end, or not at all."""
+    """Open a file to write that appears whole at the end, or not at all.
+
+    What an earlier writer of the same file left when it was killed is removed.
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
     # Where a link leads: the link stays.
     target = target.resolve()
     check_regular(target)
-    part = target.with_name(f".{uuid.uuid4().hex}.part")
+    with suppress(OSError):  # a folder that may be written to but not listed
+        remove_stale_parts(target)
+    part = part_path(target)
     try:
         with open(part, "xb") as file:
             yield file
+            flushed_to_disk(file)
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
@@ -108,6 +168,7 @@ def load_arrays(
     OSError
         If there is no such file, or it may not be read.
     """
+    check_finite(path, what)
     with open(path, "rb") as file:
         try:
             arrays = _members(file)
@@ -141,13 +202,18 @@ def load_arrays(
     return {name: array for name, array in arrays.items() if name not in _LABELS}
 
 
-def stored_value(arrays: Mapping[str, Array], name: str, kind: type[Scalar]) -> Scalar:
-    """Return a single value of a file as a bool, an int, a finite float or a str."""
+def stored_value(
+    arrays: Mapping[str, Array], name: str, kind: type[Scalar], *, may_be_nan: bool = False
+) -> Scalar:
+    """Return a single value of a file as a bool, an int, a finite float or a str.
+
+    With `may_be_nan`, a float may also be NaN: that it was not computed.
+    """
     array = arrays.get(name)
     if array is None or array.shape != () or array.dtype.kind not in _SCALAR_KINDS[kind]:
         raise ValueError(f"{name} must be a single {kind.__name__}.")
     value = array.item()
-    if kind is float and not math.isfinite(value):
+    if kind is float and not (math.isfinite(value) or (may_be_nan and math.isnan(value))):
         raise ValueError(f"{name} must be finite, not {value}.")
     return kind(value)
 

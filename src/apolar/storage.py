@@ -36,6 +36,8 @@ _SCALARS: dict[str, type] = {
     "start_": str,
     "message_": str,
 }
+# NaN where it was not computed: a mixture from moments has seen no rows.
+_PERHAPS_UNKNOWN = ("lower_bound_",)
 _TEXTS = ("start_notes_",)
 _NAMES = "feature_names_in_"
 # The floating type of the attributes; files of before it were all of float64.
@@ -139,7 +141,10 @@ def _arrays(model: Any) -> dict[str, Array]:
 def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     """Return the model that arrays stand for, after checking all of it."""
     parameters = _parameters(cls, stored_value(arrays, "parameters", str))
-    attributes: dict[str, Any] = {name: stored_value(arrays, name, kind) for name, kind in _SCALARS.items()}
+    attributes: dict[str, Any] = {
+        name: stored_value(arrays, name, kind, may_be_nan=name in _PERHAPS_UNKNOWN)
+        for name, kind in _SCALARS.items()
+    }
     r = whole_number(parameters["n_components"], "n_components", least=1)
     m = whole_number(attributes["n_features_in_"], "n_features_in_", least=1)
     whole_number(attributes["n_iter_"], "n_iter_", least=0)

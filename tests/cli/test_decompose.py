@@ -120,6 +120,13 @@ def test_bad_files_are_refused(tmp_path, name, content, message):
     assert "Traceback" not in done.stderr
 
 
+def test_a_form_that_no_memory_holds_is_one_line():
+    result = run("decompose", " + ".join(f"x{i}^30" for i in range(60)))
+    assert result.returncode == 2
+    assert result.stderr.startswith("Error: A form of degree 30 in 60 variables has 4.49e+23 coefficients;")
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_pickled_array_is_not_loaded(tmp_path):
     path = tmp_path / "pickled.npy"
     np.save(path, np.array([[object()]], dtype=object), allow_pickle=True)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import signal
 import subprocess
@@ -185,6 +186,19 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     )
     assert result.exit_code == 0, result.output
     assert len(labels(tmp_path / "labels.csv")) == 8000
+    model = apolar.GaussianMixture.load(tmp_path / "out" / "model.npz")
+    assert not model.converged_
+    assert math.isnan(model.lower_bound_)
+    assert (
+        "from the moments of a sketch alone: EM has not run and no likelihood was computed" in model.message_
+    )
+    # It can be saved again, and EM goes on from it.
+    model.save(tmp_path / "again.npz")
+    rows = X[:500]
+    fitted = apolar.GaussianMixture(
+        4, covariance_type="spherical", warm_start=tmp_path / "again.npz", n_threads=1
+    ).fit(rows)
+    assert math.isfinite(fitted.lower_bound_)
     monkeypatch.chdir(tmp_path)
     shown = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4)
     assert "from moments alone" in shown.output
@@ -440,3 +454,98 @@ def test_an_interruption_while_things_are_imported(flowers, monkeypatch):
     result = run("merge", flowers, "-o", flowers.parent / "x.npz")
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."
+
+
+# --- terminals ------------------------------------------------------------------------------
+
+HOSTILE = "\x1b[31mred\x07"
+
+
+def shell(command, **environment):
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command.replace("apolar ", f"{sys.executable} -m apolar ")],
+        env=os.environ | environment,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_letters_that_a_terminal_cannot_show_are_replaced(flowers, tmp_path):
+    ended = shell(
+        f"apolar fit {flowers} -k 2 --no-report -o {tmp_path / 'out'}", PYTHONIOENCODING="ascii", LANG="C"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert b"Means ? deviations" in ended.stdout
+    assert b"model.npz" in ended.stdout
+    assert sorted(os.listdir(tmp_path / "out")) == ["labels.csv", "model.npz"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_a_standard_output_that_is_closed(flowers, model, tmp_path):
+    closed = shell(f"apolar sketch {flowers} -o {tmp_path / 'a.npz'} >&-")
+    assert closed.returncode == 0, closed.stderr
+    assert closed.stderr.decode() == f"Standard output was closed; written before: {tmp_path / 'a.npz'}.\n"
+    piped = shell(f"apolar fit --sketch {tmp_path / 'a.npz'} -k 1 -o {tmp_path / 'out'} | true")
+    assert b"Traceback" not in piped.stderr
+    assert (tmp_path / "out" / "model.npz").exists()
+    nothing = shell(f"apolar predict {model} {flowers} >&-")
+    assert nothing.returncode == 2
+    assert nothing.stderr.startswith(b"Error: Standard output is closed")
+
+
+def test_a_failure_after_files_were_written_names_them(flowers, tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys.modules["apolar.cli.fit"], "_print", fails)
+    result = run("fit", flowers, "-k", 1, "--no-report", "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: No space left on device. Written before: ")
+    assert str(tmp_path / "out" / "model.npz") in result.output
+
+
+def test_names_cannot_steer_the_terminal(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((30, 2))
+    table = tmp_path / f"a{HOSTILE}.csv"
+    lines = [f"{HOSTILE},b{HOSTILE}", *(f"{x},{y}" for x, y in rows)]
+    table.write_text("\n".join(lines))
+    folder = tmp_path / f"out{HOSTILE}"
+    sums = folder / "a.npz"
+    for arguments in (
+        ["fit", table, "-k", 1, "--no-report", "-o", folder],
+        ["sketch", table, "-o", sums],
+        ["merge", sums, sums, "-o", sums],
+        ["fit", "--sketch", sums, "-k", 1, "-o", folder],
+        ["select", table, "--components", 1, "--covariance", "diag"],
+        ["fit", table, "-k", 1, "--columns", f"c{HOSTILE}"],
+        ["fit", tmp_path / f"none{HOSTILE}\nmore", "-k", 1],
+        ["predict", folder / "model.npz", f"none{HOSTILE}"],
+        ["fit", table, HOSTILE, "-k", 1],
+        ["decompose", f"x^2 {HOSTILE}"],
+        ["decompose", "x^2", "--variables", f"x,{HOSTILE}"],
+        [HOSTILE],
+    ):
+        result = run(*arguments)
+        assert result.exit_code in (0, 2), result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert "\x1b" not in result.output
+        assert "\x07" not in result.output
+
+
+@pytest.mark.parametrize("command", [["fit", "-k", "1", "--no-report"], ["decompose"]])
+def test_a_damaged_header_of_an_array_is_one_line(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.eye(3) + 1)
+    sound = (tmp_path / "a.npy").read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        damaged = bytearray(sound)
+        for place in rng.integers(6, 128, size=rng.integers(1, 4)):
+            damaged[place] = rng.integers(256)
+        (tmp_path / "a.npy").write_bytes(damaged)
+        result = run(command[0], "a.npy", *command[1:])
+        assert result.exit_code in (0, 1, 2), result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit), damaged
+        if result.exit_code == 2:
+            assert result.output.startswith("Error: ")
+            assert result.output.count("\n") == 1

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar import Status
+from apolar import Status, SymmetricTensor, decompose, refine
+from apolar.decomposition import spm
 from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.tensor import n_monomials
 from problems import largest_error, noisy, random_terms
 
 SHAPES = [
@@ -303,3 +305,52 @@ def test_condition_of_points_that_nearly_coincide():
 def test_bad_input_is_refused(tensor, options, error, message):
     with pytest.raises(error, match=message):
         apolar.decompose(tensor, **options)
+
+
+@pytest.mark.parametrize("scale", [1e-308, 1e-200, 1e223, 1e300])
+@pytest.mark.parametrize("method", ["auto", "pencil", "spm"])
+@pytest.mark.parametrize("rank", [None, 3])
+def test_tensors_of_any_size(scale, method, rank):
+    rng = np.random.default_rng(5)
+    points = rng.standard_normal((3, 4))
+    plain = SymmetricTensor.from_waring([1.0, 2.0, 3.0], points, 3)
+    tensor = SymmetricTensor.from_waring(np.array([1.0, 2.0, 3.0]) * scale, points, 3)
+    expected = decompose(plain, rank, method, random_state=0)
+    waring = decompose(tensor, rank, method, random_state=0)
+    assert (waring.rank, waring.status) == (3, Status.EXACT)
+    # What the refinement leaves, of any tensor.
+    assert waring.residual < 1e-11
+    np.testing.assert_allclose(waring.weights / scale, expected.weights, rtol=1e-9)
+    np.testing.assert_allclose(waring.singular_values[:3] / scale, expected.singular_values[:3], rtol=1e-9)
+    assert (tensor - waring.to_tensor()).norm() <= 1e-11 * tensor.norm()
+    again = refine(tensor, waring)
+    assert again.status is Status.EXACT
+    np.testing.assert_allclose(again.weights / scale, expected.weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["1e300*x*y", "1e-305*x - 2e-305*y", "1e300*x^5", "-1e-300*x^4"])
+def test_simple_forms_of_any_size(form):
+    tensor = SymmetricTensor.from_polynomial(form)
+    waring = decompose(tensor)
+    assert waring.status is Status.EXACT
+    assert (tensor - waring.to_tensor()).norm() <= 1e-14 * tensor.norm()
+
+
+def test_weights_that_no_number_holds_are_told():
+    with pytest.raises(ValueError, match="multiply it by a power of two"):
+        decompose(SymmetricTensor.from_polynomial("1e-322*x^3 + 1e-322*y^2*x"))
+    with pytest.raises(ValueError, match="divide"):
+        decompose(SymmetricTensor(3, 2, [1.7e308, 1e308, 1e308, -1.7e308]))
+
+
+def test_the_power_method_gives_up_soon_on_what_is_not_of_its_rank(monkeypatch):
+    # A tensor without structure of the largest rank that the method takes: no start reaches a component.
+    climbs = []
+    climb = spm._climb
+    monkeypatch.setattr(spm, "_climb", lambda *args: climbs.append(1) or climb(*args))
+    rng = np.random.default_rng(0)
+    tensor = SymmetricTensor(5, 6, rng.standard_normal(n_monomials(6, 5)))
+    waring = decompose(tensor, 21, method="spm", random_state=0)
+    assert np.isfinite(waring.residual)
+    # Of three tries a term there would be 63, for real points and again for complex ones.
+    assert len(climbs) < 50

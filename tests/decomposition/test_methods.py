@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.decomposition import component_errors, joint, ranks
+from apolar.decomposition import component_errors, joint, ranks, spm
 from problems import largest_error, noisy, random_terms
 
 # (m, d, r, k): at the largest rank that algorithm 2 finds, and below.
@@ -163,3 +163,11 @@ def test_component_errors_match_terms_up_to_roots_of_unity():
         component_errors(truth, points)
     nothing = apolar.Waring([1.0, 0.0], np.eye(2), 4)
     assert component_errors(nothing, apolar.Waring([1.0, 1.0], np.eye(2), 4)).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("first", [0.0, 5e-324, 5e-324j, 1e-200 + 1e-310j])
+def test_the_complement_of_a_vector_whose_first_entry_all_but_vanishes(first):
+    vector = np.array([first, 3.0, 4.0j])
+    basis = spm._complement(vector)
+    np.testing.assert_allclose(basis.conj().T @ basis, np.eye(2), atol=1e-15)
+    np.testing.assert_allclose(vector.conj() @ basis, 0, atol=1e-14)

@@ -130,3 +130,32 @@ def test_bad_texts_are_refused_with_their_place(text, message):
 def test_bad_dicts_are_refused(polynomial, error, message):
     with pytest.raises(error, match=message):
         SymmetricTensor.from_polynomial(polynomial)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(x+y)*" * 4000 + "x", "multiplications"),
+        ("(x+y+z)^600", "multiplications"),
+        ("((x+y)^30)^30", "200,000 terms"),
+        ("(x^2)^600", "degree above 1000"),
+        ("x*" * 1001 + "x", "largest, 1000"),
+        (" + ".join(f"x{i}^30" for i in range(60)), "degree 30 in 60 variables has 4.49e\\+23 coefficients"),
+        ("x^" + "9" * 5000, "up to 1000"),
+        ("x1" + "0" * 5000, "at most 12 characters"),
+        ("1" * 5000 + "*x", "too large for a number"),
+        ("9e999*x", "too large for a number"),
+        ("x+" * 1000 + "&" + "+y" * 1000, "at character 2001"),
+        ("x" * 60 + "+1" * 3000 + "*y1" * 99 + ")", "'\\)' at character"),
+    ],
+)
+def test_what_is_too_large_to_write_out_is_refused_in_a_line(text, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        SymmetricTensor.from_polynomial(text)
+    assert len(str(caught.value)) < 250
+    assert "\n" not in str(caught.value)
+
+
+def test_a_power_of_seven_variables_is_written_out():
+    tensor = SymmetricTensor.from_polynomial("(a + b + c + d + e + f + g)^8")
+    np.testing.assert_allclose(tensor.coefficients, 1.0)

@@ -1,9 +1,11 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
 
-from apolar import SymmetricTensor
+from apolar import SymmetricTensor, apolar_product
+from apolar._arrays import scaled_by_power
 
 SHAPES = [(1, 3), (2, 1), (2, 5), (3, 3), (4, 2), (3, 4)]
 
@@ -182,3 +184,53 @@ def test_bad_terms_points_and_shapes_are_refused():
         random_tensor(3, 3) * random_tensor(2, 3)
     with pytest.raises(ValueError, match="new_dim"):
         random_tensor(3, 3).change_variables(np.eye(2))
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("exponent", [-1060, -700, 740, 1015])
+def test_numbers_of_any_size(exponent, is_complex):
+    # Powers of two: the same digits everywhere, but for those that the smallest numbers cannot hold.
+    tensor = random_tensor(3, 3, is_complex=is_complex)
+    scaled = SymmetricTensor(3, 3, scaled_by_power(tensor.coefficients, exponent))
+    few_digits = {"rel": 1e-2 if exponent == -1060 else 1e-15}
+    assert scaled.norm() == pytest.approx(math.ldexp(tensor.norm(), exponent), **few_digits)
+    back = SymmetricTensor.from_dense(scaled.to_dense())
+    np.testing.assert_allclose(back.coefficients, scaled.coefficients, rtol=1e-15)
+    assert repr(scaled).startswith("SymmetricTensor(order=3, dim=3")
+    small = random_tensor(3, 3, seed=1)
+    assert complex(apolar_product(small, scaled)) == pytest.approx(
+        complex(apolar_product(small, tensor)) * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2),
+        **few_digits,
+    )
+
+
+def test_terms_are_as_large_as_their_weight_and_point_together():
+    # 1e-300 (1e60 x)^6 is 1e60 x^6.
+    tensor = SymmetricTensor.from_waring([1e-300, 1e300], [[1e60, 0], [0, 1e-40]], 6)
+    np.testing.assert_allclose(tensor.coefficients, [1e60, 0, 0, 0, 0, 0, 1e60], rtol=1e-12)
+
+
+def test_what_overflows_is_told():
+    large = SymmetricTensor(2, 2, [1e308, 1e308, 0.0])
+    assert large.norm() == pytest.approx(3**0.5 * 1e308)
+    assert SymmetricTensor(2, 2, [1.7e308, 0, 1.7e308]).norm() == math.inf
+    for compute in (
+        lambda: large + large,
+        lambda: large * 10,
+        lambda: large / 1e-10,
+        lambda: large * large,
+        lambda: SymmetricTensor.from_waring([1e300], [[1e10, 0]], 3),
+        large.to_polynomial,
+    ):
+        with pytest.raises(ValueError, match="too large for a number"):
+            compute()
+    with pytest.raises(ValueError, match="lower the degree"):
+        SymmetricTensor.zeros(700, 3).norm()
+
+
+def test_numbers_beyond_float64_are_refused():
+    with pytest.raises(ValueError, match="too large for float64"):
+        SymmetricTensor(1, 2, np.array([10**400, 1], dtype=object))
+    if np.finfo(np.longdouble).max > np.finfo(float).max:
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            SymmetricTensor(1, 2, np.full(2, np.finfo(np.longdouble).max))

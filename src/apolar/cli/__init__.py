@@ -1,5 +1,6 @@
 """The command line: one command a capability, one file a command."""
 
+import os
 import sys
 from typing import Any
 
@@ -8,10 +9,12 @@ import click
 from apolar.cli.decompose import decompose
 from apolar.cli.errors import BadInput, Interrupted
 from apolar.cli.fit import fit
+from apolar.cli.output import WRITTEN
 from apolar.cli.predict import predict
 from apolar.cli.reproduce import reproduce
 from apolar.cli.select import select
 from apolar.cli.sketch import merge, sketch
+from apolar.cli.text import escaped, escaped_lines
 
 
 class Commands(click.Group):
@@ -19,20 +22,68 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
+        is_closed = sys.stdout is None
+        _mend_streams()
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+            if is_closed and not _written(ctx):
+                raise BadInput(
+                    "Standard output is closed, and nothing could be shown: redirect it to a file."
+                )
+            if is_closed:
+                _tell_written(ctx)
         except (KeyboardInterrupt, click.Abort) as error:
-            raise Interrupted("Interrupted; nothing was written.") from error
+            raise Interrupted(f"Interrupted; {_written(ctx) or 'nothing was written'}.") from error
         except (ValueError, ImportError, MemoryError) as error:
-            raise BadInput(str(error)) from error
+            reason = str(error) or "There is not enough memory: take fewer rows or columns."
+            raise BadInput(_with_written(reason, ctx)) from error
         except BrokenPipeError:
-            raise  # whoever read the output has seen enough: click ends quietly
+            # Whoever read the output has seen enough, but not which files there are: click ends the rest.
+            _tell_written(ctx)
+            raise
+        except SystemExit as end:
+            if end.code:  # so ends a table in a pipe that was closed
+                _tell_written(ctx)
+            raise
         except OSError as error:
-            raise BadInput(
-                f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
-            ) from error
+            reason = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
+            raise BadInput(_with_written(reason, ctx)) from error
+        except click.ClickException as error:
+            # click repeats arguments as they are, and means its messages to be final.
+            vars(error).update(message=escaped_lines(error.message))
+            raise
         return result
+
+
+def _mend_streams() -> None:
+    """Make streams that are closed, or that cannot show all letters, ones that can be written to."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            # Also so that no file of results gets the number of the stream.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open to the end)
+        elif mode == "w" and getattr(stream, "errors", "") in ("strict", "surrogateescape"):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure is not None:
+                reconfigure(errors="replace")
+
+
+def _written(ctx: click.Context) -> str:
+    """Return what there is to say of the files that are written, or nothing."""
+    files = ctx.meta.get(WRITTEN, [])
+    return f"written before: {', '.join(files)}" if files else ""
+
+
+def _with_written(reason: str, ctx: click.Context) -> str:
+    written = _written(ctx)
+    return f"{reason} {written.capitalize()}." if written else reason
+
+
+def _tell_written(ctx: click.Context) -> None:
+    written = _written(ctx)
+    if written:
+        click.echo(escaped(f"Standard output was closed; {written}."), err=True)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,9 +5,12 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from apolar.cli.text import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.text import Text
 
 # Columns of text where there is no terminal to ask.
 FILE_WIDTH = 110
@@ -21,6 +24,13 @@ def new_console(*, stderr: bool = False) -> Console:
     if not console.is_terminal:
         console.width = FILE_WIDTH
     return console
+
+
+def line(text: str) -> Text:
+    """Return one line of text as it is: neither its brackets nor its control characters mean anything."""
+    from rich.text import Text
+
+    return Text(escaped(text))
 
 
 class Bar:

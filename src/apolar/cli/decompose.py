@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from apolar.cli.console import line
 from apolar.cli.errors import BadInput
 
 if TYPE_CHECKING:
@@ -137,8 +138,15 @@ def _load_array(path: Path) -> Any:
         return np.load(path, allow_pickle=False)
     except OSError as error:
         raise ValueError(f"Cannot read {path}: {error}.") from error
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a NumPy array of numbers: {error}") from error
+    except MemoryError as error:
+        raise ValueError(
+            f"{path} is not a NumPy array that fits into memory: make the file again."
+        ) from error
+    except Exception as error:  # damaged bytes make NumPy's parser raise almost anything
+        reason = (str(error).splitlines() or ["its header is damaged"])[0][:100].rstrip(".")
+        raise ValueError(
+            f"{path} is not a NumPy array of numbers: {reason}. Save it again with numpy.save."
+        ) from error
 
 
 def _without_comments(text: str) -> str:
@@ -186,7 +194,6 @@ def _as_json(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> d
 def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from apolar.tensor.polynomial import format_number
 
@@ -194,17 +201,17 @@ def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> Non
     shown = names[:MAX_COLUMNS]
     table = Table(title="T = sum of weight * (point . x)^order", title_justify="left")
     for name in ["weight", *shown, *(["..."] if len(names) > len(shown) else [])]:
-        table.add_column(Text(name), justify="right", no_wrap=True)
+        table.add_column(line(name), justify="right", no_wrap=True)
     for weight, point in zip(waring.weights.tolist(), waring.points.tolist(), strict=True):
         cells = [format_number(weight), *(format_number(_rounded(x)) for x in point[: len(shown)])]
-        table.add_row(*(Text(cell) for cell in cells), *(["..."] if len(names) > len(shown) else []))
+        table.add_row(*(line(cell) for cell in cells), *(["..."] if len(names) > len(shown) else []))
     form = tensor.to_string(names)
-    console.print(Text(f"T = {form if len(form) < 2000 else repr(tensor)}"))
+    console.print(line(f"T = {form if len(form) < 2000 else repr(tensor)}"))
     if waring.rank:
         console.print(table)
         formula = waring.to_string(names)
         if len(formula) < 2000:
-            console.print(Text(f"  = {formula}"))
+            console.print(line(f"  = {formula}"))
     condition = waring.condition
     amplified = (
         "one of a continuous family, or too near to one to tell"
@@ -219,7 +226,7 @@ def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> Non
         ("status", f"{waring.status.name}: {waring.message}"),
     ]
     for name, value in lines:
-        console.print(Text(f"{name:>10}  {value}"))
+        console.print(line(f"{name:>10}  {value}"))
 
 
 def _rounded(value: Any) -> Any:

@@ -2,14 +2,24 @@
 
 import click
 
+from apolar.cli.text import escaped
 
-class BadInput(click.ClickException):
+
+class OneLine(click.ClickException):
+    """An end that is told in one line, whatever names and texts of files are in it."""
+
+    def format_message(self) -> str:
+        """Return the line."""
+        return escaped(self.message)
+
+
+class BadInput(OneLine):
     """Bad input: one line, exit code 2."""
 
     exit_code = 2
 
 
-class Interrupted(click.ClickException):
+class Interrupted(OneLine):
     """Stopped by the user, with what was saved: one line, exit code 130."""
 
     exit_code = 130

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import Bar, new_console
+from apolar.cli.console import Bar, line, new_console
 from apolar.cli.labels import label_lines
 from apolar.cli.options import FAMILIES, column_names, default_folder, numbers_of_components, table_options
 from apolar.cli.output import Output
@@ -185,39 +185,38 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
     import numpy as np
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     from apolar.report.words import agreement, headline, in_options
 
     console, model = new_console(), analysis.model
     if table.skipped:
         console.print(
-            Text(f"Columns not used, as they hold no numbers to cluster by: {', '.join(table.skipped)}.")
+            line(f"Columns not used, as they hold no numbers to cluster by: {', '.join(table.skipped)}.")
         )
     if table.n_dropped:
-        console.print(Text(f"Left out {table.n_dropped} rows with missing values."))
-    console.print(Text(headline(analysis)))
+        console.print(line(f"Left out {table.n_dropped} rows with missing values."))
+    console.print(line(headline(analysis)))
     if analysis.selection is not None:
-        console.print(Text(in_options(analysis.selection.reason)))
+        console.print(line(in_options(analysis.selection.reason)))
     shown = analysis.names[: max((console.width - FIRST_WIDTH) // MEAN_WIDTH, 1)]
     counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("cluster", "rows", "weight", *shown, *(["..."] if len(analysis.names) > len(shown) else [])):
-        grid.add_column(Text(name), justify="right", no_wrap=True, max_width=MEAN_WIDTH)
+        grid.add_column(line(name), justify="right", no_wrap=True, max_width=MEAN_WIDTH)
     for k in range(len(model.weights_)):
         means = [
             f"{mean:.4g} ± {deviation:.2g}"
             for mean, deviation in zip(model.means_[k], analysis.deviations[k], strict=True)
         ]
         cells = [str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *means[: len(shown)]]
-        grid.add_row(*(Text(cell) for cell in cells), *(["..."] if len(analysis.names) > len(shown) else []))
+        grid.add_row(*(line(cell) for cell in cells), *(["..."] if len(analysis.names) > len(shown) else []))
     console.print(grid)
-    console.print(Text("Means ± deviations within the cluster."))
+    console.print(line("Means ± deviations within the cluster."))
     if analysis.truth is not None:
-        console.print(Text(agreement(analysis)))
+        console.print(line(agreement(analysis)))
     bic = f"BIC {analysis.bic:.2f} (lower is better), {analysis.n_parameters} parameters"
-    console.print(Text(f"{bic}; best start: {model.start_}."))
+    console.print(line(f"{bic}; best start: {model.start_}."))
     for text in analysis.warnings:
-        console.print(Text(f"Warning: {in_options(text)}"))
+        console.print(line(f"Warning: {in_options(text)}"))
     for name, path in written.items():
-        console.print(Text(f"{name + ':':8}{path}"))
+        console.print(line(f"{name + ':':8}{path}"))

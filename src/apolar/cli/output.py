@@ -3,10 +3,16 @@
 import os
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+import click
+
 from apolar.cli.errors import BadInput
+
+# Where the context of a command keeps the files that have been written, for when the end is a failure.
+WRITTEN = "apolar.written"
 
 
 class Output:
@@ -43,13 +49,17 @@ class Output:
 
     def add(self, name: str, write: Callable[[Path], None]) -> Path:
         """Write a file under a passing name; return where it will be."""
+        from apolar._files import part_path, remove_stale_parts
+
         target = self.folder / name
         # Through a link, the file it leads to is replaced, not the link.
         real = target.resolve()
         if real.exists() and not real.is_file():
             what = "a folder" if real.is_dir() else "not a plain file"
             raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
-        part = real.with_name(f".{uuid.uuid4().hex}{real.suffix}")
+        with suppress(OSError):
+            remove_stale_parts(real)
+        part = part_path(real)
         self._parts[real] = part
         try:
             write(part)
@@ -97,6 +107,9 @@ class Output:
             raise
         for old in kept.values():
             old.unlink(missing_ok=True)
+        context = click.get_current_context(silent=True)
+        if context is not None:
+            context.meta.setdefault(WRITTEN, []).extend(map(str, done))
 
     def _clean(self) -> None:
         for part in self._parts.values():
@@ -117,5 +130,8 @@ def _kept(target: Path, name: Path) -> None:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    from apolar._files import flushed_to_disk
+
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
+        flushed_to_disk(file)

@@ -13,6 +13,7 @@ from apolar.cli.errors import BadInput
 from apolar.cli.labels import label_lines
 from apolar.cli.options import column_names
 from apolar.cli.output import Output
+from apolar.cli.text import escaped
 
 
 @click.command()
@@ -84,7 +85,7 @@ def predict(
     else:
         with Output(output.parent) as files:
             files.add_lines(output.name, label_lines(predicted, uncertainty, numbers))
-        click.echo(f"{len(predicted):,} rows: {output}", file=sys.stderr)
+        click.echo(escaped(f"{len(predicted):,} rows: {output}"), err=True)
 
 
 def _is_same(output: Path, other: str) -> bool:

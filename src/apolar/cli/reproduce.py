@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from apolar.cli.console import Bar, new_console
+from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput, Interrupted
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def reproduce(
         raise BadInput(f"Cannot write to {folder}: {error.strerror or error}.") from error
     if folder is not None:
         shown = folder / PAGE if is_all else folder
-        console.print(f"Written to {shown}", markup=False)
+        console.print(line(f"Written to {shown}"))
 
 
 def _command(names: tuple[str, ...], simulations: int, repeats: int, seed: int) -> str:

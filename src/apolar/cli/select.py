@@ -11,6 +11,7 @@ import click
 from apolar.cli.console import Bar, new_console
 from apolar.cli.options import FAMILIES, column_names, numbers_of_components, table_options
 from apolar.cli.output import Output
+from apolar.cli.text import escaped_lines
 
 if TYPE_CHECKING:
     from apolar.selection import Row, Selection
@@ -96,7 +97,7 @@ def select(
 
         from apolar.report.words import in_options
 
-        new_console().print(Text(in_options(str(found))))
+        new_console().print(Text(escaped_lines(in_options(str(found)))))
 
 
 def _selected(X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int) -> Selection:

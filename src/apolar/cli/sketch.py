@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from apolar.cli.console import Bar, new_console
+from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput
 from apolar.cli.options import column_names
 from apolar.cli.output import Output
+from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
     from apolar import GaussianMixture, MomentSketch, SphericalMixture
 
 # Columns of means that a terminal still shows well.
 MOST_COLUMNS = 8
+# What a model made from a sketch says of itself.
+FROM_MOMENTS = (
+    "The mixture comes from the moments of a sketch alone: EM has not run and no likelihood was computed. "
+    "To improve it, fit the rows with warm_start and this file."
+)
 
 
 @click.command()
@@ -52,7 +58,7 @@ def sketch(data: str, columns: str | None, drop_missing: bool, output: Path) -> 
             names = table.names
         files.add(output.name, sums.save)
     shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
-    click.echo(f"{sums.n_rows:,} rows, {len(names)} columns ({shown}): {output}")
+    click.echo(escaped(f"{sums.n_rows:,} rows, {len(names)} columns ({shown}): {output}"))
 
 
 @click.command()
@@ -77,7 +83,7 @@ def merge(sketches: tuple[Path, ...], output: Path) -> None:
             raise BadInput(f"{path} does not add up with {sketches[0]}: {error}") from error
     with Output(output.parent) as files:
         files.add(output.name, total.save)
-    click.echo(f"{total.n_rows:,} rows, {total.n_features} columns: {output}")
+    click.echo(escaped(f"{total.n_rows:,} rows, {total.n_features} columns: {output}"))
 
 
 def _loaded(path: Path) -> MomentSketch:
@@ -141,9 +147,10 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
     model.covariances_ = mixture.variances.copy()
     model.precisions_ = kind.precisions(model.covariances_)
     model.precisions_cholesky_ = kind.whiteners(model.covariances_)
-    model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = True, 0, 0.0, []
+    # EM has not run, and a likelihood needs the rows.
+    model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = False, 0, float("nan"), []
     model.start_, model.start_notes_ = "moments", []
-    model.message_ = "From the moments of a sketch, without EM."
+    model.message_ = FROM_MOMENTS
     if sums.feature_names is not None:
         model.feature_names_in_ = np.array(sums.feature_names, dtype=object)
     model.n_features_in_, model.n_samples_seen_ = mixture.n_features, float(np.float64(sums.n_rows))
@@ -153,25 +160,24 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
 def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path) -> None:
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     console = new_console()
     console.print(
-        Text(f"{sums.n_rows:,} rows, {mixture.n_components} spherical components, from moments alone.")
+        line(f"{sums.n_rows:,} rows, {mixture.n_components} spherical components, from moments alone.")
     )
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     shown = min(mixture.n_features, MOST_COLUMNS)
     more = ["..."] if mixture.n_features > shown else []
     names = sums.feature_names or [f"x{i + 1}" for i in range(shown)]
     for name in ("component", "weight", "deviation", *names[:shown], *more):
-        grid.add_column(Text(name), justify="right")
+        grid.add_column(line(name), justify="right")
     for k in range(mixture.n_components):
         means = [f"{mean:.4g}" for mean in mixture.means[k, :shown]]
         grid.add_row(
             str(k + 1), f"{mixture.weights[k]:.3f}", f"{mixture.variances[k] ** 0.5:.4g}", *means, *more
         )
     console.print(grid)
-    console.print(Text(f"{mixture.status.name}: {mixture.message}"))
+    console.print(line(f"{mixture.status.name}: {mixture.message}"))
     for text in mixture.projected:
-        console.print(Text(f"Note: {text}."))
-    console.print(Text(f"model: {written}"))
+        console.print(line(f"Note: {text}."))
+    console.print(line(f"model: {written}"))

@@ -11,6 +11,7 @@ from apolar._checks import numeric_array, one_of, positive_number, random_genera
 from apolar.decomposition import ranks, simple
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.refine import to_waring
+from apolar.decomposition.scaling import of_full_size, of_unit_size
 from apolar.decomposition.search import Budget, Candidate, best_terms, candidate_of, converged, straightened
 from apolar.decomposition.spm import power_method
 from apolar.decomposition.starts import Flattening, middle_degree, pencil_or_none, real_starts, unrefined
@@ -70,7 +71,8 @@ def decompose(
     row_degree : int, optional
         The k of the paper, for ``method="pencil"``; by default ceil(d / 2).
     n_starts : int, default=50
-        Random starts of "auto" at most, where no certificate makes them needless.
+        Random starts of "auto" at most, where no certificate makes them needless; fewer, down to 3,
+        where the rank times the dimension is in the hundreds.
     max_iter : int, default=200
         Refinement steps from one start.
     tol : float, default=1e-13
@@ -94,8 +96,8 @@ def decompose(
     """
     one_of(method, "method", METHODS)
     one_of(field, "field", FIELDS)
-    form = as_tensor(tensor).real_if_close(1e-15)
-    if field == "real" and form.is_complex:
+    given = as_tensor(tensor).real_if_close(1e-15)
+    if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")
     budget = Budget(
         whole_number(max_iter, "max_iter", least=1),
@@ -106,19 +108,19 @@ def decompose(
         row_degree = whole_number(row_degree, "row_degree", least=1)
         if method != "pencil":
             raise ValueError("row_degree belongs to method='pencil'.")
-        if not 2 <= row_degree < form.order:
+        if not 2 <= row_degree < given.order:
             raise ValueError(f"row_degree must be from 2 to the order less one; got {row_degree}.")
     if not (rank is None or callable(rank)):
         rank = whole_number(rank, "rank", least=1)
     rng = random_generator(random_state)
-    if not np.any(form.coefficients):
-        nothing = Waring(np.zeros(0), np.zeros((0, form.dim)), form.order, 0.0, Status.ZERO, method)
+    if not np.any(given.coefficients):
+        nothing = Waring(np.zeros(0), np.zeros((0, given.dim)), given.order, 0.0, Status.ZERO, method)
         return replace(nothing, rank_source="the tensor is zero")
-    if not np.isfinite(form.norm()):
+    if not np.isfinite(given.norm()):
         raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
+    form, exponent = of_unit_size(given)
     if form.order <= 2 or form.dim == 1:
-        return _simple(form, rank)
-    form, scale = _scaled(form)
+        return of_full_size(_simple(form, rank), exponent, given)
     flattening = Flattening.of(form, row_degree or middle_degree(form.order))
     if method == "auto":
         candidate, source = _auto(form, flattening, rank, field, refine, rng, budget)
@@ -134,12 +136,8 @@ def decompose(
     waring = to_waring(form, candidate.refined, candidate.method)
     if not refine:
         waring = replace(waring, status=Status.UNREFINED)
-    return replace(
-        waring,
-        weights=waring.weights * scale,
-        singular_values=flattening.singular_values * scale,
-        rank_source=source,
-    )
+    waring = replace(waring, singular_values=flattening.singular_values, rank_source=source)
+    return of_full_size(waring, exponent, given)
 
 
 def as_tensor(value: Any) -> SymmetricTensor:
@@ -149,12 +147,6 @@ def as_tensor(value: Any) -> SymmetricTensor:
     if isinstance(value, np.ndarray | list | tuple):
         return SymmetricTensor.from_dense(numeric_array(value, "tensor"))
     return SymmetricTensor.from_polynomial(value)
-
-
-def _scaled(form: SymmetricTensor) -> tuple[SymmetricTensor, float]:
-    """Return the form divided by a power of two near its norm, and that power."""
-    scale = float(2.0 ** np.round(np.log2(form.norm())))
-    return SymmetricTensor(form.order, form.dim, form.coefficients / scale), scale
 
 
 def _simple(form: SymmetricTensor, rank: int | ranks.RankRule | None) -> Waring:

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from apolar._arrays import Array, unit_rows
+from apolar._arrays import Array, scaled_by_power, unit_rows
 from apolar._checks import one_of, positive_number, whole_number
 from apolar.decomposition.gauss_newton import Contractible, Refined, gauss_newton
 from apolar.decomposition.newton import newton
+from apolar.decomposition.scaling import of_full_size, of_unit_size
 from apolar.decomposition.waring import (
     Status,
     Waring,
@@ -80,12 +81,22 @@ def refine(
         raise ValueError("The decomposition to refine has no terms, or a point that is zero.")
     if tensor.norm() == 0:
         raise ValueError("The tensor is zero: its decomposition has no terms.")
+    if isinstance(tensor, SymmetricTensor):
+        scaled, exponent = of_unit_size(tensor)
+        start = replace(waring, weights=scaled_by_power(waring.weights, -exponent))
+        found = of_full_size(_refined(scaled, start, method, max_iter, tol), exponent, tensor)
+    else:
+        found = _refined(tensor, waring, method, max_iter, tol)
+    return replace(found, singular_values=waring.singular_values, rank_source=waring.rank_source)
+
+
+def _refined(tensor: Contractible, waring: Waring, method: str, max_iter: int, tol: float) -> Waring:
+    """Return the decomposition refined, all arguments checked."""
     # A term of weight zero has a direction all the same: it is given a little of the tensor to start from.
     weights = np.where(waring.weights == 0, 1e-3 * tensor.norm(), waring.weights)
     vectors, signs = absorbed_weights(weights, waring.points, waring.order)
     refined = refined_terms(tensor, vectors, signs, method=method, max_iter=max_iter, tol=tol)
-    found = to_waring(tensor, refined, waring.method)
-    return replace(found, singular_values=waring.singular_values, rank_source=waring.rank_source)
+    return to_waring(tensor, refined, waring.method)
 
 
 def refined_terms(

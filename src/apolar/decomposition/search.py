@@ -30,6 +30,11 @@ SHORT_RUN = {"pencil": 12, "spm": 40, "random": 60, "hop": 60}
 PENCIL_FAILED = 0.15
 # Residuals below are signal and noise; above, the tensor is not near any of that rank.
 CLOSE = 0.2
+# Multiplications of all random starts together, at most, and starts that there are in any case.
+SEARCH_WORK = 1e10
+FEWEST_STARTS = 3
+# Products with the Gram matrix in a step of a large problem.
+PRODUCTS_A_STEP = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +219,11 @@ def _race(
     best = known
     hits = 1
     identifiable = rank <= structured_limit(tensor)
+    n_starts = _affordable_starts(tensor, rank, is_complex, budget)
     starts: Iterator[tuple[str, Array | None]] = starting_points(
-        tensor, flattening, rank, points, is_complex, rng, budget.n_starts
+        tensor, flattening, rank, points, is_complex, rng, n_starts
     )
-    hops = itertools.repeat(("hop", None), budget.n_starts // 3)
+    hops = itertools.repeat(("hop", None), n_starts // 3)
     for method, start in itertools.chain(starts, hops):
         if start is None:
             assert best is not None  # there were random starts before
@@ -237,6 +243,12 @@ def _race(
         if hits >= 2 and identifiable and best.residual < CLOSE and not best.diverging:
             break
     return _winner(tensor, pool, budget)
+
+
+def _affordable_starts(tensor: SymmetricTensor, rank: int, is_complex: bool, budget: Budget) -> int:
+    """Return how many random starts there is time for: those asked for, fewer in large problems."""
+    work = SHORT_RUN["random"] * PRODUCTS_A_STEP * 2 * rank**2 * tensor.dim * (4 if is_complex else 1)
+    return min(budget.n_starts, max(int(SEARCH_WORK / work), FEWEST_STARTS))
 
 
 def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budget) -> Candidate:

@@ -5,6 +5,12 @@ import numpy as np
 from apolar._arrays import Array, unit_rows
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
+# How far to climb where a refinement follows in any case.
+ROUGH_TOL, ROUGH_STEPS = 1e-3, 60
+# Multiplications of one batch of climbs, at most: a second or so.
+CLIMB_WORK = 2e9
+TINY = 1e-150
+
 
 class _Subspace:
     """The span of the components' powers a^n, and the distance of a power to it.
@@ -69,7 +75,7 @@ def power_method(
     tol : float
         Stop a climb when a step is shorter.
     max_iter : int
-        Steps of one climb.
+        Steps of one climb, at most; fewer in large tensors.
     n_tries : int
         Batches without a component before the nearest miss is taken.
 
@@ -91,13 +97,18 @@ def power_method(
             unit_rows(_gaussian(rng, (n_random, dim), left.dtype)) if starts is None else unit_rows(starts)
         )
         starts = None
-        climbed, values, arrived = _climb(subspace, batch.astype(left.dtype), tol, max_iter)
+        n_steps = int(np.clip(CLIMB_WORK / (len(batch) * subspace.flat.size), ROUGH_STEPS, max_iter))
+        climbed, values, arrived = _climb(subspace, batch.astype(left.dtype), tol, n_steps)
         accepted = _distinct(climbed[arrived], values[arrived], limit=rank - len(found))
         if not len(accepted) and (stalls := stalls + 1) < n_tries:
             continue
         if not len(accepted):
-            # No start reaches a component: take the nearest to one, and let the refinement decide.
-            accepted = climbed[np.argsort(-values)[:1]]
+            # No start reaches a component: take the nearest to one, and let the refinement decide. The tensor
+            # is not near any of this rank, and climbing to the top for each of many misses takes minutes:
+            # from here on one try, a short climb, and several at once.
+            n_taken = max(1, (rank - len(found)) // 16)
+            accepted = _distinct(climbed, values, limit=n_taken, near=np.inf)
+            n_tries, tol, max_iter = 1, max(tol, ROUGH_TOL), min(max_iter, ROUGH_STEPS)
         stalls = 0
         for a in accepted:
             found.append(a)
@@ -168,7 +179,8 @@ def _complement(vector: Array) -> Array:
     """Return an orthonormal basis of the complement of a vector, by one Householder reflection."""
     n = len(vector)
     unit = unit_rows(vector[None])[0]
-    phase = unit[0] / abs(unit[0]) if unit[0] != 0 else 1.0
+    # Any phase does for an entry that vanishes; a complex one below the normal numbers cannot be divided by.
+    phase = unit[0] / abs(unit[0]) if abs(unit[0]) > TINY else 1.0
     mirror = unit.copy()
     mirror[0] += phase
     reflection = np.eye(n) - 2 * np.outer(mirror, mirror.conj()) / np.vdot(mirror, mirror).real

@@ -9,7 +9,7 @@ from apolar._arrays import Array, unit_rows
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.pencil import fitted_vectors, pencil_points
 from apolar.decomposition.ranks import pencil_limit, power_method_limit
-from apolar.decomposition.spm import power_method
+from apolar.decomposition.spm import ROUGH_STEPS, ROUGH_TOL, power_method
 from apolar.tensor import SymmetricTensor, weighted_hankel
 
 Start = tuple[str, Array]
@@ -117,8 +117,8 @@ def starting_points(
                 tensor.order,
                 rng,
                 starts=seeds,
-                tol=1e-3,
-                max_iter=60,
+                tol=ROUGH_TOL,
+                max_iter=ROUGH_STEPS,
                 n_tries=1,
             )
             yield "spm", found

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, frozen, unit_rows
+from apolar._arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
 from apolar._checks import numeric_array, whole_number
 from apolar.decomposition.condition import condition_number
 from apolar.tensor import SymmetricTensor
@@ -220,7 +220,14 @@ def absorbed_weights(weights: Array, points: Array, order: int) -> tuple[Array, 
 
 def relative_residual(tensor: SymmetricTensor, weights: Array, points: Array) -> float:
     """Return |T - W| / |T|, from the coefficients, so that it can be as small as rounding."""
+    # In units of the tensor, whose square may be too large or too small for a number.
+    exponent = binary_exponent(tensor.coefficients)
+    weights = scaled_by_power(weights, -exponent)
     if not np.all(np.isfinite(points)) or not np.all(np.isfinite(weights)):
         return float("inf")
-    difference = tensor - SymmetricTensor.from_waring(weights, points, tensor.order)
-    return difference.norm() / tensor.norm()
+    scaled = SymmetricTensor(tensor.order, tensor.dim, scaled_by_power(tensor.coefficients, -exponent))
+    try:
+        difference = scaled - SymmetricTensor.from_waring(weights, points, tensor.order)
+    except ValueError:  # terms so large that their sum overflows
+        return float("inf")
+    return difference.norm() / scaled.norm()

@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from typing import IO
 
@@ -56,11 +57,14 @@ def open_npy(source: str, file: IO[bytes]) -> Content:
 def _mapped(source: str, file: IO[bytes]) -> Array:
     """Return the table of a file as a memory map, after checking all that its header claims."""
     try:
-        shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
-    except (KeyError, ValueError, EOFError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers written by Python 2, which are read all the same
+            shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+    except Exception as error:  # damaged bytes make NumPy's parser raise almost anything
         reason = "unknown version" if isinstance(error, KeyError) else (str(error).splitlines() or [""])[0]
         raise TableError(
-            f"{source} is not a sound .npy file: {reason.rstrip('.')}. Save it again with numpy.save."
+            f"{source} is not a sound .npy file: {reason.rstrip('.')[:100] or 'its header is damaged'}. "
+            "Save it again with numpy.save."
         ) from error
     if dtype.kind not in "iuf":
         raise TableError(

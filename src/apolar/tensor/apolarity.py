@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._arrays import Array, binary_exponent, scaled_by_power
 from apolar._checks import whole_number
 from apolar.tensor import monomials
 from apolar.tensor.symmetric import SymmetricTensor
@@ -23,6 +23,7 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
     Returns
     -------
     product : float or complex
+        Infinite only if it is larger than any number.
 
     Examples
     --------
@@ -35,7 +36,12 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
         if not isinstance(tensor, SymmetricTensor):
             raise TypeError(f"apolar_product takes two SymmetricTensor; got {type(tensor).__name__}.")
     left._same_space(right)
-    product = np.sum(left.multinomials * left.coefficients.conj() * right.coefficients)
+    exponents = [binary_exponent(tensor.coefficients) for tensor in (left, right)]
+    first, second = (
+        scaled_by_power(tensor.coefficients, -exponent)
+        for tensor, exponent in zip((left, right), exponents, strict=True)
+    )
+    product = scaled_by_power(np.sum(left.multinomials * first.conj() * second)[None], sum(exponents))[0]
     return complex(product) if np.iscomplexobj(product) else float(product)
 
 

@@ -7,7 +7,7 @@ lexicographic order of the exponents too, x0^d first.
 """
 
 from functools import lru_cache
-from math import comb
+from math import comb, log2
 
 import numpy as np
 
@@ -59,7 +59,17 @@ def multinomials(dim: int, degree: int) -> Array:
     """Return binom(degree, alpha) of each monomial, shape (n_monomials,).
 
     It counts the entries of the full array that share one coefficient.
+
+    Raises
+    ------
+    ValueError
+        If they add up, to dim^degree, to more than any number.
     """
+    if degree * log2(dim) >= 1023:
+        raise ValueError(
+            f"The multinomial coefficients of degree {degree} in {dim} variables are too large for numbers: "
+            "lower the degree or the number of variables."
+        )
     variables = monomial_variables(dim, degree)
     # d!/alpha!, factor by factor; alpha! is the product of each variable's position in its run.
     run = np.ones(len(variables))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import numbers
 import re
 import sys
@@ -22,9 +23,20 @@ _TOKEN = re.compile(
 )
 
 MAX_DEGREE = 1000
-# Terms of a product that is written out, and brackets within brackets: beyond is a slip or an attack.
+# Terms of a product that is written out, multiplications on the way there, and brackets within brackets:
+# beyond is a slip or an attack, and takes more than a few seconds.
 MAX_TERMS = 200_000
+MAX_PRODUCTS = 500_000
 MAX_DEPTH = 100
+# Coefficients of a form times its degree, at most: the table of its monomials, some seconds and 160 MB.
+MAX_ENTRIES = 20_000_000
+# Characters of a variable: x and a number.
+LONGEST_NAME = 12
+# Characters of the text that a message repeats.
+SHOWN = 60
+TOO_LARGE = (
+    "A coefficient of the polynomial is too large for a number: divide the polynomial by a power of ten."
+)
 
 
 def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
@@ -52,10 +64,18 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms
     if degrees[-1] > MAX_DEGREE:
         raise ValueError(f"The polynomial has degree {degrees[-1]}; the largest is {MAX_DEGREE}.")
     if len(degrees) > 1:
-        listed = ", ".join(map(str, degrees))
+        listed = ", ".join(map(str, degrees[:5])) + (", ..." if len(degrees) > 5 else "")
         raise ValueError(
             f"The polynomial is not homogeneous: it has terms of degree {listed}. "
             "Multiply the lower terms by powers of a new variable."
+        )
+    dim = len(next(iter(terms)))
+    n_coefficients = comb(dim + degrees[0] - 1, degrees[0])
+    if n_coefficients * degrees[0] > MAX_ENTRIES:
+        raise ValueError(
+            f"A form of degree {degrees[0]} in {dim} variables has {float(min(n_coefficients, 10**300)):.3g} "
+            f"coefficients; of that degree the most is {MAX_ENTRIES // degrees[0]:,}. Lower the degree "
+            "or the number of variables."
         )
     return terms
 
@@ -67,10 +87,17 @@ def _checked_terms(polynomial: Mapping[Any, Any]) -> Terms:
     for key, value in polynomial.items():
         exponents = tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else None
         if exponents is None or not all(isinstance(e, numbers.Integral) and int(e) >= 0 for e in exponents):
-            raise TypeError(f"Keys must be tuples of exponents such as (1, 2); got {key!r}.")
+            raise TypeError(f"Keys must be tuples of exponents such as (1, 2); got {_shortened(repr(key))}.")
         if not isinstance(value, numbers.Complex):
-            raise TypeError(f"The coefficient of {key!r} must be a number; got {value!r}.")
-        terms[tuple(map(int, exponents))] = _simplest(complex(value))
+            raise TypeError(
+                f"The coefficient of {_shortened(repr(key))} must be a number; got {_shortened(repr(value))}."
+            )
+        try:
+            terms[tuple(map(int, exponents))] = _simplest(complex(value))
+        except OverflowError as error:
+            raise ValueError(
+                f"The coefficient of {_shortened(repr(key))} is too large for a number."
+            ) from error
     lengths = sorted({len(key) for key in terms})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"Every key needs one exponent a variable; got keys of lengths {lengths}.")
@@ -94,14 +121,16 @@ def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
         names = sorted(found) if variables is None else list(variables)
         symbols = [found.get(name, sympy.Symbol(name)) for name in names]
     if not symbols:
-        raise ValueError(f"{polynomial} has no variable.")
+        raise ValueError(f"{_shortened(str(polynomial))} has no variable.")
     try:
         poly = sympy.Poly(polynomial, *symbols)
         if not all(generator.is_Symbol for generator in poly.gens):
             raise TypeError("a function of the variables")
         terms = {tuple(map(int, key)): _simplest(complex(value)) for key, value in poly.as_dict().items()}
     except (sympy.polys.polyerrors.BasePolynomialError, TypeError) as error:
-        raise ValueError(f"{polynomial} is not a polynomial with numbers as coefficients.") from error
+        raise ValueError(
+            f"{_shortened(str(polynomial))} is not a polynomial with numbers as coefficients."
+        ) from error
     if not terms:
         raise ValueError("The polynomial is zero and has no degree: use SymmetricTensor.zeros(order, dim).")
     return terms
@@ -109,6 +138,11 @@ def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
 
 def _simplest(value: complex) -> complex:
     return value.real if value.imag == 0 else value
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of a text, for a message of one line."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 # --- texts ------------------------------------------------------------------
@@ -144,12 +178,14 @@ def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple
     if not all(names):
         raise ValueError("variables has an empty name.")
     if len(set(names)) != len(names):
-        raise ValueError(f"variables repeats a name: {', '.join(names)}.")
+        raise ValueError(f"variables repeats a name: {_shortened(', '.join(names))}.")
     unknown = [name for name in found if name not in names]
     if unknown:
-        raise ValueError(f"The polynomial has variables that were not listed: {', '.join(unknown)}.")
+        raise ValueError(
+            f"The polynomial has variables that were not listed: {_shortened(', '.join(unknown))}."
+        )
     if not names:
-        raise ValueError(f"{text!r} has no variable.")
+        raise ValueError(f"{_shortened(text)!r} has no variable.")
     terms: Terms = {}
     for monomial, value in total.items():
         powers = dict(monomial)
@@ -172,13 +208,17 @@ class _Parser:
         self.tokens = list(self._split())
         self.next = 0
         self.depth = 0
+        self.n_products = 0
 
     def _split(self) -> Iterator[tuple[str, str, int]]:
         place = 0
-        while place < len(self.text.rstrip()):
+        end = len(self.text.rstrip())
+        while place < end:
             match = _TOKEN.match(self.text, place)
             if match is None or (match["variable"] and not match["variable"][0].isalpha()):
                 raise self._error("cannot read", place)
+            if match["variable"] and len(match["variable"]) > LONGEST_NAME:
+                raise self._error(f"a variable has at most {LONGEST_NAME} characters, not", place)
             start = match.start(match.lastgroup or 0)
             if match["number"]:
                 kind = "imaginary" if match["imaginary"] else "number"
@@ -193,10 +233,25 @@ class _Parser:
         while place < len(self.text) and self.text[place].isspace():
             place += 1
         rest = self.text[place : place + 12] or "the end"
+        start = 0 if len(self.text) <= SHOWN else max(place - SHOWN // 2, 0)
+        near = self.text[start : start + SHOWN]
+        shown = "..." * (start > 0) + near + "..." * (start + SHOWN < len(self.text))
         return ValueError(
-            f"Cannot read the polynomial {self.text!r}: {what} {rest!r} at character {place + 1}. "
+            f"Cannot read the polynomial {shown!r}: {what} {rest!r} at character {place + 1}. "
             "Write it as x^3 - 3*x*y^2."
         )
+
+    def _multiplied(self, left: _Sum, right: _Sum) -> _Sum:
+        """Return the product of two sums, if there is time left to write it out."""
+        self.n_products += len(left) * len(right)
+        if self.n_products > MAX_PRODUCTS:
+            raise ValueError(
+                f"The brackets of the polynomial take more than {MAX_PRODUCTS:,} multiplications to write "
+                "out: multiply them out first, or lower the degree."
+            )
+        if _degree(left) + _degree(right) > MAX_DEGREE:
+            raise ValueError(f"The polynomial has a product of a degree above the largest, {MAX_DEGREE}.")
+        return _multiplied(left, right)
 
     def _here(self) -> tuple[str, str, int]:
         if self.next < len(self.tokens):
@@ -216,7 +271,9 @@ class _Parser:
         try:
             total = self._sum()
         except OverflowError as error:
-            raise ValueError("A coefficient of the polynomial is too large for a number.") from error
+            raise ValueError(TOO_LARGE) from error
+        if not all(map(cmath.isfinite, total.values())):
+            raise ValueError(TOO_LARGE)
         if self.next < len(self.tokens):
             raise self._error("unexpected", self._here()[2])
         return total
@@ -246,19 +303,26 @@ class _Parser:
                 factor = self._power()
             else:
                 return total
-            total = _multiplied(total, factor)
+            total = self._multiplied(total, factor)
 
     def _power(self) -> _Sum:
         base = self._atom()
         if not self._take("^"):
             return base
         kind, value, place = self._here()
-        if kind != "number" or not value.isdigit() or int(value) > MAX_DEGREE:
+        if kind != "number" or not value.isdigit() or len(value) > 9 or int(value) > MAX_DEGREE:
             raise self._error(f"a power must be a whole number up to {MAX_DEGREE}, not", place)
         self.next += 1
         exponent = int(value)
         if comb(len(base) + exponent - 1, exponent) > MAX_TERMS:
-            raise ValueError(f"The power {exponent} of a sum of {len(base)} terms is too large to write out.")
+            raise ValueError(
+                f"The power {exponent} of a sum of {len(base)} terms is too large to write out: it has more "
+                f"than {MAX_TERMS:,} terms."
+            )
+        if exponent * _degree(base) > MAX_DEGREE:
+            raise ValueError(
+                f"The power {exponent} of a sum of degree {_degree(base)} has a degree above {MAX_DEGREE}."
+            )
         if len(base) == 1:
             ((monomial, coefficient),) = base.items()
             return {
@@ -266,7 +330,7 @@ class _Parser:
             }
         total: _Sum = {(): 1}
         for _ in range(exponent):
-            total = _multiplied(total, base)
+            total = self._multiplied(total, base)
         return total
 
     def _atom(self) -> _Sum:
@@ -291,9 +355,12 @@ class _Parser:
         raise self._error("unexpected", place)
 
 
+def _degree(total: _Sum) -> int:
+    """Return the largest degree of a sum that is not empty."""
+    return max(sum(power for _, power in monomial) for monomial in total)
+
+
 def _multiplied(left: _Sum, right: _Sum) -> _Sum:
-    if len(left) * len(right) > 10 * MAX_TERMS:
-        raise ValueError(f"A product of {len(left)} by {len(right)} terms is too large to write out.")
     total: _Sum = {}
     for first, a in left.items():
         for second, b in right.items():

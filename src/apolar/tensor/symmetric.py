@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray, frozen
+from apolar._arrays import Array, IndexArray, binary_exponent, binary_exponents, frozen, scaled_by_power
 from apolar._checks import fits_in_memory, numeric_array, whole_number
 from apolar.tensor import monomials
 from apolar.tensor.polynomial import Terms, format_polynomial, homogeneous_terms
@@ -17,6 +18,8 @@ from apolar.tensor.polynomial import Terms, format_polynomial, homogeneous_terms
 # Entries of a full array that should be equal may differ by this much of the
 # largest one: what sums in another order, or float32 data, leave behind.
 SYMMETRY_TOLERANCE = 1e-6
+# Powers of two up to this one can be multiplied with each other, and neither overflow nor vanish.
+SAFE_EXPONENT = 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,6 +98,9 @@ class SymmetricTensor:
                 f"A symmetric tensor needs an array with all sides equal; got shape {dense.shape}."
             )
         order, dim = dense.ndim, dense.shape[0]
+        # Sums of entries near the largest number would overflow.
+        exponent = binary_exponent(dense)
+        dense = scaled_by_power(dense, -exponent)
         where = monomials.dense_positions(dim, order).ravel()
         n_coefficients = monomials.n_monomials(dim, order)
         sums = np.bincount(where, weights=dense.real.ravel(), minlength=n_coefficients)
@@ -107,10 +113,10 @@ class SymmetricTensor:
             if spread > SYMMETRY_TOLERANCE * scale:
                 raise ValueError(
                     f"The array is not symmetric: entries that should be equal differ by up to "
-                    f"{2 * spread:.3g} (largest entry {scale:.3g}). "
+                    f"{2 * spread / scale:.3g} of the largest. "
                     "Pass symmetrize=True to take the mean over permutations of the axes."
                 )
-        return cls(order, dim, means)
+        return cls(order, dim, scaled_by_power(means, exponent))
 
     @classmethod
     def from_polynomial(cls, polynomial: Any, *, variables: Sequence[str] | None = None) -> SymmetricTensor:
@@ -170,7 +176,15 @@ class SymmetricTensor:
         dim = points.shape[1]
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
+        # A weight, or a power of a point, may be too large or too small for a number where the term is not.
+        sizes = binary_exponents(points)
+        sizes[np.abs(sizes) * order <= SAFE_EXPONENT] = 0
+        exponents = binary_exponents(weights[:, None]) + order * sizes
+        largest = int(exponents.max(initial=0)) if np.abs(exponents).max(initial=0) > SAFE_EXPONENT else 0
+        weights = scaled_by_power(weights[:, None], order * sizes - largest)[:, 0]
+        points = scaled_by_power(points, -sizes)
         coefficients = monomials.sum_of_powers(weights, points, order)
+        coefficients = _representable(scaled_by_power(coefficients, largest))
         if np.iscomplexobj(coefficients) and not np.any(coefficients.imag):
             coefficients = coefficients.real
         return cls(order, dim, coefficients)
@@ -179,7 +193,9 @@ class SymmetricTensor:
     def zeros(cls, order: int, dim: int) -> SymmetricTensor:
         """Return the zero tensor."""
         order, dim = whole_number(order, "order", least=1), whole_number(dim, "dim", least=1)
-        return cls(order, dim, np.zeros(monomials.n_monomials(dim, order)))
+        n_coefficients = monomials.n_monomials(dim, order)
+        fits_in_memory(n_coefficients, f"A tensor of order {order} in {dim} variables")
+        return cls(order, dim, np.zeros(n_coefficients))
 
     # --- views ------------------------------------------------------------
 
@@ -208,11 +224,16 @@ class SymmetricTensor:
 
         Zero coefficients are left out.
         """
-        written = self.coefficients * self.multinomials
+        written = _representable(self._written())
         return {
             tuple(map(int, self.exponents[i])): complex(written[i]) if self.is_complex else float(written[i])
             for i in np.flatnonzero(written)
         }
+
+    def _written(self) -> Array:
+        """Return the coefficients as written, infinite where they are too large for a number."""
+        exponent = binary_exponent(self.coefficients)
+        return scaled_by_power(scaled_by_power(self.coefficients, -exponent) * self.multinomials, exponent)
 
     def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
         """Return the form as text, such as ``x^3 - 3*x*y^2``."""
@@ -220,11 +241,15 @@ class SymmetricTensor:
 
     def __repr__(self) -> str:
         kind = ", complex" if self.is_complex else ""
-        largest = np.argsort(-np.abs(self.coefficients * self.multinomials), kind="stable")[:8]
-        shown = np.zeros_like(self.coefficients)
-        shown[largest] = self.coefficients[largest]
-        hidden = np.count_nonzero(self.coefficients) - np.count_nonzero(shown)
-        terms = {} if not np.any(shown) else SymmetricTensor(self.order, self.dim, shown).to_polynomial()
+        written = self._written()
+        with np.errstate(over="ignore"):
+            largest = np.argsort(-np.abs(written), kind="stable")[:8]
+        terms = {
+            tuple(map(int, self.exponents[i])): complex(written[i])
+            for i in np.sort(largest)
+            if self.coefficients[i] != 0
+        }
+        hidden = np.count_nonzero(self.coefficients) - len(terms)
         text = format_polynomial(terms, self.dim, None, precision=6)
         more = f" + ... ({hidden} smaller terms)" if hidden else ""
         return f"SymmetricTensor(order={self.order}, dim={self.dim}{kind}): {text}{more}"
@@ -364,16 +389,23 @@ class SymmetricTensor:
     # --- norm and arithmetic --------------------------------------------------
 
     def norm(self) -> float:
-        """Return the apolar norm, the Frobenius norm of the full array."""
-        scale = float(np.abs(self.coefficients).max())
-        if scale == 0:
-            return 0.0
-        return scale * float(np.sqrt(self.multinomials @ np.abs(self.coefficients / scale) ** 2))
+        """Return the apolar norm, the Frobenius norm of the full array.
+
+        Infinite only if it is larger than any number.
+        """
+        exponent = binary_exponent(self.coefficients)
+        sizes = np.abs(scaled_by_power(self.coefficients, -exponent))
+        try:
+            return math.ldexp(math.sqrt(self.multinomials @ sizes**2), exponent)
+        except OverflowError:
+            return math.inf
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
         """Return the tensor with its imaginary parts dropped, where they are rounding."""
-        imaginary = np.abs(self.coefficients.imag).max()
-        if self.is_complex and imaginary <= tolerance * np.abs(self.coefficients).max():
+        if not self.is_complex:
+            return self
+        scaled = scaled_by_power(self.coefficients, -binary_exponent(self.coefficients))
+        if np.abs(scaled.imag).max() <= tolerance * np.abs(scaled).max():
             return SymmetricTensor(self.order, self.dim, self.coefficients.real)
         return self
 
@@ -394,7 +426,9 @@ class SymmetricTensor:
         if not isinstance(other, SymmetricTensor):
             return NotImplemented
         self._same_space(other)
-        return SymmetricTensor(self.order, self.dim, self.coefficients + other.coefficients)
+        with np.errstate(over="ignore"):
+            total = self.coefficients + other.coefficients
+        return SymmetricTensor(self.order, self.dim, _representable(total))
 
     def __radd__(self, other: object) -> SymmetricTensor:
         # sum() starts from zero.
@@ -413,7 +447,9 @@ class SymmetricTensor:
             return self._product(other)
         if not isinstance(other, numbers.Number):
             return NotImplemented
-        return SymmetricTensor(self.order, self.dim, self.coefficients * np.asarray(other))
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = self.coefficients * np.asarray(other)
+        return SymmetricTensor(self.order, self.dim, _representable(product))
 
     __rmul__ = __mul__
 
@@ -422,17 +458,24 @@ class SymmetricTensor:
             return NotImplemented
         if not other:
             raise ZeroDivisionError("A tensor cannot be divided by zero.")
-        return SymmetricTensor(self.order, self.dim, self.coefficients / np.asarray(other))
+        with np.errstate(over="ignore", invalid="ignore"):
+            quotient = self.coefficients / np.asarray(other)
+        return SymmetricTensor(self.order, self.dim, _representable(quotient))
 
     def _product(self, other: SymmetricTensor) -> SymmetricTensor:
         """Return the product of the two forms."""
         if self.dim != other.dim:
             raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
         order = self.order + other.order
-        written = np.outer(self.coefficients * self.multinomials, other.coefficients * other.multinomials)
+        left, right = binary_exponent(self.coefficients), binary_exponent(other.coefficients)
+        written = np.outer(
+            scaled_by_power(self.coefficients, -left) * self.multinomials,
+            scaled_by_power(other.coefficients, -right) * other.multinomials,
+        )
         sums = np.zeros(monomials.n_monomials(self.dim, order), dtype=written.dtype)
         np.add.at(sums, monomials.product_positions(self.dim, self.order, other.order), written)
-        return SymmetricTensor(order, self.dim, sums / monomials.multinomials(self.dim, order))
+        means = scaled_by_power(sums / monomials.multinomials(self.dim, order), left + right)
+        return SymmetricTensor(order, self.dim, _representable(means))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SymmetricTensor):
@@ -442,3 +485,13 @@ class SymmetricTensor:
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, as arrays are
+
+
+def _representable(coefficients: Array) -> Array:
+    """Return coefficients that were computed, after checking that none has overflowed."""
+    if not np.all(np.isfinite(coefficients)):
+        raise ValueError(
+            "A coefficient of the result is too large for a number: divide the tensor, or the weights, "
+            "by a power of ten first."
+        )
+    return coefficients

@@ -1,0 +1,241 @@
+"""Hostile tensors: whatever is passed, a decomposition that is what it says, or an error in words.
+
+`run(rng)` tries one and returns what it was; what is wrong is an AssertionError. Warnings are to be errors.
+"""
+
+import math
+
+import numpy as np
+
+import apolar
+from apolar.decomposition import ranks
+from apolar.decomposition.decompose import as_tensor
+from apolar.tensor import n_monomials
+
+# What the library raises on purpose; each with a message.
+REFUSALS = (ValueError, TypeError, MemoryError)
+# Coefficients of a case, at most: it is to take less than 20 seconds. Most are smaller.
+MOST_COEFFICIENTS, USUAL_COEFFICIENTS = 2000, 300
+SCALES = [1.0] * 8 + [1e-320, 1e-308, 1e-200, 1e-150, 1e-30, 1e30, 1e150, 1e223, 1e300, 1e306]
+BAD_RANKS = [0, -1, 2.5, "3", True, None, 10**6, np.int64(2), float("nan"), [2]]
+
+
+def run(rng):
+    """Try one tensor; return what it was."""
+    order, dim = _shape(rng)
+    kind = str(rng.choice(list(_MAKERS)))
+    described = f"order {order}, dim {dim}, {kind}"
+    try:
+        tensor = _MAKERS[kind](rng, order, dim)
+    except REFUSALS as error:
+        return f"{described}: {_checked(error)}"
+    options = _options(rng)
+    described += f", {options}"
+    try:
+        waring = apolar.decompose(tensor, **options)
+    except REFUSALS as error:
+        return f"{described}: {_checked(error)}"
+    except ZeroDivisionError as error:
+        raise AssertionError(f"{described}: {error!r}") from error
+    form = as_tensor(tensor)
+    _check(form, waring, described)
+    return f"{described}: {waring.status.name}"
+
+
+def _shape(rng):
+    most = USUAL_COEFFICIENTS if rng.random() < 0.95 else MOST_COEFFICIENTS
+    while True:
+        order, dim = int(rng.integers(1, 8)), int(rng.integers(1, 8))
+        if n_monomials(dim, order) <= most:
+            return order, dim
+
+
+# --- tensors -----------------------------------------------------------------------------------
+
+
+def _terms(rng, dim, rank):
+    weights = rng.standard_normal(rank) * rng.choice(SCALES)
+    points = rng.standard_normal((rank, dim))
+    if rng.random() < 0.3:
+        points = points + 1j * rng.standard_normal((rank, dim))
+    return weights, points
+
+
+def _few_terms(rng, order, dim):
+    rank = int(rng.integers(1, max(2, ranks.generic_rank(dim, order))))
+    return apolar.SymmetricTensor.from_waring(*_terms(rng, dim, rank), order)
+
+
+def _rank_one(rng, order, dim):
+    return apolar.SymmetricTensor.from_waring(*_terms(rng, dim, 1), order)
+
+
+def _equal_points(rng, order, dim):
+    weights, points = _terms(rng, dim, 3)
+    distance = rng.choice([0.0, 1e-15, 1e-10, 1e-5, 1e-2])
+    points[1] = points[0] + distance * points[1]
+    return apolar.SymmetricTensor.from_waring(weights, points, order)
+
+
+def _orthogonal_points(rng, order, dim):
+    return apolar.SymmetricTensor.from_waring(rng.standard_normal(dim), np.eye(dim), order)
+
+
+def _noise(rng, order, dim):
+    return apolar.SymmetricTensor(order, dim, _coefficients(rng, order, dim))
+
+
+def _nearly_real(rng, order, dim):
+    values = rng.standard_normal(n_monomials(dim, order))
+    return apolar.SymmetricTensor(order, dim, values * (1 + 1e-16j) * rng.choice(SCALES))
+
+
+def _sparse(rng, order, dim):
+    values = _coefficients(rng, order, dim)
+    values[rng.random(len(values)) < rng.choice([0.5, 0.9, 1.0])] = 0
+    return apolar.SymmetricTensor(order, dim, values)
+
+
+def _whole_numbers(rng, order, dim):
+    values = rng.integers(-3, 4, n_monomials(dim, order))
+    return apolar.SymmetricTensor(order, dim, values.astype(rng.choice(["int8", "int64", "float32", "bool"])))
+
+
+def _mixed_sizes(rng, order, dim):
+    n = n_monomials(dim, order)
+    return apolar.SymmetricTensor(order, dim, rng.standard_normal(n) * 10.0 ** rng.integers(-320, 308, n))
+
+
+def _not_finite(rng, order, dim):
+    values = _coefficients(rng, order, dim)
+    values[rng.integers(len(values))] = rng.choice([np.nan, np.inf, -np.inf])
+    return apolar.SymmetricTensor(order, dim, values)
+
+
+def _wrong_shape(rng, order, dim):
+    n = n_monomials(dim, order)
+    shape = [(n + 1,), (n, 1), (), (0,), (2, 3), (n // 2,)][rng.integers(6)]
+    return apolar.SymmetricTensor(order, dim, np.ones(shape))
+
+
+def _dense(rng, order, dim):
+    if dim**order > 3000:
+        dim, order = 2, 3
+    full = _noise(rng, order, dim).to_dense().copy()
+    if rng.random() < 0.3:
+        full.flat[rng.integers(full.size)] += rng.choice([1e-12, 1.0, 1e300])
+    if rng.random() < 0.3:
+        return apolar.SymmetricTensor.from_dense(full, symmetrize=bool(rng.integers(2)))
+    return full.tolist() if rng.random() < 0.5 else full
+
+
+def _no_tensor(rng, *_):
+    choices = [
+        [[1.0, 2.0], [3.0]],
+        [[1, "a"], ["a", 2]],
+        np.array([[1, None], [None, 2]], dtype=object),
+        np.array([[10**400, 1], [1, 2]], dtype=object),
+        np.array([[1, 2 + 1j], [2 + 1j, 3]], dtype=object),
+        np.array([["x", "y"], ["y", "z"]]),
+        np.array([], dtype=float),
+        np.zeros((0, 0)),
+        np.ones((2, 3)),
+        np.float64(3.0),
+        3,
+        None,
+        object(),
+        np.array([["2020-01-01"]], dtype="datetime64[D]"),
+        np.full((2, 2), np.finfo(np.longdouble).max, dtype=np.longdouble),
+        {(1, 2): 3.0, (0, 3): 1e308, (3, 0): 1e-308},
+        {(1, 2): float("nan")},
+        (),
+        [],
+        "",
+        b"x^2",
+    ]
+    return choices[rng.integers(len(choices))]
+
+
+def _coefficients(rng, order, dim):
+    n = n_monomials(dim, order)
+    values = rng.standard_normal(n)
+    if rng.random() < 0.3:
+        values = values + 1j * rng.standard_normal(n)
+    return values * rng.choice(SCALES)
+
+
+_MAKERS = {
+    "few terms": _few_terms,
+    "rank one": _rank_one,
+    "points that nearly coincide": _equal_points,
+    "orthogonal points": _orthogonal_points,
+    "noise": _noise,
+    "nearly real": _nearly_real,
+    "sparse": _sparse,
+    "whole numbers": _whole_numbers,
+    "numbers of all sizes": _mixed_sizes,
+    "not finite": _not_finite,
+    "wrong shape": _wrong_shape,
+    "dense": _dense,
+    "no tensor": _no_tensor,
+}
+
+
+# --- options, and what must hold -----------------------------------------------------------------
+
+
+def _options(rng):
+    options = {"random_state": int(rng.integers(100)), "max_iter": int(rng.choice([1, 20, 200]))}
+    options["n_starts"] = int(rng.choice([1, 3, 3, 50]))
+    rank = rng.random()
+    if rank < 0.4:
+        options["rank"] = int(rng.integers(1, 9))
+    elif rank < 0.5:
+        options["rank"] = BAD_RANKS[rng.integers(len(BAD_RANKS))]
+    elif rank < 0.6:
+        options["rank"] = [ranks.tolerance(1e-3), ranks.gap()][rng.integers(2)]
+    options["method"] = str(rng.choice(["auto", "auto", "pencil", "spm", "spm", "other"]))
+    options["field"] = str(rng.choice(["auto", "auto", "real", "complex"]))
+    options["refine"] = bool(rng.random() < 0.8)
+    if rng.random() < 0.1:
+        options["row_degree"] = int(rng.integers(-1, 8))
+    return options
+
+
+def _check(form, waring, described):
+    """Check that a decomposition is what it says of itself."""
+    assert np.all(np.isfinite(waring.weights)), described
+    assert np.all(np.isfinite(waring.points)), described
+    assert math.isfinite(waring.residual), (described, waring)
+    assert waring.points.shape == (waring.rank, form.dim), described
+    assert waring.message, described
+    if waring.rank == 0:
+        assert form.norm() == 0, described
+        return
+    norms = np.linalg.norm(waring.points, axis=1)
+    assert np.all(np.abs(norms - 1) < 1e-9), (described, norms)
+    exponent = math.frexp(float(np.abs(form.coefficients).max()))[1]
+    scaled = _scaled(form.coefficients, -exponent)
+    target = apolar.SymmetricTensor(form.order, form.dim, scaled)
+    weights = _scaled(waring.weights, -exponent)
+    found = apolar.SymmetricTensor.from_waring(weights, waring.points, form.order)
+    residual = (target - found).norm() / target.norm()
+    # Terms that cancel are known to the rounding of the largest.
+    rounding = 1e-11 * (1 + np.abs(weights).max() / target.norm())
+    assert abs(residual - waring.residual) <= rounding + 1e-6 * residual, (described, residual, waring)
+    assert repr(waring), described
+    assert waring.to_string(), described
+
+
+def _scaled(values, exponent):
+    if np.iscomplexobj(values):
+        return np.ldexp(values.real, exponent) + 1j * np.ldexp(values.imag, exponent)
+    return np.ldexp(values, exponent)
+
+
+def _checked(error):
+    """Return the message of a refusal, which must be there and short."""
+    text = str(error)
+    assert 0 < len(text) < 500, repr(error)
+    assert "\n" not in text, repr(error)
+    return f"{type(error).__name__}: {text[:80]}"
