@@ -48,6 +48,8 @@ def test_a_small_study_is_as_it_was(label):
     for method in METHODS:
         # Of six data sets rounding may turn a tie over.
         np.testing.assert_allclose(found[method], expected[method], atol=17, err_msg=method)
+    # The default fit is near the best as often as EM from the truth, but for one data set.
+    assert found["apolar"][-1] >= found["oracle"][-1] - 17
 
 
 def test_shares_by_hand():
