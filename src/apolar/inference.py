@@ -29,8 +29,8 @@ DIFFERENCE = 1e-4
 FLAT = 1e-6
 # Standard errors that a mixture may be away from the maximum: half a unit of log-likelihood left to gain.
 MOST_AWAY = 1.0
-# The count of a component with one row is a share of a sum over all rows: one, but for rounding. That grows with
-# the number of rows, and stays far below what is left out here.
+# The count of a component with one row is a share of a sum over all rows: one, but for rounding. That grows
+# with the number of rows, and stays far below what is left out here.
 LEAST_ROWS = 1 - 1e-6
 
 
