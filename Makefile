@@ -5,11 +5,22 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Small matrices: one thread a process is fastest, and tests run in several.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# The oldest versions of the libraries have wheels for Python 3.11.
+OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
+OLDEST := .venv-oldest
+# Another processor: its kernels of BLAS, and none of NumPy's but those of every processor. Their names differ
+# from version to version, so NumPy is asked. Nehalem is furthest from today's: it rounds each product and sum.
+CORE ?= Nehalem
+OTHER_CORE = OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c \
+	'from numpy._core._multiarray_umath import __cpu_dispatch__ as names; print(*names)')"
+# Where rounding matters most, in a minute: the numerical core, and the documents, which print digits.
+TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/starts \
+	tests/test_laws.py tests/test_inference.py tests/test_estimator.py docs README.md
 
-.PHONY: help setup demo test lint format bench docs reproduce clean
+.PHONY: help setup demo test test-oldest test-portable lint format bench docs reproduce clean
 
 help:  ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "apolar needs Python 3.11 or later; set PYTHON=")'
@@ -35,6 +46,18 @@ demo: $(VENV)/.report  ## Cluster a bundled table and write its report; learn fr
 test: $(VENV)/.test  ## Run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto
 
+test-portable: $(VENV)/.test  ## Run the numerical tests as on another processor: CORE=Haswell, TESTS= for all
+	$(ONE_THREAD) $(OTHER_CORE) $(BIN)/python -m pytest -q -n auto $(TESTS)
+
+$(OLDEST)/.made: pyproject.toml constraints-oldest.txt
+	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
+		--editable '.[test]'
+	@touch $@
+
+test-oldest: $(OLDEST)/.made  ## Run the tests with the oldest versions that are allowed, in .venv-oldest
+	$(ONE_THREAD) $(OLDEST)/bin/python -m pytest -q -n auto
+
 lint: $(VENV)/.lint  ## Check style, types and the rule of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -55,6 +78,6 @@ docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
 reproduce: $(VENV)/.report  ## Make every table and figure of the paper, in half an hour, into reproduced/
 	$(BIN)/apolar reproduce all -o reproduced
 
-clean:  ## Remove .venv and everything that was built
-	rm -rf $(VENV) dist demo reproduced docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean:  ## Remove both environments and everything that was built
+	rm -rf $(VENV) $(OLDEST) dist demo reproduced docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

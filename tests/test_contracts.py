@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -142,7 +141,12 @@ class Recorder:
         return context.task_name == "pass" and len(self.scores) >= self.stop_after
 
 
-def test_callbacks_see_each_pass_and_can_stop():
+@pytest.fixture
+def callbacks():
+    return pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+
+
+def test_callbacks_see_each_pass_and_can_stop(callbacks):
     X, _ = apolar.datasets.make_example(2, 300, random_state=0)
     recorder = Recorder(5)
     model = GaussianMixture(3, init_params="random", random_state=0).set_callbacks(recorder).fit(X)
@@ -151,9 +155,10 @@ def test_callbacks_see_each_pass_and_can_stop():
     assert np.all(np.diff(recorder.scores) > -1e-3)
     assert not model.converged_
     assert "callback" in model.message_
-    GaussianMixture(2, random_state=0).set_callbacks(ProgressBar()).fit(X)
+    GaussianMixture(2, random_state=0).set_callbacks(callbacks.ProgressBar()).fit(X)
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_a_callback_stops_all_starts():
     # Wherever the best of the earlier starts ended.
     X, _ = apolar.datasets.make_example(2, 300, random_state=0)

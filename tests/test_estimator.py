@@ -303,9 +303,10 @@ def test_standard_errors_and_bootstrap_have_the_shapes_of_the_parameters():
     errors = model.standard_errors(X)
     assert errors.means.shape == model.means_.shape
     assert errors.covariances.shape == model.covariances_.shape
-    resamples = model.bootstrap(X, n_resamples=20)
-    assert resamples.means.shape == (20, *model.means_.shape)
-    np.testing.assert_allclose(resamples.standard_errors().means, errors.means, rtol=0.9)
+    resamples = model.bootstrap(X, n_resamples=100)
+    assert resamples.means.shape == (100, *model.means_.shape)
+    # The deviation of 100 values is known to 7 per cent, and there are 12 of them.
+    np.testing.assert_allclose(resamples.standard_errors().means, errors.means, rtol=0.25)
 
 
 def test_a_saved_mixture_is_the_same(tmp_path):

@@ -222,6 +222,18 @@ def test_an_empty_component_is_refused():
         standard_errors(opened(X, "diag"), fit)
 
 
+def test_a_component_of_one_row_is_none_of_less():
+    X, labels = clusters(6.0)
+    table = opened(X, "diag")
+    fit = optimum(table, labels)
+    for count, refused in ((1 - 1e-12, False), (0.9999, True)):
+        weight = count / len(X)
+        one = Components(np.array([1 - weight, weight]), fit.means, fit.covariances)
+        # A share of a sum is one only to rounding; less than one is never shown as one.
+        with pytest.raises(ValueError, match="Component 1 holds 0.99 rows" if refused else "maximum"):
+            standard_errors(table, one)
+
+
 def test_a_collapsed_component_is_refused():
     X, labels = clusters(6.0)
     X = np.concatenate([X, [[50.0, 50.0]]])

@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import apolar
 
@@ -25,6 +27,20 @@ def test_versions_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == apolar.__version__
     assert f"version: {apolar.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_oldest_versions_are_those_that_are_allowed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
+    pins = dict(line.lower().split("==") for line in lines if "==" in line)
+    for text in (
+        *project["dependencies"],
+        *(one for name in ("dask", "report", "tables", "test") for one in extras[name]),
+    ):
+        requirement = Requirement(text)
+        bounds = [one.version for one in requirement.specifier if one.operator == ">="]
+        assert [Version(pins[requirement.name.lower()])] == [Version(bound) for bound in bounds], text
 
 
 def test_the_command_line_starts_without_the_numerical_libraries():

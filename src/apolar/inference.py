@@ -29,6 +29,9 @@ DIFFERENCE = 1e-4
 FLAT = 1e-6
 # Standard errors that a mixture may be away from the maximum: half a unit of log-likelihood left to gain.
 MOST_AWAY = 1.0
+# The count of a component with one row is a share of a sum over all rows: one, but for rounding. That grows
+# with the number of rows, and stays far below what is left out here.
+LEAST_ROWS = 1 - 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +123,12 @@ def _check_rows_held(table: Table, components: Components) -> None:
     counts = components.weights * table.weight
     least = int(np.argmin(counts))
     # The coordinates count a component with less than a row as if it had one.
-    if not counts[least] >= 1:
+    if not counts[least] >= LEAST_ROWS:
+        # Rounded, a count just below one would read as one row.
+        shown = min(counts[least], 0.99)
         raise ValueError(
-            f"Component {least} holds {counts[least]:.2g} rows, too few to tell its parameters. Fit "
-            "with fewer components."
+            f"Component {least} holds {shown:.2g} rows, too few to tell its parameters. Fit with fewer "
+            "components."
         )
 
 

@@ -279,17 +279,19 @@ def test_control_c_in_a_real_process(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "rows.npy", rng.standard_normal((400_000, 12)))
     command = [sys.executable, "-m", "apolar", "fit", "rows.npy", "-k", "auto", "--no-report"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
-    )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "apolar-rows").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=60)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "apolar-rows").exists():
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            out, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130, error
     assert "Traceback" not in error + out
     assert {path.name for path in tmp_path.iterdir()} == {"rows.npy"}

@@ -6,8 +6,10 @@ import pytest
 import apolar
 from apolar.decomposition import checks
 from apolar.decomposition.cost import ComplexCost, RealCost
-from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition.gauss_newton import Refined, gauss_newton
 from apolar.decomposition.gram import TangentGram
+from apolar.decomposition.refine import is_diverging
+from apolar.decomposition.waring import relative_residual
 from problems import largest_error, noisy, random_terms
 
 
@@ -150,6 +152,25 @@ def test_the_checks_take_what_users_pass():
         checks.check_gradient(tensor, [1, 1], [[1, 0]])
     with pytest.raises(ValueError, match="order must be at least 2"):
         checks.check_gradient(apolar.SymmetricTensor(1, 2, [1, 2]), [1], [[1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("apart", "gradient", "is_running_away"),
+    [
+        # On the way, as slowly as the border falls: the gradient is near residual^2 / size.
+        (1e-2, 3e-11, True),
+        # As far, and at a minimum.
+        (1e-2, 1e-13, False),
+        # Terms of size 1e8 that give the form back to rounding, more than they can by their own.
+        (1e-9, 1e-15, True),
+    ],
+)
+def test_terms_on_their_way_to_a_limit_are_told_from_a_minimum(apart, gradient, is_running_away):
+    # ((x + t y)^3 - (x - t y)^3) / 6t = x^2 y + t^2 y^3 / 3
+    form = apolar.SymmetricTensor.from_polynomial("x^2*y")
+    vectors = (6 * apart) ** (-1 / 3) * np.array([[1, apart], [1, -apart]])
+    refined = Refined(vectors, np.array([1.0, -1.0]), 0.0, gradient, True, 50, ())
+    assert is_diverging(form, refined, relative_residual(form, refined.signs, vectors)) is is_running_away
 
 
 def test_max_iter_is_kept_and_reported():

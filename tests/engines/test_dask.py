@@ -464,7 +464,10 @@ def test_a_fit_survives_a_killed_worker(monkeypatch):
         assert not killer.is_alive()
         assert victim not in client.run(os.getpid).values()
     assert len(n_passes) > 5
-    assert_same_mixture(ours, expected)
+    # EM ends a few hundredths of a standard error, here 1e-4, from the maximum. Where in there depends a
+    # little on the rounding of all sums before, and those of two workers and of one are cut differently. A
+    # partition that is lost, or counted twice, moves the parameters by 1e-3.
+    assert_same_mixture(ours, expected, 1e-6)
 
 
 # --- what is refused ----------------------------------------------------------------------------

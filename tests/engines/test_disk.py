@@ -71,9 +71,9 @@ def test_parts_and_weights_of_a_memory_map(tmp_path, monkeypatch):
 
 
 def test_memory_stays_bounded(tmp_path):
-    """A file of 192 MB is fitted with far less of it in memory."""
+    """A file of 96 MB is fitted with far less of it in memory."""
     rng = np.random.default_rng(0)
-    n_rows = 4_000_000
+    n_rows = 2_000_000
     with (tmp_path / "big").open("wb") as file:
         for _ in range(20):
             block = rng.standard_normal((n_rows // 20, 12), dtype=np.float32)
@@ -88,9 +88,9 @@ def test_memory_stays_bounded(tmp_path):
             return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
 
         model = apolar.GaussianMixture(2, covariance_type="spherical", random_state=0, n_threads=1)
-        model.fit(np.random.default_rng(0).standard_normal((50_000, 12)))
-        before = peak()
         mapped = np.memmap(sys.argv[1], dtype=np.float32, mode="r").reshape(-1, 12)
+        model.fit(np.array(mapped[:50_000]))
+        before = peak()
         model.fit(mapped).score(mapped)
         print(before, peak(), model.n_samples_seen_, model.converged_)
     """
@@ -98,7 +98,7 @@ def test_memory_stays_bounded(tmp_path):
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     before, after, n_seen, converged = run.stdout.split()
     assert (float(n_seen), converged) == (n_rows, "True")
-    assert float(after) - float(before) < 130
+    assert float(after) - float(before) < 60
 
 
 def parquet(tmp_path, n_files=3):
@@ -231,7 +231,9 @@ def sources(rows, weights, tmp_path):
 def test_rows_without_weight_are_as_if_they_were_not_there(tmp_path):
     weights = np.where(np.arange(len(X)) < 40_000, 0.0, W)
     expected = fitted(X[40_000:], sample_weight=weights[40_000:])
-    for rows, given in sources(X, weights, tmp_path):
+    # Far away: were one of them looked at, it would be seen in every sum and be a component of its own.
+    moved = X + np.where(weights == 0, 100.0, 0.0)[:, None]
+    for rows, given in sources(moved, weights, tmp_path):
         for start in ("auto", "random_from_data", *(["mbhc"] if isinstance(rows, np.memmap) else [])):
             model = apolar.GaussianMixture(4, covariance_type="spherical", init_params=start, random_state=0)
             found = model.fit(rows, sample_weight=given)

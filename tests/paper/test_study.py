@@ -48,6 +48,8 @@ def test_a_small_study_is_as_it_was(label):
     for method in METHODS:
         # Of six data sets rounding may turn a tie over.
         np.testing.assert_allclose(found[method], expected[method], atol=17, err_msg=method)
+    # The default fit is near the best as often as EM from the truth, but for one data set.
+    assert found["apolar"][-1] >= found["oracle"][-1] - 17
 
 
 def test_shares_by_hand():
@@ -192,20 +194,18 @@ def test_control_c_in_a_real_process(tmp_path):
     command = [sys.executable, "-m", "apolar", "reproduce", "table6", "-o", str(tmp_path), "--jobs", "1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     path = tmp_path / "table6_runs.csv"
-    process = subprocess.Popen(
-        [*command, "--simulations", "500"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not (path.exists() and len(path.read_text().splitlines()) > 2):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=60)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--simulations", "500"], env=environment, **pipes) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (path.exists() and len(path.read_text().splitlines()) > 2):
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            out, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130, error
     assert error.strip().endswith(f"What was done is in {tmp_path}; run the same command to go on.")
     assert "Traceback" not in error + out

@@ -164,8 +164,13 @@ def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> boo
     largest = float(sizes.max())
     if not np.isfinite(largest) or (largest > 50 and residual * largest > 1e-4):
         return True
-    # On the way there: two large terms, nearly one and the same, of opposite sign.
-    still_moving = refined.gradient_norm > 1e-9 and refined.n_iter >= 20
+    # The rounding of terms this large is more than is left of an exact decomposition: a limit, met by luck.
+    if largest * np.finfo(float).eps > EXACT:
+        return True
+    # On the way there: two large terms, nearly one and the same, of opposite sign. Along a border the
+    # gradient is about residual^2 / size, however small: one much below is that of a minimum.
+    slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))
+    still_moving = refined.gradient_norm > slowest and refined.n_iter >= 20
     return still_moving and residual > EXACT and largest > 5 and _cancelling(refined, tensor.order)
 
 
