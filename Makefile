@@ -17,7 +17,10 @@ OTHER_CORE = OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/pytho
 TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/starts \
 	tests/test_laws.py tests/test_inference.py tests/test_estimator.py docs README.md
 
-.PHONY: help setup demo test test-oldest test-portable lint format bench docs reproduce clean
+# Hostile inputs that `make fuzz` tries.
+CASES ?= 10000
+
+.PHONY: help setup demo test test-oldest test-portable fuzz lint format bench docs reproduce clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -70,6 +73,9 @@ format: $(VENV)/.lint  ## Put the code into the house format
 
 bench: $(VENV)/.bench  ## Measure the figures beside other libraries, into benchmarks/results
 	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.test  ## Try 10,000 hostile inputs: CASES=100000 for more
+	$(ONE_THREAD) PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES)
 
 docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html

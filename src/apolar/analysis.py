@@ -35,8 +35,12 @@ MOST_COMPONENTS = 9
 
 # Standard errors take some passes a parameter: no more numbers than this are read for them.
 MOST_NUMBERS = 2e9
+# The mean of a column whose square is still a number.
+MOST_MEAN = 1e150
 # Rows that are read at a time.
 CHUNK = 65_536
+# The log-density below which a row is so far from every cluster that it is a mistake.
+LEAST_DENSITY = -1e270
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +166,11 @@ def analysed(
     """
     began = time.perf_counter()
     _, _, mean, variances = column_moments(open_rows(X))
+    vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MOST_MEAN))
+    if len(vast):
+        raise ValueError(
+            f"Column {names[vast[0]]!r} has numbers whose squares overflow: divide it by its scale first."
+        )
     if np.all(variances <= 1e-28 * mean**2):
         raise ValueError("All rows are equal: there is nothing to tell clusters apart.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
@@ -301,9 +310,8 @@ def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
         warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
         for start in range(0, len(X), CHUNK):
             rows = np.asarray(X[start : start + CHUNK])
-            with np.errstate(all="ignore"):
-                posteriors = model.predict_proba(rows)
-            bad = np.flatnonzero(~np.isfinite(posteriors).all(axis=1))
+            posteriors, densities = model.predict_proba(rows), model.score_samples(rows)
+            bad = np.flatnonzero(~(densities > LEAST_DENSITY))
             if len(bad):
                 raise ValueError(
                     f"Row {start + bad[0] + 1} is too far from every cluster for its probabilities to be "
@@ -312,7 +320,7 @@ def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
             cut = slice(start, start + len(rows))
             predicted[cut] = posteriors.argmax(axis=1)
             uncertainty[cut] = 1 - posteriors.max(axis=1)
-            log_likelihood += float(model.score_samples(rows).sum())
+            log_likelihood += float(densities.sum(dtype=np.float64))
     return predicted, uncertainty, log_likelihood
 
 

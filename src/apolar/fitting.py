@@ -30,6 +30,8 @@ SAMPLE_PASSES = 200
 # Optima whose log-likelihoods differ by less than this a row are nearly equal; partitions whose adjusted
 # Rand index is below this are different.
 NEARLY_EQUAL = 0.15
+# Log-likelihoods that differ by less than this, relative to themselves, are equal but for rounding.
+ROUNDING = 1e-12
 DIFFERENT = 0.5
 
 
@@ -112,7 +114,7 @@ def fitted(
                 memory=memory,
                 earlier=candidate.earlier,
             )
-            if best is None or fit.log_likelihood > best[0].log_likelihood:
+            if best is None or _is_better(fit, best[0]):
                 best = fit, candidate
             is_stopped = fit.status is FitStatus.STOPPED
             if is_stopped:
@@ -131,6 +133,11 @@ def fitted(
         )
     warnings += _disagreeing(sample, fit, [rival for rival in rivals if rival is not winner])
     return Outcome(fit, winner.name, tuple(warnings), tuple(notes), is_collapsed)
+
+
+def _is_better(fit: Fit, other: Fit) -> bool:
+    """Return whether a fit is better by more than rounding: of equals the first is kept."""
+    return fit.log_likelihood > other.log_likelihood + ROUNDING * abs(other.log_likelihood)
 
 
 def _approached_all(

@@ -18,3 +18,9 @@ def refused_on_purpose(error):
         raise AssertionError(f"an error from {source} reached the user: {error!r}") from error
     assert str(error).strip(), f"{type(error).__name__} without a word"
     assert len(str(error)) < 1000, "a message of more than 1000 characters"
+
+
+def single_line(error):
+    """Check that a message is of one line."""
+    if "\n" in str(error):
+        raise AssertionError(f"a message of several lines: {error}")

@@ -1,8 +1,12 @@
 """What is tried: one function a kind of input, which takes a generator and says what it tried."""
 
-from fuzz import estimator, sketches
+from fuzz import command_line, estimator, files, polynomials, sketches, tensors
 
 TARGETS = {
     "estimator": estimator.run,
     "sketches": sketches.run,
+    "files": files.run,
+    "command line": command_line.run,
+    "tensors": tensors.run,
+    "polynomials": polynomials.run,
 }

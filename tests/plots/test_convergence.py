@@ -62,7 +62,7 @@ def test_a_run_that_did_not_converge():
         model.fit(X)
     axes = convergence(model, ax=blank())
     assert axes.get_title() == 'EM from the start "random": did not converge'
-    assert "Raise max_iter" in note(axes)
+    assert "increase max_iter" in note(axes)
     assert note(axes).endswith("The optimum is higher than the best value so far.")
     assert legend(axes) == ["after a pass", "at the best value: 0"]
 

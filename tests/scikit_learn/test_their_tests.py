@@ -35,6 +35,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])
 def global_dtype(request):
+    reason = differences().get(request.node.name)
+    if reason is not None:
+        # By a digit that is rounding: it may pass.
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
     return request.param
 
 
@@ -44,9 +48,9 @@ def global_random_seed():
 
 
 def differences():
-    """Return the tests that our page says fail, and why."""
-    lines = re.findall(r"^\| `(test_\w+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return dict(lines)
+    """Return the tests that our page says fail, and why; some with the parameter for which they do."""
+    text = PAGE.read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| `(test_\w+(?:\[\w+\])?)` \| (.+) \|$", text, re.MULTILINE))
 
 
 def their_tests():
@@ -84,4 +88,5 @@ def test_the_page_lists_tests_that_exist():
         pytest.skip("scikit-learn is installed without its tests")
     assert known > {"test_warm_start", "test_sample", "test_score"}
     # Older versions of scikit-learn do not have them all.
-    assert len(set(differences()) & known) >= 1
+    listed = {name.partition("[")[0] for name in differences()}
+    assert {"test_check_weights", "test_bic_1d_1component", "test_monotonic_likelihood"} <= listed & known

@@ -10,10 +10,15 @@ from apolar.tensor import SymmetricTensor
 
 # How much of the largest weight may be lost where the weights are below the normal numbers.
 LOST = 1e-10
+# The exponent of two up to which a norm is moderate: high powers of the tensor are still numbers.
+MODERATE = 60
 
 
 def of_unit_size(tensor: SymmetricTensor) -> tuple[SymmetricTensor, int]:
     """Return a tensor, not zero, times a power of two, so that its norm is near one.
+
+    Tensors of moderate size stay as they are: the first trust radius of the Riemannian Newton method, as
+    [khouja2022riemannian] has it, does not scale with the tensor, and neither do the steps from there.
 
     Returns
     -------
@@ -24,6 +29,8 @@ def of_unit_size(tensor: SymmetricTensor) -> tuple[SymmetricTensor, int]:
     largest = binary_exponent(tensor.coefficients)
     scaled = SymmetricTensor(tensor.order, tensor.dim, scaled_by_power(tensor.coefficients, -largest))
     exponent = largest + int(np.round(np.log2(scaled.norm())))
+    if abs(exponent) <= MODERATE:
+        return tensor, 0
     coefficients = scaled_by_power(tensor.coefficients, -exponent)
     return SymmetricTensor(tensor.order, tensor.dim, coefficients), exponent
 

@@ -125,12 +125,11 @@ def frame_of(rows: Rows, family: Family, noise: float = 0.0) -> Frame:
     as it is.
     """
     covariance = None
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
-        if family.frame_kind == "matrix":
-            weight, n_rows, mean, covariance = row_covariance(rows)
-            variances = np.diag(covariance).copy()
-        else:
-            weight, n_rows, mean, variances = column_moments(rows)
+    if family.frame_kind == "matrix":
+        weight, n_rows, mean, covariance = row_covariance(rows)
+        variances = np.diag(covariance).copy()
+    else:
+        weight, n_rows, mean, variances = column_moments(rows)
     # The sample variance: a single row has none.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -15,47 +16,56 @@ __all__ = ["one_blas_thread"]
 
 @functools.cache
 def _libraries() -> ThreadpoolController:
-    """Return the linear algebra libraries that are loaded, looked up once."""
+    """Return the linear algebra libraries that are loaded, looked up once: after SciPy has loaded its own."""
+    import_module("scipy.linalg")
     return ThreadpoolController()
 
 
-class _Limit:
-    """The limit on BLAS threads, which belongs to the process: held while anyone needs it."""
+class _Limit(threading.local):
+    """How often a thread has asked for the limit: only the first time sets it, only the last time ends it."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.n_holders = 0
-        self.limiter: Any = None
-
-    def acquire(self) -> None:
-        """Set the limit, if nobody has yet."""
-        with self.lock:
-            if self.n_holders == 0:
-                self.limiter = _libraries().limit(limits=1, user_api="blas")
-            self.n_holders += 1
-
-    def release(self) -> None:
-        """Take the limit away, if nobody else needs it."""
-        with self.lock:
-            self.n_holders -= 1
-            if self.n_holders == 0:
-                self.limiter.restore_original_limits()
-                self.limiter = None
+    depth = 0
 
 
 _LIMIT = _Limit()
+_LOCK = threading.Lock()
+# The threads that are inside, and the settings from before the first of them.
+_INSIDE: set[int] = set()
+_BEFORE: list[tuple[Any, int]] = []
 
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Use one BLAS thread inside this context.
 
-    Work is shared out by chunks of rows; for products of this size, threads of their own only wait. Fits that
-    run in several threads at once share one limit: were each to restore what it found, the last would
-    restore the limit of another.
+    Work is shared out by chunks of rows; for products of this size, threads of their own only wait. The
+    setting belongs to the process, or to a thread, or can be changed by the main thread only: that depends on
+    the library. So each thread sets it for itself, and on leaving sets it to what it was before any of them
+    came, not to what it found, which may be the setting of another.
     """
-    _LIMIT.acquire()
+    _LIMIT.depth += 1
+    if _LIMIT.depth == 1:
+        _enter()
     try:
         yield
     finally:
-        _LIMIT.release()
+        _LIMIT.depth -= 1
+        if _LIMIT.depth == 0:
+            _leave()
+
+
+def _enter() -> None:
+    with _LOCK:
+        libraries = [library for library in _libraries().lib_controllers if library.user_api == "blas"]
+        if not _INSIDE:
+            _BEFORE[:] = [(library, library.num_threads) for library in libraries]
+        _INSIDE.add(threading.get_ident())
+        for library in libraries:
+            library.set_num_threads(1)
+
+
+def _leave() -> None:
+    with _LOCK:
+        _INSIDE.discard(threading.get_ident())
+        for library, n_threads in _BEFORE:
+            library.set_num_threads(n_threads)

@@ -190,15 +190,13 @@ def spread_in_third(dim: int) -> Array:
 
 def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMoments:
     if rows.n_features <= COVARIANCE_COLUMNS:
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
-            weight, n_rows, mean, covariance = row_covariance(rows)
+        weight, n_rows, mean, covariance = row_covariance(rows)
         check_scale(float(np.trace(covariance)))
         values, vectors = np.linalg.eigh(covariance)
         spectrum, variance = values[::-1], float(np.trace(covariance))
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            weight, n_rows, mean, variances = column_moments(rows)
+        weight, n_rows, mean, variances = column_moments(rows)
         variance = float(variances.sum())
         check_scale(variance)
         check_spread(n_signal + 1, n_rows, variance, variance, variance + float(mean @ mean))
@@ -291,8 +289,9 @@ def _pilot_of(rows: Rows) -> Array | None:
     return None
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
-    """Return total weight, number of rows, mean and covariance."""
+    """Return total weight, number of rows, mean and covariance; not finite where squares overflow."""
     shift, scratch = _pilot(rows), own_scratch()
     away = None if shift is None else Movable(shift)
 
@@ -310,8 +309,9 @@ def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
     return float(weight), n_rows, mean, second / weight - np.outer(offset, offset)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
-    """Return total weight, number of rows, mean, and the variance of each column."""
+    """Return total weight, number of rows, mean, and the variance of each column, not finite if too large."""
     shift, scratch = _pilot(rows), own_scratch()
     away = None if shift is None else Movable(shift)
 

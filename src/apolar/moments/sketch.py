@@ -183,8 +183,14 @@ class MomentSketch:
             result._centre, result._sums = source._centre, source._sums.copy()
             return result
         result._centre = self._centre
-        moved = other._sums.moved(other._centre - self._centre, self.frame)
-        result._sums = self._sums.plus(moved)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = other._sums.moved(other._centre - self._centre, self.frame)
+            result._sums = self._sums.plus(moved)
+        if not result._sums.is_finite:
+            raise ScaleError(
+                "The third powers of the rows of these sketches, about one centre, overflow: make them again "
+                "of columns that are divided by one scale."
+            )
         return result
 
     def __radd__(self, other: object) -> MomentSketch:

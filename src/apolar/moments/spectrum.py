@@ -87,8 +87,7 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     if central is not None:
         n_rows, covariance = central.n_rows, central.covariance
     else:
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
-            _, n_rows, _, covariance = row_covariance(open_rows(X, as_counts(sample_weight)))
+        _, n_rows, _, covariance = row_covariance(open_rows(X, as_counts(sample_weight)))
     check_scale(float(np.trace(covariance)))
     spectrum = np.linalg.eigvalsh(covariance)[::-1]
     if not spectrum[0] > 0:

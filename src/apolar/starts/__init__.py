@@ -121,9 +121,10 @@ def _reason_for_columns(name: str, table: Table) -> str | None:
     """Return why a start for full covariances is better looked for with diagonal ones, if it is."""
     if name == "auto" and table.n_features > WIDE:
         return f"with more than {WIDE} columns that costs far less"
-    few = table.n_features + 1
-    sample = table if table.n_rows <= few else table.subsample(MOST_ROWS, np.random.default_rng(0))
-    if sample.distinct().n_rows <= few:
+    rows = table.rows
+    if rows.is_distributed or rows.like is not None or table.n_rows > MOST_ROWS:
+        return None
+    if table.distinct().n_rows <= table.n_features + 1:
         # All rows are then equally far apart, but for their weights: chance would decide between them.
         return "with no more different rows than columns, any row is as far from the others as any"
     return None

@@ -1,0 +1,58 @@
+"""Hostile tables as files, given to `apolar fit`: a result, or one line that says what to do."""
+
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner
+
+from apolar.cli import main
+from fuzz.tables import table
+
+NAMES = (
+    "a",
+    "b",
+    "length in cm",
+    "a",
+    "",
+    "1",
+    "ß",
+    "\x1b[31mred",
+    "x" * 300,
+    "NA",
+    "=1+1",
+    "c,d",
+    'say "so"',
+)
+
+
+def run(rng):
+    """Write a table, and fit it; return what was tried."""
+    kind, X = table(rng)
+    options = _options(rng)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        names = [str(name).replace('"', '""') for name in rng.choice(NAMES, size=X.shape[1])]
+        header = ",".join(f'"{name}"' for name in names)
+        np.savetxt(path, X, delimiter=",", header=header, comments="", fmt="%s", encoding="utf-8")
+        arguments = ["fit", str(path), *options, "-o", str(Path(folder) / "out"), "--no-report"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            result = CliRunner().invoke(main, arguments)
+        tried = f"{kind} {X.shape}, {' '.join(options)}: exit code {result.exit_code}"
+        assert result.exit_code in (0, 2), f"{tried}\n{result.output}\n{result.exception!r}"
+        assert "Traceback" not in result.output, result.output
+        assert "\x1b[31m" not in result.output, "a name reached the terminal raw"
+        written = Path(folder) / "out"
+        assert result.exit_code == 0 or not written.exists() or not any(written.iterdir()), "half a result"
+    return tried
+
+
+def _options(rng):
+    options = ["-k", str(rng.choice(["1", "2", "3", "5"]))]
+    if rng.random() < 0.7:
+        options += ["--covariance", str(rng.choice(["spherical", "diag", "full", "tied"]))]
+    if rng.random() < 0.2:
+        options += ["--drop-missing"]
+    return options

@@ -1,0 +1,49 @@
+"""A few hostile inputs of each kind, and those that have done harm; `make fuzz` tries thousands."""
+
+import numpy as np
+import pytest
+
+from fuzz.__main__ import outcome
+from fuzz.targets import TARGETS
+
+# Seeds whose inputs gave errors from deep inside, warnings of NumPy, or results that were no numbers.
+REGRESSIONS = {
+    "estimator": [
+        52,
+        61,
+        135,
+        190,
+        220,
+        256,
+        351,
+        477,
+        498,
+        506,
+        589,
+        882,
+        1084,
+        1380,
+        2721,
+        3139,
+        4979,
+        5747,
+    ],
+    "sketches": [4, 11, 61, 62, 128, 163, 178, 230, 267, 646, 721, 1032, 1111],
+}
+FIRST = {name: range(10) if name == "command line" else range(25) for name in TARGETS}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_hostile_input_gives_a_result_or_words(target):
+    for seed in {*FIRST[target], *REGRESSIONS.get(target, [])}:
+        problem, _ = outcome(target, seed)
+        assert problem is None, f"{target}, seed {seed}: {problem}"
+
+
+def test_what_is_wrong_is_noticed(monkeypatch):
+    monkeypatch.setitem(TARGETS, "warns", lambda rng: np.array([1e308]) * rng.integers(10, 20))
+    monkeypatch.setitem(TARGETS, "fails", lambda rng: np.linalg.cholesky(-np.eye(2) * rng.random()))
+    monkeypatch.setitem(TARGETS, "is sound", lambda rng: f"{rng.random()}")
+    assert "overflow" in outcome("warns", 0)[0]
+    assert "positive definite" in outcome("fails", 0)[0]
+    assert outcome("is sound", 0)[0] is None

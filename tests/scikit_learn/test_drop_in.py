@@ -1,0 +1,273 @@
+"""What a script written for scikit-learn's mixture relies on, beside what its own tests ask."""
+
+import inspect
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import sklearn.mixture
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import apolar
+from apolar import GaussianMixture
+from apolar.em.threads import one_blas_thread
+
+NAMES = ("full", "tied", "diag", "spherical")
+
+
+def example(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    return 4 * np.eye(3)[labels] + rng.standard_normal((n, 3)) * np.array([0.5, 1.0, 1.5])
+
+
+def test_every_parameter_is_taken():
+    theirs = inspect.signature(sklearn.mixture.GaussianMixture).parameters
+    ours = inspect.signature(GaussianMixture).parameters
+    assert set(theirs) <= set(ours)
+    assert [name for name, p in theirs.items() if p.kind is p.POSITIONAL_OR_KEYWORD] == ["n_components"]
+    given = {name: p.default for name, p in theirs.items()}
+    GaussianMixture(**given).fit(example())
+
+
+# --- reg_covar ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("reg_covar", [0, 1e-6, 0.5])
+def test_reg_covar_is_added_to_the_variances(name, reg_covar):
+    # One component has a closed form, in any units.
+    X = example() * [1.0, 10.0, 0.01]
+    ours = GaussianMixture(1, covariance_type=name, reg_covar=reg_covar).fit(X)
+    theirs = sklearn.mixture.GaussianMixture(1, covariance_type=name, reg_covar=reg_covar).fit(X)
+    np.testing.assert_allclose(ours.covariances_, theirs.covariances_, rtol=1e-9, atol=1e-12)
+    assert ours.lower_bound_ == pytest.approx(theirs.score(X))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fit_with_reg_covar_is_a_fixed_point_of_its_m_step(name):
+    X = example()
+    model = GaussianMixture(3, covariance_type=name, reg_covar=0.3, tol=1e-10, random_state=0).fit(X)
+    theirs = sklearn.mixture.GaussianMixture(
+        3, covariance_type=name, reg_covar=0.3, weights_init=model.weights_, means_init=model.means_,
+        precisions_init=model.precisions_, max_iter=1,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        theirs.fit(X)
+    # The E-steps differ: ours takes the noise into account, which makes wide components a little likelier.
+    np.testing.assert_allclose(theirs.means_, model.means_, atol=0.1)
+    np.testing.assert_allclose(theirs.covariances_, model.covariances_, atol=0.1)
+    assert np.all(np.diff(model.lower_bounds_) > -1e-9)
+
+
+def test_reg_covar_goes_with_partial_fit_and_files(tmp_path):
+    X = example(6000)
+    stream = GaussianMixture(3, covariance_type="diag", reg_covar=0.5, random_state=0)
+    for start in range(0, 6000, 1500):
+        stream.partial_fit(X[start : start + 1500])
+    plain = GaussianMixture(3, covariance_type="diag", random_state=0).fit(X)
+    np.testing.assert_allclose(stream.covariances_, plain.covariances_ + 0.5, rtol=0.2)
+    stream.save(tmp_path / "a.model")
+    loaded = GaussianMixture.load(tmp_path / "a.model")
+    assert loaded.reg_covar == 0.5
+    assert loaded.verbose_interval == 10
+
+
+def test_collapse_without_regularisation_is_an_error_and_with_it_is_none():
+    X = np.repeat(np.eye(4), 5, axis=0)
+    with pytest.raises(ValueError, match="ill-defined empirical covariance.* reg_covar=None"):
+        GaussianMixture(4, reg_covar=0, random_state=0).fit(X)
+    for reg_covar in (None, 1e-3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            GaussianMixture(4, reg_covar=reg_covar, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(-1e-6, ValueError), (np.nan, ValueError), ("a little", TypeError), (1e300, ValueError)],
+)
+def test_bad_values_of_reg_covar(value, error):
+    with pytest.raises(error, match="reg_covar"):
+        GaussianMixture(2, reg_covar=value).fit(example())
+
+
+# --- single precision ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*NAMES, "tied_diag", "tied_spherical"])
+def test_single_precision_stays_single(name, tmp_path):
+    X = example().astype(np.float32)
+    model = GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
+    for attribute in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
+        assert getattr(model, attribute).dtype == np.float32
+    assert isinstance(model.lower_bound_, float)
+    assert (
+        model.predict_proba(X).dtype == model.score_samples(X).dtype == model.sample(3)[0].dtype == np.float32
+    )
+    assert model.predict(X).dtype == np.int64
+    # Of rows in double precision, and of sparse ones.
+    assert model.score_samples(X.astype(float)).dtype == np.float64
+    assert model.score_samples(sparse.csr_array(X)).dtype == np.float32
+    double = GaussianMixture(3, covariance_type=name, random_state=0).fit(X.astype(float))
+    assert double.means_.dtype == double.score_samples(X).dtype == np.float64
+    np.testing.assert_allclose(model.means_, double.means_, rtol=1e-5, atol=1e-5)
+    model.save(tmp_path / "a.model")
+    loaded = GaussianMixture.load(tmp_path / "a.model")
+    assert loaded.means_.dtype == np.float32
+    np.testing.assert_array_equal(loaded.score_samples(X), model.score_samples(X))
+
+
+def test_single_precision_keeps_what_nearly_singular_covariances_need():
+    # The columns differ by less than float32 can hold in a covariance.
+    rng = np.random.default_rng(0)
+    column = rng.standard_normal(500)
+    X = np.column_stack([column, column + 1e-4 * rng.standard_normal(500)]).astype(np.float32)
+    model = GaussianMixture(1, random_state=0).fit(X)
+    double = GaussianMixture(1, random_state=0).fit(X.astype(float))
+    assert model.lower_bound_ == pytest.approx(double.lower_bound_, abs=1e-6)
+    assert model.score(X) == pytest.approx(double.score(X.astype(float)), abs=1e-4)
+    # Somebody who sets parameters is believed.
+    model.means_ = model.means_ + np.float32(5)
+    assert model.score(X) < double.score(X.astype(float)) - 10
+
+
+def test_squares_that_single_precision_does_not_hold_stay_double():
+    X = (example() * 1e25).astype(np.float32)
+    model = GaussianMixture(2, random_state=0).fit(X)
+    assert model.covariances_.dtype == np.float64
+    assert np.all(np.isfinite(model.covariances_))
+
+
+# --- the end of EM ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("max_iter", [0, 1, 2, 5])
+def test_the_lower_bound_is_that_of_what_is_returned(name, max_iter):
+    X = example()
+    model = GaussianMixture(4, covariance_type=name, init_params="random", max_iter=max_iter, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X)
+    assert model.n_iter_ == max(max_iter, 1)
+    assert model.lower_bound_ == pytest.approx(model.score_samples(X).mean(), abs=1e-10)
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 5])
+def test_warm_starts_of_few_passes_converge(max_iter):
+    X = example()
+    model = GaussianMixture(3, init_params="random", max_iter=max_iter, warm_start=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert not model.fit(X).converged_
+        for _ in range(500):
+            if model.fit(X).converged_:
+                break
+    assert model.converged_
+    best = GaussianMixture(3, init_params="random", random_state=0).fit(X)
+    assert model.lower_bound_ == pytest.approx(best.lower_bound_, abs=1e-3)
+
+
+def test_lines_come_at_the_interval(capsys):
+    X = example()
+    GaussianMixture(3, init_params="random", verbose=2, verbose_interval=3, random_state=0).fit(X)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("pass ")]
+    numbers = [int(line.split()[1].rstrip(":")) for line in lines]
+    assert numbers == [1, *range(3, 3 * len(lines), 3)]
+    assert all(line.endswith(" s") for line in lines)
+    with pytest.raises(ValueError, match="verbose_interval"):
+        GaussianMixture(2, verbose_interval=0).fit(X)
+
+
+# --- chance, weights, threads -------------------------------------------------------------------
+
+
+def test_the_global_seed_of_numpy_is_followed():
+    X = example()
+    fits = []
+    for seed in (1, 1, 2):
+        np.random.seed(seed)  # noqa: NPY002
+        fits.append(GaussianMixture(5, init_params="random", max_iter=0).fit(X).means_)
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert not np.allclose(fits[0], fits[2])
+
+
+@pytest.mark.parametrize("total", [1.0, 1e-300, 1e-308])
+def test_the_sum_of_small_weights_does_not_matter(total):
+    X = example()
+    relative = np.random.default_rng(0).uniform(0.5, 1.0, size=len(X))
+    scaled = GaussianMixture(3, random_state=0).fit(X, sample_weight=relative / relative.sum() * total)
+    counted = GaussianMixture(3, random_state=0).fit(X, sample_weight=relative / relative.mean())
+    np.testing.assert_allclose(scaled.means_, counted.means_, atol=1e-6)
+    assert scaled.n_samples_seen_ == pytest.approx(len(X))
+    weights = relative / relative.sum() * total
+    assert scaled.bic(X, sample_weight=weights) == pytest.approx(counted.bic(X, relative / relative.mean()))
+
+
+def test_weights_that_overflow_are_weights():
+    X = example()
+    vast = GaussianMixture(2, random_state=0).fit(X, sample_weight=np.full(len(X), 1.7e308))
+    assert np.all(np.isfinite(vast.means_))
+    assert vast.lower_bound_ == pytest.approx(vast.score(X))
+
+
+def test_one_row_is_too_few():
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        GaussianMixture(1).fit(np.ones((1, 3)))
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        GaussianMixture(1).fit(np.ones((1, 3)), sample_weight=[2.0])
+
+
+def test_rows_beyond_all_reach_have_a_density():
+    model = GaussianMixture(2, random_state=0).fit(example())
+    far = np.array([[1e300, 0.0, 0.0], [-1e200, 1e250, 3.0], [1.0, 1.0, 1.0]])
+    densities = model.score_samples(far)
+    assert np.all(np.isfinite(densities))
+    assert densities[0] < -1e200 < densities[2]
+    np.testing.assert_allclose(model.predict_proba(far).sum(axis=1), 1)
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_fits_in_threads_leave_linear_algebra_as_it_was(is_first):
+    # Contexts that overlap, the main thread coming and going first or last.
+    X = example()
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        inside, leave = threading.Event(), threading.Event()
+
+        def other():
+            with one_blas_thread():
+                inside.set()
+                leave.wait()
+
+        thread = threading.Thread(target=other)
+        if not is_first:
+            thread.start()
+            inside.wait()
+        with one_blas_thread():
+            assert all(number == 1 for number in blas_threads())
+            GaussianMixture(2, random_state=0).fit(X)
+            if is_first:
+                thread.start()
+                inside.wait()
+            else:
+                leave.set()
+                thread.join()
+        leave.set()
+        thread.join()
+        assert blas_threads() == before
+
+
+def test_the_class_stands_where_scikit_learns_stood():
+    model = GaussianMixture(2, random_state=0).fit(example())
+    assert model._n_parameters() == model.n_parameters_ == 2 * (3 + 6) + 1
+    assert apolar.GaussianMixture.__name__ == sklearn.mixture.GaussianMixture.__name__
