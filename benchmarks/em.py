@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import tracemalloc
 import warnings
@@ -46,9 +47,14 @@ def seconds(call: Callable[[], object], repeats: int = 5) -> float:
 
 
 def peak(call: Callable[[], object]) -> float:
-    """Return the most memory, in MB, that a call allocates at one time."""
+    """Return the most memory, in MB, that a call allocates at one time, the first time it is made.
+
+    In a thread of its own: working memory is kept by the thread that used it, and would not be seen again.
+    """
+    thread = threading.Thread(target=call)
     tracemalloc.start()
-    call()
+    thread.start()
+    thread.join()
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return most / 1e6
@@ -75,13 +81,17 @@ def passes() -> str:
             def our_pass(table: Table = table, inside: Components = inside, kind=kind) -> None:
                 kind.maximised(table.expectation(inside)[0], None)
 
+            def our_first_pass(inside: Components = inside, kind=kind, threads: int = threads) -> None:
+                with one_blas_thread():
+                    kind.maximised(Table(open_rows(X), kind, threads=threads).expectation(inside)[0], None)
+
             with one_blas_thread():
                 ours = seconds(our_pass)
             with threadpool_limits(threads):
                 other = seconds(their_pass, 3)
             cells = [f"{1000 * ours:.0f}", f"{1000 * other:.0f}", f"{other / ours:.1f}"]
             table_rows.append(
-                [name, str(threads), *cells, f"{peak(our_pass):.1f}", f"{peak(their_pass):.0f}"]
+                [name, str(threads), *cells, f"{peak(our_first_pass):.1f}", f"{peak(their_pass):.0f}"]
             )
     header = [
         "covariance",
@@ -92,7 +102,10 @@ def passes() -> str:
         "apolar MB",
         "scikit-learn MB",
     ]
-    text = "One E-step and M-step at 1,000,000 x 10, r = 5, float64; memory is what is allocated beyond X."
+    text = (
+        "One E-step and M-step at 1,000,000 x 10, r = 5, float64; memory is what is allocated beyond X, the "
+    )
+    text += "first time: for apolar with all that it keeps of the rows, and its pass that finds their scale."
     return text + "\n\n" + problems.table(header, table_rows)
 
 

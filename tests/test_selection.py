@@ -4,10 +4,11 @@ import builtins
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
-from apolar.datasets import make_example
+from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
 from apolar.selection import Row, _reason, select
 
@@ -268,3 +269,13 @@ def test_bad_values_are_refused_before_anything_is_fitted(example, monkeypatch, 
 def test_rows_that_are_no_numbers_are_refused(example):
     with pytest.raises(ValueError, match="NaN"):
         select(np.where(example > 9, np.nan, example))
+
+
+def test_constant_columns_are_told():
+    X = load_iris().data
+    with_constants = np.column_stack([X, np.ones(len(X)), np.full(len(X), 7.0)])
+    with pytest.warns(UserWarning, match=r"Constant columns \(4, 5\) are counted"):
+        select(with_constants, range(1, 3), "diag", random_state=0)
+    frame = pd.DataFrame(with_constants, columns=[*"abcd", "flat", "flat too"])
+    with pytest.warns(UserWarning, match=r"Constant columns \('flat', 'flat too'\)"):
+        select(frame, range(1, 3), "diag", random_state=0)

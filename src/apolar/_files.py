@@ -173,7 +173,7 @@ def load_arrays(
         try:
             arrays = _members(file)
         except Exception as error:  # damaged bytes make zipfile and NumPy raise almost anything
-            reason = (str(error) or type(error).__name__).rstrip(".")
+            reason = " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
             raise ValueError(
                 f"{path} is not {what}, or is damaged: {reason}. Make the file again, or take a copy."
             ) from error

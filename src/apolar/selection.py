@@ -13,6 +13,8 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from apolar._checks import one_of, random_generator, whole_number
+from apolar._rows import Rows
+from apolar.em.frame import ROUNDING
 from apolar.em.loop import converge, short_runs
 from apolar.em.table import Table
 from apolar.em.threads import one_blas_thread
@@ -21,6 +23,7 @@ from apolar.inputs import opened
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
+from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
 from apolar.starts.merging import merged_pairs
@@ -209,6 +212,7 @@ def select(
     model = _checked_model(parameters, random_state)
     # The one way in for tables of every make, with the checks and the messages of the estimator.
     source = opened(model, X, sample_weight, reset=True, least_rows=2)
+    _warn_of_constant_columns(source, getattr(model, "feature_names_in_", None))
     parallel = effective_n_jobs(n_jobs) > 1
     if parallel and source.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
@@ -249,6 +253,24 @@ def select(
 
 
 # --- what users pass ------------------------------------------------------------------------
+
+
+def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
+    """Tell of columns that are constant: their parameters are counted, and say nothing of the rows."""
+    if rows.is_distributed or not rows.in_memory:
+        return  # not worth a pass
+    _, _, mean, variances = column_moments(rows)
+    constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= ROUNDING * np.abs(mean))
+    if not 0 < len(constant) < rows.n_features:
+        return
+    shown = ", ".join(str(column) if names is None else repr(names[column]) for column in constant[:5])
+    more = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
+    warnings.warn(
+        f"Constant columns ({shown}{more}) are counted by the criterion, though nothing is to be learnt from "
+        "them, and can change the choice: leave them out.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def _checked_numbers(n_components: Any) -> tuple[int, ...]:

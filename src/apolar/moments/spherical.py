@@ -85,7 +85,8 @@ def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:
             "The paper's tensors need third moments of all columns: make the sketch without a frame."
         )
     mean, covariance, dim = central.mean, central.covariance, len(central.mean)
-    check_scale(float(np.trace(covariance) + mean @ mean))
+    with np.errstate(over="ignore"):
+        check_scale(float(np.trace(covariance) + mean @ mean))
     values, vectors = np.linalg.eigh(covariance)
     mean_variance, direction = float(values[0]), vectors[:, 0]
     # E[x (v.z)^2] and E[x x x], z = x - mean, from the moments about the mean.
