@@ -15,18 +15,19 @@ from joblib import Parallel, delayed, effective_n_jobs
 from apolar._checks import one_of, random_generator, whole_number
 from apolar._rows import Rows
 from apolar.em.frame import ROUNDING
-from apolar.em.loop import converge, short_runs
+from apolar.em.loop import EQUAL_WEIGHTS, converge, reordered, short_runs
 from apolar.em.table import Table
 from apolar.em.threads import one_blas_thread
 from apolar.estimator import GaussianMixture
 from apolar.inputs import opened
+from apolar.mixture.attributes import fitted_attributes
 from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
-from apolar.starts.merging import merged_pairs
+from apolar.starts.merging import Mergers
 from apolar.starts.splitting import with_one_more
 
 __all__ = ["Row", "Selection", "select"]
@@ -449,25 +450,21 @@ class _Search:
 
 def _inward(table: Table, model: GaussianMixture) -> Components:
     """Return the components of a fitted mixture in the frame of a table."""
-    components = Components(model.weights_, model.means_, np.asarray(model.covariances_))
-    return table.frame.components_inward(components)
+    return table.frame.components_inward(model._components())
 
 
 def _with_one_less(table: Table, components: Components, prior: Prior | None) -> list[Components]:
     """Return the mixture with two components merged, for the pairs where that costs least."""
-    sums = table.expectation(components[None])[0][0]
-    pairs = merged_pairs(table.family.untied, sums, MERGERS)
-    return [table.family.maximised(one, prior) for one in pairs]
+    return [table.family.maximised(one, prior) for one in Mergers(table, components).cheapest(MERGERS)]
 
 
 def _put_in_canonical_order(model: GaussianMixture) -> None:
     """Reorder the components of a fit, as the estimator does where the start is its own."""
-    order = np.lexsort((*model.means_.T[::-1], -model.weights_))
-    model.weights_, model.means_ = model.weights_[order], model.means_[order]
-    if not family(model.covariance_type).tied:
-        model.covariances_ = model.covariances_[order]
-        model.precisions_ = model.precisions_[order]
-        model.precisions_cholesky_ = model.precisions_cholesky_[order]
+    kind, components = family(model.covariance_type), model._components()
+    order = np.lexsort((*components.means.T[::-1], -np.round(components.weights, EQUAL_WEIGHTS)))
+    ordered = reordered(components, order, kind)
+    for name, value in fitted_attributes(kind, ordered, model.means_.dtype).items():
+        setattr(model, name, value)
 
 
 def _row(table: Table, kind: str, n_components: int, one: _Tried) -> Row:

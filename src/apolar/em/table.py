@@ -275,6 +275,14 @@ class Table:
         xp = namespace(parts[0][0])
         return xp.concat([p for p, _ in parts], axis=1), xp.concat([d for _, d in parts])
 
+    def row_logits(self, natural: Array, rows: Array) -> Array:
+        """Return the logarithms of weighted densities at some rows, shape (len(natural), len(rows))."""
+        if self.n_rows * self.width <= KEPT_FEATURES:
+            return natural @ self.features()[:, rows]
+        # Chunk by chunk: features of wide tables are many.
+        parts = list(self.chunks(lambda chunk: chunk.logits(natural).copy(), 2 * len(natural)))
+        return np.concatenate(parts, axis=1)[:, rows]
+
     def features(self) -> Array:
         """Return the features of all rows, shape (width, n_rows)."""
         if self._kept is not None:

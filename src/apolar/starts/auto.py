@@ -13,7 +13,7 @@ from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.prior import Prior
-from apolar.starts.merging import apart, merged_pairs
+from apolar.starts.merging import Mergers, apart, untied
 from apolar.starts.moments import from_moments, from_more_moments
 from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
@@ -207,10 +207,9 @@ class _Search:
         sample, prior, kind = self.sample, self.prior, self.sample.family
         proposals = batch(with_one_more(sample, best.components, self.rng))
         grown, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
-        sums = kind.untied.moments(_untied(sample, grown)) * sample.weight
         merged = []
         for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
-            pairs = merged_pairs(kind.untied, sums[int(i)], PAIRS)
+            pairs = Mergers(sample, grown[int(i)]).cheapest(PAIRS)
             merged += [kind.maximised(one, prior) for one in pairs]
         runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
         name = best.name if best.name.endswith("+split") else f"{best.name}+split"
@@ -231,7 +230,7 @@ class _Search:
     def _sums(self, components: Components) -> Array:
         """Return a mixture as sums over the rows, with a covariance for each component."""
         kind = self.sample.family.untied
-        return kind.moments(_untied(self.sample, components[None]))[0] * self.sample.weight
+        return kind.moments(untied(self.sample, components[None]))[0] * self.sample.weight
 
     def _converged(self, candidate: Candidate) -> Candidate:
         # The optimum on some of the rows is not that on all: there is no use in coming very near to it.
@@ -243,12 +242,3 @@ class _Search:
 def _sorted(candidates: list[Candidate]) -> list[Candidate]:
     """Return the candidates, the best first."""
     return sorted(candidates, key=lambda candidate: -candidate.log_likelihood)
-
-
-def _untied(sample: Table, components: Components) -> Components:
-    """Return a batch of mixtures with a covariance for each component."""
-    if not sample.family.tied:
-        return components
-    shared = components.covariances[:, None]
-    shape = (*components.weights.shape, *components.covariances.shape[1:])
-    return Components(components.weights, components.means, np.broadcast_to(shared, shape))

@@ -1,24 +1,107 @@
 """Fewer components out of more: merge the pair that costs least, until as many are left as asked for."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from apolar._arrays import Array
+from apolar.em.table import Table
+from apolar.mixture.components import Components
 from apolar.mixture.families import Family
 
+# Rows on which the likelihoods of mergers are compared.
+JUDGES = 2000
+# A density below which all are the same.
+TINY = 1e-300
 
-def merged_pairs(family: Family, sums: Array, n_pairs: int) -> list[Array]:
-    """Return the sums with one pair merged, for each of the pairs that cost least."""
-    n = len(sums)
-    terms = family.merging_term(sums)
-    first, second = np.triu_indices(n, 1)
-    costs = family.merging_term(sums[first] + sums[second]) - terms[first] - terms[second]
-    found = []
-    for pair in np.argsort(costs, kind="stable")[:n_pairs]:
-        i, j = int(first[pair]), int(second[pair])
-        merged = np.delete(sums, j, axis=0)
-        merged[i] += sums[j]
-        found.append(merged)
-    return found
+
+class Mergers:
+    """What the log-likelihood of a mixture loses if two of its components become one.
+
+    Components that overlap, as parts of one cluster do, are merged at hardly any cost; the cost by weight and
+    log-determinant, as in `merged_down`, counts them as if they were apart, and would rather merge two small
+    clusters.
+
+    Parameters
+    ----------
+    table : Table
+        On whose rows, or some of them, likelihoods are compared.
+    components : Components
+        One mixture, in the frame; of the family of the table.
+    """
+
+    def __init__(self, table: Table, components: Components) -> None:
+        self._table, self._kind = table, table.family
+        self._rows = np.arange(0, table.n_rows, max(1, table.n_rows // JUDGES))
+        weights = table.row_weights()
+        shares = np.ones(len(self._rows)) if weights is None else weights[self._rows]
+        self._shares = shares * (table.weight / shares.sum())
+        self._covariances = components.covariances
+        self.sums = self._kind.untied.moments(untied(table, components[None]))[0] * table.weight
+        logits = table.row_logits(self._kind.natural(components), self._rows)
+        self._largest = logits.max(axis=0)
+        self._parts = np.exp(logits - self._largest)
+        n = len(self.sums)
+        self.costs = np.full((n, n), np.inf)
+        for i in range(n - 1):
+            self._set_costs(i, np.arange(i + 1, n))
+
+    def _merged_densities(self, sums: Array) -> Array:
+        """Return the weighted densities of components with these sums, relative to the largest there were."""
+        if self._kind.tied:
+            weight, first, _ = self._kind.split(sums)
+            means = first / weight[:, None]
+            merged = Components(weight / self._table.weight, means, self._covariances)
+        else:
+            merged = self._kind.maximised(sums, None)
+            merged = replace(merged, weights=sums[:, 0] / self._table.weight)
+        logits = self._table.row_logits(self._kind.natural(merged), self._rows)
+        # Where all the others are next to nothing, more than this is no better.
+        return np.exp(np.minimum(logits - self._largest, 50.0))
+
+    def _set_costs(self, i: int, others: Array) -> None:
+        """Set the costs of merging one component with each of some others."""
+        total = self._parts.sum(axis=0)
+        merged = self._merged_densities(self.sums[i] + self.sums[others])
+        left = np.maximum(total - self._parts[i] - self._parts[others], 0.0) + merged
+        change = np.log(np.maximum(left, TINY)) - np.log(np.maximum(total, TINY))
+        low, high = np.minimum(i, others), np.maximum(i, others)
+        self.costs[low, high] = -(change @ self._shares)
+
+    def cheapest(self, n_pairs: int) -> list[Array]:
+        """Return the sums with one pair merged, for each of the pairs that cost least."""
+        found = []
+        for pair in np.argsort(self.costs, axis=None, kind="stable")[:n_pairs]:
+            i, j = divmod(int(pair), len(self.costs))
+            if np.isfinite(self.costs[i, j]):
+                merged = np.delete(self.sums, j, axis=0)
+                merged[i] += self.sums[j]
+                found.append(merged)
+        return found
+
+    def reduced(self, n_components: int) -> Array:
+        """Return the sums of so many components, merging the pair that costs least again and again."""
+        active = np.ones(len(self.sums), dtype=bool)
+        while active.sum() > n_components:
+            i, j = divmod(int(self.costs.argmin()), len(self.costs))
+            self.sums[i] += self.sums[j]
+            self._parts[i] = self._merged_densities(self.sums[i : i + 1])[0]
+            self._parts[j] = 0.0
+            active[j] = False
+            self.costs[j] = self.costs[:, j] = np.inf
+            others = np.flatnonzero(active & (np.arange(len(active)) != i))
+            if len(others):
+                self._set_costs(i, others)
+        return self.sums[active]
+
+
+def untied(table: Table, components: Components) -> Components:
+    """Return a batch of mixtures with a covariance for each component."""
+    if not table.family.tied:
+        return components
+    shared = components.covariances[:, None]
+    shape = (*components.weights.shape, *components.covariances.shape[1:])
+    return Components(components.weights, components.means, np.broadcast_to(shared, shape))
 
 
 def apart(family: Family, first: Array, second: Array) -> float:

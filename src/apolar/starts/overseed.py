@@ -7,7 +7,7 @@ from apolar.em.loop import short_runs
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.prior import Prior
-from apolar.starts.merging import merged_down
+from apolar.starts.merging import Mergers, merged_down
 from apolar.starts.seeds import nearest_sums, spread_rows
 
 # Seeds a component, and steps of EM with all of them.
@@ -35,16 +35,22 @@ def overseeded(
     mixtures : list of Components
     """
     family = table.family
-    wide = table.under(family.untied)
     n_seeds = max(n_components, min(SEEDS_A_COMPONENT * n_components, table.n_rows // 2))
     n_seeds = min(n_seeds, table.n_rows)
     weak = Prior() if prior is None else prior
-    runs = [nearest_sums(wide, spread_rows(wide, n_seeds, rng)) for _ in range(n_runs)]
+    runs = [nearest_sums(table, spread_rows(table, n_seeds, rng)) for _ in range(n_runs)]
     n_common = min(len(run) for run in runs)
-    starts = [wide.family.maximised(merged_down(wide.family, run, n_common), weak) for run in runs]
-    grown, _ = short_runs(wide, batch(starts), weak, STEPS)
-    sums = wide.family.moments(grown) * table.weight
-    return [family.maximised(reduced(table, one, n_components), prior) for one in sums]
+    starts = [family.maximised(merged_down(family.untied, run, n_common), weak) for run in runs]
+    grown, _ = short_runs(table, batch(starts), weak, STEPS)
+    return [reduced_mixture(table, grown[i], n_components, prior) for i in range(n_runs)]
+
+
+def reduced_mixture(
+    table: Table, components: Components, n_components: int, prior: Prior | None
+) -> Components:
+    """Return a mixture of fewer components, merged where that costs the least likelihood."""
+    sums = Mergers(table, components).reduced(n_components)
+    return table.family.maximised(reduced(table, sums, n_components), prior)
 
 
 def reduced(table: Table, sums: Array, n_components: int) -> Array:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from apolar._arrays import Array
-from apolar.em.table import KEPT_FEATURES, Table
+from apolar.em.table import Table
 from apolar.mixture.components import Components
 
 # Principal axes are computed from the whole scatter up to this many columns, and by iteration above.
@@ -145,7 +145,8 @@ def _inserted(
     gains = []
     for spread in _spreads(table, components):
         all_alike = spread if family.tied else np.repeat(spread, len(tried), axis=0)
-        ratio = _logits(table, Components(np.ones(len(tried)), centres, all_alike), judges)
+        alone = Components(np.ones(len(tried)), centres, all_alike)
+        ratio = table.row_logits(family.natural(alone), judges)
         ratio -= density
         np.minimum(ratio, 50.0, out=ratio)
         np.exp(ratio, out=ratio)
@@ -172,16 +173,6 @@ def _inserted(
         new_weights = np.append(components.weights * (1 - part), part)
         found.append(Components(new_weights, np.vstack([components.means, centre]), covariances))
     return found
-
-
-def _logits(table: Table, components: Components, rows: Array) -> Array:
-    """Return the weighted log-densities at some rows, shape (n_components, n)."""
-    natural = table.family.natural(components)
-    if table.n_rows * table.width <= KEPT_FEATURES:
-        return natural @ table.features()[:, rows]
-    # Chunk by chunk: features of wide tables are many.
-    parts = list(table.chunks(lambda chunk: chunk.logits(natural).copy(), 2 * len(natural)))
-    return np.concatenate(parts, axis=1)[:, rows]
 
 
 def _spreads(table: Table, components: Components) -> list[Array]:
