@@ -14,6 +14,7 @@ from benchmarks import (
     moments,
     noise,
     paper_moments,
+    small_clusters,
     sparse,
     speed,
     starts,
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "cluster": cluster.main,
     "sparse": sparse.main,
     "growth": growth.main,
+    "small_clusters": small_clusters.main,
 }
 # What needs more than this machine may have is run when it is named.
 NAMED = {"gpu": gpu.main}

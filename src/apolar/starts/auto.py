@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +25,7 @@ ROWS_A_PARAMETER = 50
 # With fewer rows a parameter than this, optima on a sample are not to be trusted.
 CROWDED = 60
 # Starts by over-seeding; steps of EM after which the best starts are kept, and how many.
-OVERSEEDED = 3
+OVERSEEDED = 4
 SHORT_STEPS = 10
 KEPT = 3
 # Log-likelihood that may be left to gain in the runs of the portfolio, and their passes at most.
@@ -38,6 +39,11 @@ SPLIT_STEPS = 5
 # Pairs that are tried as mergers of each proposal.
 PAIRS = 3
 LEAST_GAIN = 0.05
+# Rows on which candidates from a sample are compared; how many standard errors are chance, and the most
+# candidates that go on beside the best.
+PROVING_ROWS = 10_000
+CHANCE = 4.0
+CONTENDERS = 3
 # Mixtures that are no further apart than this, in log-likelihood, are taken to lead to the same optimum.
 SAME = 0.5
 
@@ -143,7 +149,14 @@ class _Search:
 
     def _drawn(self) -> Table:
         """Return some of the rows, or all if they are few."""
-        return self.table.subsample(max(MOST_ROWS, ROWS_A_PARAMETER * self.n_parameters), self.rng)
+        n_rows = max(MOST_ROWS, ROWS_A_PARAMETER * self.n_parameters)
+        # Optima of most of the rows are not those of all, and all cost little more.
+        return self.table.subsample(n_rows if self.table.n_rows > 2 * n_rows else self.table.n_rows, self.rng)
+
+    @functools.cached_property
+    def others(self) -> Table:
+        """Rows on which candidates are compared that were fitted to a sample."""
+        return self.table.subsample(PROVING_ROWS, self.rng)
 
     def single(self) -> Candidate:
         """Return the only component there is."""
@@ -195,12 +208,22 @@ class _Search:
         """Return the candidates with the one first that is best on other rows than it was fitted to.
 
         The moments of all rows, as they are, are among them: where they are good, they are nearer to the
-        optimum on all rows than any fit to some of them.
+        optimum on all rows than any fit to some of them. Those whose likelihood is lower by no more than
+        chance may be the best on all rows, and go on as well.
         """
-        others = self._drawn()
-        likelihoods = others.expectation(batch([candidate.components for candidate in candidates]))[1]
-        best = int(np.argmax(np.where(np.isfinite(likelihoods), likelihoods, -np.inf)))
-        return [candidates[best], *candidates[:best], *candidates[best + 1 :]]
+        others = self.others
+        weights = others.row_weights()
+        densities = [np.asarray(others.row_posteriors(one.components)[1]) for one in candidates]
+        means = np.array([np.average(density, weights=weights) for density in densities])
+        best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
+        rivals: list[int] = []
+        for i in np.argsort(-means, kind="stable"):
+            gaps = densities[best] - densities[i]
+            error = float(np.std(gaps)) / np.sqrt(len(gaps))
+            is_near = i != best and means[best] - means[i] < CHANCE * error and len(rivals) < CONTENDERS
+            rivals += [int(i)] if is_near else []
+        order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
+        return [replace(candidates[i], is_contender=i in rivals) for i in order]
 
     def _split_and_merged(self, best: Candidate) -> list[Candidate]:
         """Return what a candidate becomes with one component more and then one less."""

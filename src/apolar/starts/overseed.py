@@ -34,23 +34,34 @@ def overseeded(
     -------
     mixtures : list of Components
     """
-    family = table.family
     n_seeds = max(n_components, min(SEEDS_A_COMPONENT * n_components, table.n_rows // 2))
     n_seeds = min(n_seeds, table.n_rows)
     weak = Prior() if prior is None else prior
+    # Half of several runs of a tied family grow with a covariance for each component: where clusters differ
+    # in shape, a common one spreads them over more components than they have.
+    n_untied = n_runs // 2 if table.family.tied else 0
+    mixtures = []
+    for grown_on, n in ((table, n_runs - n_untied), (table.under(table.family.untied), n_untied)):
+        if n:
+            mixtures += _grown(grown_on, n_seeds, n_components, weak, rng, n)
+    return [table.family.maximised(sums, prior) for sums in mixtures]
+
+
+def _grown(
+    table: Table, n_seeds: int, n_components: int, prior: Prior, rng: np.random.Generator, n_runs: int
+) -> list[Array]:
+    """Return the sums of mixtures that were grown from many seeds, and merged."""
+    kind = table.family
     runs = [nearest_sums(table, spread_rows(table, n_seeds, rng)) for _ in range(n_runs)]
     n_common = min(len(run) for run in runs)
-    starts = [family.maximised(merged_down(family.untied, run, n_common), weak) for run in runs]
-    grown, _ = short_runs(table, batch(starts), weak, STEPS)
-    return [reduced_mixture(table, grown[i], n_components, prior) for i in range(n_runs)]
+    starts = [kind.maximised(merged_down(kind.untied, run, n_common), prior) for run in runs]
+    grown, _ = short_runs(table, batch(starts), prior, STEPS)
+    return [reduced_sums(table, grown[i], n_components) for i in range(n_runs)]
 
 
-def reduced_mixture(
-    table: Table, components: Components, n_components: int, prior: Prior | None
-) -> Components:
-    """Return a mixture of fewer components, merged where that costs the least likelihood."""
-    sums = Mergers(table, components).reduced(n_components)
-    return table.family.maximised(reduced(table, sums, n_components), prior)
+def reduced_sums(table: Table, components: Components, n_components: int) -> Array:
+    """Return a mixture as the sums of fewer components, merged where that costs the least likelihood."""
+    return reduced(table, Mergers(table, components).reduced(n_components), n_components)
 
 
 def reduced(table: Table, sums: Array, n_components: int) -> Array:
