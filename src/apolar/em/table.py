@@ -275,8 +275,8 @@ class Table:
         xp = namespace(parts[0][0])
         return xp.concat([p for p, _ in parts], axis=1), xp.concat([d for _, d in parts])
 
-    def row_logits(self, natural: Array, rows: Array) -> Array:
-        """Return the logarithms of weighted densities at some rows, shape (len(natural), len(rows))."""
+    def row_logits(self, natural: Array, rows: slice) -> Array:
+        """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if self.n_rows * self.width <= KEPT_FEATURES:
             return natural @ self.features()[:, rows]
         # Chunk by chunk: features of wide tables are many.

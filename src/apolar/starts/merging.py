@@ -10,9 +10,13 @@ from apolar.mixture.components import Components
 from apolar.mixture.families import Family
 
 # Rows on which the likelihoods of mergers are compared.
-JUDGES = 2000
-# A density below which all are the same.
-TINY = 1e-300
+JUDGES = 1000
+# Numbers that are worked on at once.
+MOST_AT_ONCE = 2**18
+# The logarithm of the ratio of densities beyond which all are the same, and a ratio that is next to nothing:
+# numbers of single precision.
+LARGEST = 50.0
+TINY = 1e-30
 
 
 class Mergers:
@@ -32,41 +36,51 @@ class Mergers:
 
     def __init__(self, table: Table, components: Components) -> None:
         self._table, self._kind = table, table.family
-        self._rows = np.arange(0, table.n_rows, max(1, table.n_rows // JUDGES))
+        self._rows = slice(None, None, max(1, table.n_rows // JUDGES))
         weights = table.row_weights()
-        shares = np.ones(len(self._rows)) if weights is None else weights[self._rows]
-        self._shares = shares * (table.weight / shares.sum())
+        shares = (np.ones(table.n_rows) if weights is None else weights)[self._rows]
+        self._shares = (shares * (table.weight / shares.sum())).astype(np.float32)
         self._covariances = components.covariances
         self.sums = self._kind.untied.moments(untied(table, components[None]))[0] * table.weight
         logits = table.row_logits(self._kind.natural(components), self._rows)
         self._largest = logits.max(axis=0)
-        self._parts = np.exp(logits - self._largest)
+        self._parts = self._densities(logits)
+        self._total = self._parts.sum(axis=0)
         n = len(self.sums)
         self.costs = np.full((n, n), np.inf)
-        for i in range(n - 1):
-            self._set_costs(i, np.arange(i + 1, n))
+        first, second = np.triu_indices(n, 1)
+        together = max(1, MOST_AT_ONCE // len(shares))
+        for start in range(0, len(first), together):
+            i, j = first[start : start + together], second[start : start + together]
+            self._set_costs(i, j, self._densities_of(self.sums[i] + self.sums[j]))
 
-    def _merged_densities(self, sums: Array) -> Array:
-        """Return the weighted densities of components with these sums, relative to the largest there were."""
+    def _densities(self, logits: Array) -> Array:
+        """Return densities relative to the largest at each row, in single precision: they are compared."""
+        logits -= self._largest
+        # Where all the others are next to nothing, more than this is no better.
+        np.clip(logits, -LARGEST, LARGEST, out=logits)
+        return np.exp(logits.astype(np.float32))
+
+    def _densities_of(self, sums: Array) -> Array:
+        """Return the weighted densities of components with these sums."""
         if self._kind.tied:
             weight, first, _ = self._kind.split(sums)
-            means = first / weight[:, None]
-            merged = Components(weight / self._table.weight, means, self._covariances)
+            merged = Components(weight / self._table.weight, first / weight[:, None], self._covariances)
         else:
             merged = self._kind.maximised(sums, None)
             merged = replace(merged, weights=sums[:, 0] / self._table.weight)
-        logits = self._table.row_logits(self._kind.natural(merged), self._rows)
-        # Where all the others are next to nothing, more than this is no better.
-        return np.exp(np.minimum(logits - self._largest, 50.0))
+        return self._densities(self._table.row_logits(self._kind.natural(merged), self._rows))
 
-    def _set_costs(self, i: int, others: Array) -> None:
-        """Set the costs of merging one component with each of some others."""
-        total = self._parts.sum(axis=0)
-        merged = self._merged_densities(self.sums[i] + self.sums[others])
-        left = np.maximum(total - self._parts[i] - self._parts[others], 0.0) + merged
-        change = np.log(np.maximum(left, TINY)) - np.log(np.maximum(total, TINY))
-        low, high = np.minimum(i, others), np.maximum(i, others)
-        self.costs[low, high] = -(change @ self._shares)
+    def _set_costs(self, first: Array, second: Array, merged: Array) -> None:
+        """Set the costs of merging pairs of components, the lower number first, into those densities."""
+        left = self._total - self._parts[first]
+        left -= self._parts[second]
+        np.maximum(left, 0.0, out=left)  # of rounding
+        left += merged
+        left /= self._total
+        np.maximum(left, TINY, out=left)
+        np.log(left, out=left)
+        self.costs[first, second] = -(left @ self._shares)
 
     def cheapest(self, n_pairs: int) -> list[Array]:
         """Return the sums with one pair merged, for each of the pairs that cost least."""
@@ -85,13 +99,15 @@ class Mergers:
         while active.sum() > n_components:
             i, j = divmod(int(self.costs.argmin()), len(self.costs))
             self.sums[i] += self.sums[j]
-            self._parts[i] = self._merged_densities(self.sums[i : i + 1])[0]
-            self._parts[j] = 0.0
             active[j] = False
             self.costs[j] = self.costs[:, j] = np.inf
             others = np.flatnonzero(active & (np.arange(len(active)) != i))
-            if len(others):
-                self._set_costs(i, others)
+            merged = self._densities_of(
+                np.concatenate([self.sums[i : i + 1], self.sums[i] + self.sums[others]])
+            )
+            self._parts[i], self._parts[j] = merged[0], 0.0
+            self._total = self._parts.sum(axis=0)
+            self._set_costs(np.minimum(i, others), np.maximum(i, others), merged[1:])
         return self.sums[active]
 
 

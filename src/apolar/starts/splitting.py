@@ -138,7 +138,7 @@ def _inserted(
     tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
     centres = table.coordinates()[:, tried].T
     # What a candidate gains is judged on some of the rows.
-    judges = np.arange(0, n, max(1, n // JUDGES))
+    judges = slice(None, None, max(1, n // JUDGES))
     density = density[judges]
     shares = np.ones(len(density)) if weights is None else weights[judges]
     shares = shares / shares.sum()
