@@ -16,7 +16,7 @@ ROWS = (600, 2_000, 6_000, 20_000, 100_000)
 # Log-likelihood of all rows below that of EM from the true means that counts as a loss.
 LOSS = 1.0
 # Rows up to which scikit-learn is run beside it: to the optimum it takes long.
-MOST_OF_PEER = 6_000
+MOST_OF_PEER = 2_000
 
 
 def example(seed: int, n_samples: int, name: str) -> tuple[np.ndarray, np.ndarray]:
