@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "ApolarWarning",
     "GaussianMixture",
     "MixtureStatus",
     "MomentSketch",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from apolar.citations import citation
     from apolar.decomposition import Status, Waring, decompose, refine
     from apolar.estimator import GaussianMixture
+    from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
     from apolar.recovery import mixture_from_moments, recover
@@ -64,6 +66,7 @@ _HOMES = {
     "apolar.recovery": ("mixture_from_moments", "recover"),
     "apolar.scores": (),
     "apolar.estimator": ("GaussianMixture",),
+    "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
     "apolar.plots": (),
     "apolar.citations": ("citation",),

@@ -16,6 +16,7 @@ from apolar._files import check_regular
 from apolar.em.chart import Chart
 from apolar.em.loop import Fit
 from apolar.em.quasi_newton import Memory
+from apolar.exceptions import CheckpointWarning
 from apolar.mixture.components import Components
 from apolar.mixture.families import Family, family
 from apolar.storage import load_model, save_model
@@ -109,7 +110,7 @@ class Checkpoint:
                 warnings.warn(
                     f"The checkpoint {self.estimator.checkpoint} could not be written: {error}. The fit goes "
                     f"on, and tries again every {self.estimator.checkpoint_every} passes.",
-                    UserWarning,
+                    CheckpointWarning,
                     stacklevel=2,
                 )
             return False

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     check_is_fitted,
@@ -27,6 +26,7 @@ from apolar.em.loop import Fit, FitStatus, canonical_order, in_canonical_order, 
 from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.em.threads import one_blas_thread
+from apolar.exceptions import SkippedStartWarning
 from apolar.fitting import Outcome, fitted
 from apolar.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.inputs import float_type, in_single_precision, opened, with_weight
@@ -37,7 +37,7 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
 from apolar.moments.signal import column_moments
 from apolar.prediction import Answer, Likelihood, Reader, densities, labels, probabilities
-from apolar.progress import CallbackSupportMixin, Progress, with_callbacks
+from apolar.progress import CallbackSupportMixin, NotConvergedWarning, Progress, with_callbacks
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts import STARTS, Candidate, Started, started
 from apolar.starts.given import (
@@ -511,12 +511,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _tell(self, outcome: Outcome) -> None:
         """Warn of what the user should know."""
         if outcome.fit.status is FitStatus.MAX_ITER and self.max_iter > 0:
-            warnings.warn(self.message_, ConvergenceWarning, stacklevel=5)
+            warnings.warn(self.message_, NotConvergedWarning, stacklevel=5)
         if isinstance(self.init_params, str) and self.init_params == "moments":
             for note in outcome.notes:
-                warnings.warn(note, UserWarning, stacklevel=5)
-        for text in outcome.warnings:
-            warnings.warn(text, UserWarning, stacklevel=5)
+                warnings.warn(note, SkippedStartWarning, stacklevel=5)
+        for warning in outcome.warnings:
+            warnings.warn(warning, stacklevel=5)
 
     def _is_of(self, kind: Family, n_components: int, n_features: int) -> bool:
         """Return whether there is a fitted mixture of that family and size."""

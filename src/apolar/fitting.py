@@ -11,6 +11,12 @@ from apolar._arrays import Array
 from apolar.em.loop import Fit, FitStatus, Watcher, converge
 from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
+from apolar.exceptions import (
+    ApolarWarning,
+    CollapsedWarning,
+    DisagreementWarning,
+    EmptyComponentWarning,
+)
 from apolar.mixture.components import Components
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
@@ -45,7 +51,7 @@ class Outcome:
         In the frame of the table.
     start : str
         The name of the start that won.
-    warnings : tuple of str
+    warnings : tuple of ApolarWarning
         What the user should know.
     notes : tuple of str
         What stepped aside on the way.
@@ -55,7 +61,7 @@ class Outcome:
 
     fit: Fit
     start: str
-    warnings: tuple[str, ...]
+    warnings: tuple[ApolarWarning, ...]
     notes: tuple[str, ...]
     is_collapsed: bool
 
@@ -93,7 +99,7 @@ def fitted(
     outcome : Outcome
     """
     best: tuple[Fit, Candidate] | None = None
-    warnings: list[str] = []
+    warnings: list[ApolarWarning] = []
     notes: list[str] = []
     rivals: list[Candidate] = []
     sample = table.subsample(CHECKED_ROWS, np.random.default_rng(0))
@@ -127,10 +133,11 @@ def fitted(
     is_collapsed = _is_collapsed(table, fit)
     if is_collapsed:
         remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
-        warnings.append(
+        message = (
             "A component has collapsed: its variance is zero in some direction, and the likelihood has no "
             f"maximum. {remedy}sk for fewer components, or remove columns that depend on others."
         )
+        warnings.append(CollapsedWarning(message))
     warnings += _disagreeing(sample, fit, [rival for rival in rivals if rival is not winner])
     return Outcome(fit, winner.name, tuple(warnings), tuple(notes), is_collapsed)
 
@@ -179,13 +186,14 @@ def _approached(
     return fit
 
 
-def _almost_empty(table: Table, fit: Fit) -> list[str]:
+def _almost_empty(table: Table, fit: Fit) -> list[ApolarWarning]:
     """Return a warning on components without rows."""
     counts = fit.components.weights * table.weight
     n_empty = int(np.sum(counts < 0.5))
     if not n_empty:
         return []
-    return [f"{n_empty} of {len(counts)} components hold less than one row. Ask for fewer components."]
+    message = f"{n_empty} of {len(counts)} components hold less than one row. Ask for fewer components."
+    return [EmptyComponentWarning(message)]
 
 
 def _is_collapsed(table: Table, fit: Fit) -> bool:
@@ -196,7 +204,7 @@ def _is_collapsed(table: Table, fit: Fit) -> bool:
     return least <= 2 * table.family.least_variance
 
 
-def _disagreeing(sample: Table, fit: Fit, rivals: list[Candidate]) -> list[str]:
+def _disagreeing(sample: Table, fit: Fit, rivals: list[Candidate]) -> list[ApolarWarning]:
     """Return a warning if another optimum, of nearly the same likelihood, parts the rows differently."""
     rivals = [rival for rival in rivals if rival.fit is not None]
     if not rivals or fit.components.n_components == 1:
@@ -214,10 +222,11 @@ def _disagreeing(sample: Table, fit: Fit, rivals: list[Candidate]) -> list[str]:
             continue
         index = adjusted_rand_index(ours, theirs)
         if index < DIFFERENT:
-            return [
+            message = (
                 f"Good starts disagree: another optimum, only {max(best - likelihood, 0.0):.2g} lower in "
                 f"mean log-likelihood, parts the rows differently (adjusted Rand index {index:.2f} between "
                 "the two). Components of this form may not be what the data are made of: try another "
                 "covariance_type or n_components."
-            ]
+            )
+            return [DisagreementWarning(message)]
     return []

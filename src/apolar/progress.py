@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sklearn.exceptions import ConvergenceWarning
+
 from apolar.em.loop import Fit
+from apolar.exceptions import ApolarWarning
 
 try:  # scikit-learn 1.9 or later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -20,7 +23,11 @@ except ImportError:  # pragma: no cover - older scikit-learn
         return method
 
 
-__all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "NotConvergedWarning", "Progress", "with_callbacks"]
+
+
+class NotConvergedWarning(ApolarWarning, ConvergenceWarning):
+    """EM stopped at max_iter; scikit-learn's warning, and ours."""
 
 
 class Progress:

@@ -19,6 +19,7 @@ from apolar.em.loop import EQUAL_WEIGHTS, converge, reordered, short_runs
 from apolar.em.table import Table
 from apolar.em.threads import one_blas_thread
 from apolar.estimator import GaussianMixture
+from apolar.exceptions import CollapsedWarning, ConstantColumnWarning
 from apolar.inputs import opened
 from apolar.mixture.attributes import fitted_attributes
 from apolar.mixture.components import Components, batch
@@ -46,8 +47,6 @@ REFUSED = (
 )  # fmt: skip
 # Pairs of components whose mergers are tried.
 MERGERS = 10
-# How the estimator's warning on a component without spread begins.
-COLLAPSED = "A component has collapsed"
 # What a fit may raise that says something of the candidate, not of the program.
 FAILURES = (ValueError, ArithmeticError, MemoryError)
 
@@ -269,7 +268,7 @@ def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
     warnings.warn(
         f"Constant columns ({shown}{more}) are counted by the criterion, though nothing is to be learnt from "
         "them, and can change the choice: leave them out.",
-        UserWarning,
+        ConstantColumnWarning,
         stacklevel=3,
     )
 
@@ -362,7 +361,7 @@ class _Search:
         if start is not None:
             model.start_ = name
             _put_in_canonical_order(model)
-        failed = next((text for text in texts if text.startswith(COLLAPSED)), None)
+        failed = next((str(one.message) for one in heard if one.category is CollapsedWarning), None)
         return _Tried(model, time.perf_counter() - begun, texts, failed)
 
     def swept(self, kind: str, tried: dict[int, _Tried]) -> list[tuple[Row, GaussianMixture | None]]:

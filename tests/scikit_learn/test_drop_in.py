@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import apolar
 from apolar import GaussianMixture
 from apolar.em.threads import one_blas_thread
+from apolar.exceptions import CollapsedWarning, SkippedStartWarning
 
 NAMES = ("full", "tied", "diag", "spherical")
 
@@ -271,3 +272,14 @@ def test_the_class_stands_where_scikit_learns_stood():
     model = GaussianMixture(2, random_state=0).fit(example())
     assert model._n_parameters() == model.n_parameters_ == 2 * (3 + 6) + 1
     assert apolar.GaussianMixture.__name__ == sklearn.mixture.GaussianMixture.__name__
+
+
+def test_warnings_have_classes():
+    X = example()
+    with pytest.warns(apolar.ApolarWarning) as caught:
+        GaussianMixture(3, init_params="random", max_iter=1, random_state=0).fit(X)
+    assert any(issubclass(one.category, ConvergenceWarning) for one in caught)
+    with pytest.warns(CollapsedWarning):
+        GaussianMixture(3, prior=None, random_state=0).fit(np.repeat(X[:3], 5, axis=0))
+    with pytest.warns(SkippedStartWarning, match="moments"):
+        GaussianMixture(4, init_params="moments", random_state=0).fit(X)
