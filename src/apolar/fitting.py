@@ -33,6 +33,8 @@ ROWS_A_PARAMETER = 200
 FEWEST_PASSES = 50
 SAMPLE_TOLERANCE = 0.1
 SAMPLE_PASSES = 200
+# Up to so many rows each of several candidates is run to its end.
+FEW_ROWS = 20_000
 # Optima whose log-likelihoods differ by less than this a row are nearly equal; partitions whose adjusted
 # Rand index is below this are different.
 NEARLY_EQUAL = 0.15
@@ -160,7 +162,8 @@ def _approached_all(
     runs = [_approached(table, components, prior, memory) for _, components, memory in known]
     ended = [fit for fit in runs if fit is not None]
     if not ended:
-        return known
+        # Each is run to its end, as none is known to be the best before: of many rows only two.
+        return known if len(known) < 3 or table.n_rows <= FEW_ROWS else [known[0], known[-1]]
     best = int(np.argmax([fit.log_likelihood for fit in ended]))
     return [(candidates[best], ended[best].components, ended[best].memory)]
 

@@ -77,9 +77,9 @@ class Mergers:
         left -= self._parts[second]
         np.maximum(left, 0.0, out=left)  # of rounding
         left += merged
-        left /= self._total
         np.maximum(left, TINY, out=left)
         np.log(left, out=left)
+        left -= np.log(np.maximum(self._total, TINY))
         self.costs[first, second] = -(left @ self._shares)
 
     def cheapest(self, n_pairs: int) -> list[Array]:
