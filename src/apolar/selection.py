@@ -28,7 +28,7 @@ from apolar.mixture.prior import Prior
 from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
-from apolar.starts.merging import Mergers
+from apolar.starts.merging import merged_pairs
 from apolar.starts.splitting import with_one_more
 
 __all__ = ["Row", "Selection", "select"]
@@ -454,7 +454,7 @@ def _inward(table: Table, model: GaussianMixture) -> Components:
 
 def _with_one_less(table: Table, components: Components, prior: Prior | None) -> list[Components]:
     """Return the mixture with two components merged, for the pairs where that costs least."""
-    return [table.family.maximised(one, prior) for one in Mergers(table, components).cheapest(MERGERS)]
+    return [table.family.maximised(one, prior) for one in merged_pairs(table, components, MERGERS)]
 
 
 def _put_in_canonical_order(model: GaussianMixture) -> None:

@@ -14,7 +14,7 @@ from apolar.em.quasi_newton import Memory
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.prior import Prior
-from apolar.starts.merging import Mergers, apart, untied
+from apolar.starts.merging import apart, merged_pairs, untied
 from apolar.starts.moments import from_moments, from_more_moments
 from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
@@ -232,7 +232,7 @@ class _Search:
         grown, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
         merged = []
         for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
-            pairs = Mergers(sample, grown[int(i)]).cheapest(PAIRS)
+            pairs = merged_pairs(sample, grown[int(i)], PAIRS)
             merged += [kind.maximised(one, prior) for one in pairs]
         runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
         name = best.name if best.name.endswith("+split") else f"{best.name}+split"

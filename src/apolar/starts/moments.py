@@ -13,7 +13,8 @@ from apolar.mixture.components import Components
 from apolar.mixture.prior import Prior
 from apolar.moments import signal_moments
 from apolar.recovery.mixtures import mixture_of_signal
-from apolar.starts.overseed import reduced_sums
+from apolar.starts.merging import reduced_sums
+from apolar.starts.overseed import reduced
 
 # Steps of EM with one component more than asked for, before it is merged away.
 STEPS = 5
@@ -59,7 +60,8 @@ def from_more_moments(table: Table, n_components: int, prior: Prior | None) -> C
     """Return the mixture of one component more, after a few steps of EM, merged to as many as asked for."""
     more = from_moments(table, n_components + 1, refine=False)
     grown, _ = short_runs(table, more[None], Prior() if prior is None else prior, STEPS)
-    return table.family.maximised(reduced_sums(table, grown[0], n_components), prior)
+    sums = reduced(table, reduced_sums(table, grown[0], n_components), n_components)
+    return table.family.maximised(sums, prior)
 
 
 def in_frame(table: Table, found: SphericalMixture, units: Array) -> Components:

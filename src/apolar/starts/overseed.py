@@ -7,7 +7,7 @@ from apolar.em.loop import short_runs
 from apolar.em.table import Table
 from apolar.mixture.components import Components, batch
 from apolar.mixture.prior import Prior
-from apolar.starts.merging import Mergers, merged_down
+from apolar.starts.merging import merged_down, reduced_sums
 from apolar.starts.seeds import nearest_sums, spread_rows
 
 # Seeds a component, and steps of EM with all of them.
@@ -56,12 +56,7 @@ def _grown(
     n_common = min(len(run) for run in runs)
     starts = [kind.maximised(merged_down(kind.untied, run, n_common), prior) for run in runs]
     grown, _ = short_runs(table, batch(starts), prior, STEPS)
-    return [reduced_sums(table, grown[i], n_components) for i in range(n_runs)]
-
-
-def reduced_sums(table: Table, components: Components, n_components: int) -> Array:
-    """Return a mixture as the sums of fewer components, merged where that costs the least likelihood."""
-    return reduced(table, Mergers(table, components).reduced(n_components), n_components)
+    return [reduced(table, reduced_sums(table, grown[i], n_components), n_components) for i in range(n_runs)]
 
 
 def reduced(table: Table, sums: Array, n_components: int) -> Array:
