@@ -28,7 +28,7 @@ def expected_failures(estimator):
     # These two take any estimator with predict_proba for a classifier, and fail in their own code.
     reason = "the check assumes a classifier"
     found = {"check_estimator_sparse_array": reason, "check_estimator_sparse_matrix": reason}
-    if estimator.covariance_type in ("full", "tied") or estimator.init_params == "moments":
+    if estimator.n_components > 1:
         # Nine different rows of thirty columns; see below for a table on which the same can be asked.
         reason = "what it compares, to nine digits, is rounding"
         found["check_sample_weight_equivalence_on_dense_data"] = reason
