@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn.mixture
+from sklearn.utils.fixes import parse_version
 
 import apolar
 
@@ -28,6 +29,9 @@ PRIVATE = {
     "test_gaussian_mixture_precisions_init",
     "test_gaussian_mixture_all_init_does_not_estimate_gaussian_parameters",
 }
+
+# Tests that ask for messages which later versions of scikit-learn, whose words are ours, have changed.
+REWORDED = {"test_regularisation"}
 
 # Their configuration does not turn warnings into errors; theirs are checked inside the tests.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -66,6 +70,9 @@ def their_tests():
     for name, reason in differences().items():
         if name in tests:
             tests[name] = pytest.mark.xfail(reason=reason, strict="may pass" not in reason)(tests[name])
+    if parse_version(sklearn.__version__) < parse_version("1.9"):
+        for name in REWORDED & set(tests):
+            tests[name] = pytest.mark.xfail(reason="the message of this version", strict=False)(tests[name])
     for test in tests.values():
         # pytest wants parameters in lists, where they use generators.
         test.pytestmark = [_with_list(mark) for mark in getattr(test, "pytestmark", [])]
