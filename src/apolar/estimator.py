@@ -214,8 +214,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             Ignored.
         sample_weight : array_like, shape (n_samples,), optional
             How many rows each row stands for. Weights that add up to less than the number of rows that have
-            some are no counts: they are multiplied until they add up to it. (Weights that come with chunks
-            are taken as they are.)
+            some are no counts: they are multiplied until they add up to it. (Weights that come with chunks,
+            and those of `partial_fit`, are taken as they are.)
 
         Returns
         -------
@@ -335,7 +335,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         kind, prior = self._checked_parameters()
         fresh = not hasattr(self, "weights_")
-        rows = opened(self, X, sample_weight, reset=fresh, once=True)
+        rows = opened(self, X, sample_weight, reset=fresh, once=True, is_batch=True)
         if rows.is_distributed:
             raise ValueError(
                 "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "

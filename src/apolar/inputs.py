@@ -26,6 +26,7 @@ def opened(
     reset: bool,
     once: bool = False,
     least_rows: int = 1,
+    is_batch: bool = False,
 ) -> Rows:
     """Return the rows of X, after scikit-learn's checks, or our own.
 
@@ -41,6 +42,9 @@ def opened(
         Whether rows that can be read only once will do.
     least_rows : int, default=1
         The fewest rows that will do.
+    is_batch : bool, default=False
+        Whether there are other rows, of other batches: weights are then taken as they are, so that those of
+        one batch can be compared with those of another.
 
     Returns
     -------
@@ -49,6 +53,7 @@ def opened(
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
     if _is_ours(X):
+        sample_weight = sample_weight if is_batch else as_counts(sample_weight)
         rows = _opened_here(estimator, X, sample_weight, reset=reset, once=once)
         # Rows elsewhere are not counted for this, and none at all is told where they are read.
         if not rows.is_distributed and rows.n_rows and rows.n_rows < least_rows:
@@ -69,7 +74,7 @@ def opened(
     if sample_weight is None:
         return open_rows(X)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    weights = as_counts(weights)
+    weights = weights if is_batch else as_counts(weights)
     if np.all(weights > 0):
         return open_rows(X, weights)
     if not np.any(weights > 0):
@@ -80,7 +85,7 @@ def opened(
 
 def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
     """Return the rows of what scikit-learn would load whole, or would not know."""
-    rows = open_rows(X, as_counts(sample_weight))
+    rows = open_rows(X, sample_weight)
     if not (rows.rereadable or once):
         raise ValueError(
             "X can be read only once, and EM reads it many times: pass a list of chunks or an object "

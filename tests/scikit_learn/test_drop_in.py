@@ -210,6 +210,17 @@ def test_the_sum_of_small_weights_does_not_matter(total):
     assert scaled.bic(X, sample_weight=weights) == pytest.approx(counted.bic(X, relative / relative.mean()))
 
 
+def test_weights_of_batches_are_taken_as_they_are():
+    # One batch counts a tenth of the other: scaled each by itself, they would count alike.
+    X = example()
+    model = GaussianMixture(1, covariance_type="spherical", random_state=0)
+    model.partial_fit(X, sample_weight=np.full(len(X), 0.1)).partial_fit(
+        X + 100, sample_weight=np.ones(len(X))
+    )
+    assert model.n_samples_seen_ == pytest.approx(1.1 * len(X))
+    np.testing.assert_allclose(model.means_[0], X.mean(axis=0) + 100 / 1.1, rtol=0.01)
+
+
 def test_weights_that_overflow_are_weights():
     X = example()
     vast = GaussianMixture(2, random_state=0).fit(X, sample_weight=np.full(len(X), 1.7e308))
