@@ -16,11 +16,11 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 from threadpoolctl import threadpool_limits
 
 import apolar
-from apolar._rows import open_rows
-from apolar.em.table import Table
-from apolar.em.threads import one_blas_thread
-from apolar.mixture.components import Components
+from apolar._core.threads import one_blas_thread
+from apolar.data import open_rows
+from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
+from apolar.mixture.parameters import Components
 from apolar.starts.mbhc import merge_tree
 from benchmarks import problems
 
@@ -74,16 +74,16 @@ def passes() -> str:
 
         kind = family(name)
         for threads in (1, 2):
-            table = Table(open_rows(X), kind, threads=threads)
+            data = WhitenedData(open_rows(X), kind, threads=threads)
             start = Components(theirs.weights_, theirs.means_, theirs.covariances_)
-            inside = table.frame.components_inward(start)[None]
+            inside = data.whitening.transform_parameters(start)[None]
 
-            def our_pass(table: Table = table, inside: Components = inside, kind=kind) -> None:
-                kind.maximised(table.expectation(inside)[0], None)
+            def our_pass(data: WhitenedData = data, inside: Components = inside, kind=kind) -> None:
+                kind.m_step(data.e_step(inside)[0], None)
 
             def our_first_pass(inside: Components = inside, kind=kind, threads: int = threads) -> None:
                 with one_blas_thread():
-                    kind.maximised(Table(open_rows(X), kind, threads=threads).expectation(inside)[0], None)
+                    kind.m_step(WhitenedData(open_rows(X), kind, threads=threads).e_step(inside)[0], None)
 
             with one_blas_thread():
                 ours = seconds(our_pass)
@@ -106,7 +106,7 @@ def passes() -> str:
         "One E-step and M-step at 1,000,000 x 10, r = 5, float64; memory is what is allocated beyond X, the "
     )
     text += "first time: for apolar with all that it keeps of the rows, and its pass that finds their scale."
-    return text + "\n\n" + problems.table(header, table_rows)
+    return text + "\n\n" + problems.data(header, table_rows)
 
 
 def whole_fits() -> str:
@@ -144,7 +144,7 @@ def whole_fits() -> str:
         "Whole fits, both as they come. Gain: log-likelihood of all rows above scikit-learn's. Its "
         "tolerance, 1e-3 in the mean, is 1000 in the sum at 1,000,000 rows; ours is 1e-3 in the sum."
     )
-    return text + "\n\n" + problems.table(header, table_rows)
+    return text + "\n\n" + problems.data(header, table_rows)
 
 
 def same_tolerance() -> str:
@@ -161,7 +161,7 @@ def same_tolerance() -> str:
             table_rows.append([f"{spread}", name, *cells, f"{ours.n_iter_}, {theirs.n_iter_}"])
     header = ["spread", "covariance", "apolar s", "scikit-learn s", "ratio", "gain", "passes"]
     text = "The same at 100,000 rows with scikit-learn run to the optimum too (tol=1e-8):"
-    return text + "\n\n" + problems.table(header, table_rows)
+    return text + "\n\n" + problems.data(header, table_rows)
 
 
 def hierarchical() -> str:
@@ -171,7 +171,7 @@ def hierarchical() -> str:
         X = rng.standard_normal((n_samples, n_features)) + 4 * rng.integers(0, 3, (n_samples, 1))
         lines.append([f"{n_samples:,} x {n_features}", f"{seconds(lambda X=X: merge_tree(X), 1):.1f}"])
     text = "The tree of model-based hierarchical clustering (VII); the paper took 543 s for the last size."
-    return text + "\n\n" + problems.table(["rows", "seconds"], lines)
+    return text + "\n\n" + problems.data(["rows", "seconds"], lines)
 
 
 R_SCRIPT = """
@@ -208,7 +208,7 @@ def beside_mclust() -> str:
         'Mclust(X, G = 4, modelNames = "VII") on Example 1, beside GaussianMixture(4, covariance_type="VII", '
     )
     text += "prior=None); BIC in mclust's sign, larger is better:"
-    return text + "\n\n" + problems.table(["rows", "apolar s", "mclust s", "apolar BIC", "mclust BIC"], lines)
+    return text + "\n\n" + problems.data(["rows", "apolar s", "mclust s", "apolar BIC", "mclust BIC"], lines)
 
 
 def hard_data() -> str:
@@ -241,9 +241,7 @@ def hard_data() -> str:
                     cells.append(type(error).__name__)
         lines.append(cells)
     header = ["data", "spherical: apolar", "scikit-learn", "full: apolar", "scikit-learn"]
-    return "Adjusted Rand index on changed copies of Example 1, 2000 rows:\n\n" + problems.table(
-        header, lines
-    )
+    return "Adjusted Rand index on changed copies of Example 1, 2000 rows:\n\n" + problems.data(header, lines)
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
-from apolar._rows import open_rows
+from apolar.data import open_rows
 from apolar.em.loop import converge, plain
-from apolar.em.table import Table
+from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
 
 # Colours that the colour-blind can tell apart.
@@ -38,11 +38,11 @@ for panel, model, name in ((panels[0], theirs, "scikit-learn"), (panels[1], ours
     panel.set_xlabel("coloured by true cluster; black: the fit, 2 sd")
 
 rows, _ = apolar.datasets.make_example(2, 1000, random_state=9)
-table = Table(open_rows(rows), family("spherical"))
+data = WhitenedData(open_rows(rows), family("spherical"))
 first = KMeans(3, n_init=1, random_state=9).fit_predict(rows)
-start = table.family.maximised(table.hard_sums(first, 3), apolar.Prior())
-slow = plain(table, start, apolar.Prior(), relative_tol=0.0, max_iter=1000).history
-fast = converge(table, start, apolar.Prior(), tol=1e-3, max_iter=1000, checked_on=table).history
+start = data.family.m_step(data.hard_stats(first, 3), apolar.Prior())
+slow = plain(data, start, apolar.Prior(), relative_tol=0.0, max_iter=1000).history
+fast = converge(data, start, apolar.Prior(), tol=1e-3, max_iter=1000, checked_on=data).history
 top = max(*slow, *fast) + 1e-3
 panels[2].semilogx(
     np.arange(1, len(slow) + 1), np.array(slow) - top, "--", color=COLOURS[1], label="EM, step by step"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import apolar
-from apolar import _fused
-from apolar._rows import open_rows
-from apolar.em.table import Table
+from apolar.data import open_rows
+from apolar.em.kernels import triton
+from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
 from apolar.starts.moments import in_frame
 from benchmarks import large, problems
@@ -75,17 +75,15 @@ def main() -> None:
     rows = [["read all rows once", *milliseconds(lambda: X.sum())]]
     moments = apolar.mixture_from_moments(X, N_COMPONENTS)
     rows.append(["moment start", *milliseconds(lambda: apolar.mixture_from_moments(X, N_COMPONENTS))])
-    table = Table(open_rows(X), family("spherical"))
-    start = in_frame(table, moments, np.ones(N_COLUMNS))[None]
-    rows.append(["step of EM, one kernel", *milliseconds(lambda: table.expectation(start))])
-    diagonal = Table(open_rows(X), family("diag"))
+    data = WhitenedData(open_rows(X), family("spherical"))
+    start = in_frame(data, moments, np.ones(N_COLUMNS))[None]
+    rows.append(["step of EM, one kernel", *milliseconds(lambda: data.e_step(start))])
+    diagonal = WhitenedData(open_rows(X), family("diag"))
     wide = in_frame(diagonal, moments, np.ones(N_COLUMNS))[None]
-    rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.expectation(wide))])
-    works, _fused.is_fused = _fused.is_fused, lambda *_: False
-    rows.append(
-        ["step of EM, by chunks, without the kernel", *milliseconds(lambda: table.expectation(start))]
-    )
-    _fused.is_fused = works
+    rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.e_step(wide))])
+    works, triton.is_fused = triton.is_fused, lambda *_: False
+    rows.append(["step of EM, by chunks, without the kernel", *milliseconds(lambda: data.e_step(start))])
+    triton.is_fused = works
     parameters = [
         torch.tensor(one, dtype=torch.float32, device="cuda")
         for one in (moments.means, moments.variances, moments.weights)
@@ -133,7 +131,7 @@ def main() -> None:
     header = ["what", "first call, ms", "later, ms"]
 
     def shown(found: list[list[Any]]) -> str:
-        return problems.table(
+        return problems.data(
             header,
             [[name, *("" if one is None else f"{one:.1f}" for one in times)] for name, *times in found],
         )

@@ -16,9 +16,9 @@ SCRIPT = """
 import json, sys, time
 import numpy as np
 import apolar
-from apolar._rows import open_rows
-from apolar.em.table import Table
-from apolar.em.threads import one_blas_thread
+from apolar.data import open_rows
+from apolar.em.whitened import Table
+from apolar._core.threads import one_blas_thread
 from apolar.mixture.families import family
 from apolar.starts.moments import in_frame
 
@@ -86,6 +86,6 @@ def main() -> None:
     problems.save(
         "growth",
         "Growth with the number of rows",
-        [text + "\n\n" + problems.table(header, rows)],
+        [text + "\n\n" + problems.data(header, rows)],
         ("numpy", "scipy"),
     )

@@ -7,9 +7,9 @@ done with them, nor what EM was given: the parameters, or a partition of the row
 import numpy as np
 
 import apolar
-from apolar._rows import open_rows
+from apolar.data import open_rows
 from apolar.em.loop import plain
-from apolar.em.table import Table
+from apolar.em.whitened import WhitenedData
 from apolar.mixture import SphericalMixture
 from apolar.moments import spherical_moments
 from apolar.paper.methods import MAX_ITER, RELATIVE_TOL, SPHERICAL, clustering
@@ -38,30 +38,32 @@ RULES = {
 }
 
 
-def fitted(table: Table, components: object) -> tuple[float, np.ndarray]:
+def fitted(data: WhitenedData, components: object) -> tuple[float, np.ndarray]:
     """Return log-likelihood and labels of the paper's EM."""
-    fit = plain(table, components, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
-    labels = table.row_posteriors(fit.components)[0].argmax(axis=0)
-    return fit.log_likelihood + table.frame.log_det * table.weight, labels
+    fit = plain(data, components, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
+    labels = data.row_responsibilities(fit.components)[0].argmax(axis=0)
+    return fit.log_likelihood + data.frame.log_det * data.weight, labels
 
 
-def from_parameters(table: Table, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
-    sums, _ = table.expectation(in_frame(table, mixture, np.ones(table.n_features))[None])
-    return fitted(table, SPHERICAL.maximised(sums[0], None))
+def from_parameters(data: WhitenedData, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
+    sums, _ = data.e_step(in_frame(data, mixture, np.ones(data.n_features))[None])
+    return fitted(data, SPHERICAL.m_step(sums[0], None))
 
 
-def from_nearest_means(table: Table, X: np.ndarray, means: np.ndarray) -> tuple[float, np.ndarray] | None:
+def from_nearest_means(
+    data: WhitenedData, X: np.ndarray, means: np.ndarray
+) -> tuple[float, np.ndarray] | None:
     labels = np.square(X[:, None] - means).sum(axis=2).argmin(axis=1)
     if len(np.unique(labels)) < len(means):
         return None
-    return fitted(table, SPHERICAL.maximised(table.hard_sums(labels, len(means)), None))
+    return fitted(data, SPHERICAL.m_step(data.hard_stats(labels, len(means)), None))
 
 
 def one(example: int, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
     """Return BIC less that of EM from the truth, and ARI, of each variant on one data set."""
     rng = np.random.default_rng([example, 1, seed])
     task = simulated(example, rng)
-    table = Table(open_rows(task.X), SPHERICAL)
+    data = WhitenedData(open_rows(task.X), SPHERICAL)
     oracle = clustering("oracle", task, 0).log_likelihood
     moments = spherical_moments(task.X)
     results = {}
@@ -70,8 +72,8 @@ def one(example: int, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
         raw = variances_of(found, moments)
         for rule, mend in RULES.items():
             mixture = SphericalMixture(found.weights, found.means, mend(raw, moments.mean_variance))
-            results[name, f"parameters, variances {rule}"] = from_parameters(table, mixture)
-        results[name, "rows at the nearest mean"] = from_nearest_means(table, task.X, found.means)
+            results[name, f"parameters, variances {rule}"] = from_parameters(data, mixture)
+        results[name, "rows at the nearest mean"] = from_nearest_means(data, task.X, found.means)
         results[name, "(a variance is negative)"] = bool(np.any(raw < 0))
     scored = {}
     for key, result in results.items():
@@ -113,7 +115,7 @@ def main() -> None:
     problems.save(
         "paper_moments",
         "EM from the paper's moments: what the paper leaves open",
-        [text + "\n\n" + problems.table(header, rows)],
+        [text + "\n\n" + problems.data(header, rows)],
         ("numpy", "scipy", "scikit-learn"),
     )
 

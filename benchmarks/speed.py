@@ -65,13 +65,13 @@ def main() -> None:
     rows = (
         beside_peers(20, 0, range(20)) + beside_peers(20, 1e-3, range(20)) + beside_peers(50, 1e-3, range(5))
     )
-    beside = problems.table(
+    to_device_of = problems.table(
         ["problem, noise", "method", "median ms", "time / apolar", "seeds within 0.1"], rows
     )
     header = ["noise", *(f"m = {dim}, ms" for dim in SIZES), "exponent", "exponent, m = 40 to 80"]
     grown = problems.table(header, [growth(0)[0], growth(1e-3)[0]])
     problems.save(
-        "speed", "Time, order 3, Gaussian components, rank given", [beside, "Growth at r = m:", grown]
+        "speed", "Time, order 3, Gaussian components, rank given", [to_device_of, "Growth at r = m:", grown]
     )
 
 

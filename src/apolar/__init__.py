@@ -44,8 +44,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from apolar import datasets, decomposition, mixture, moments, plots, scores, tensor
-    from apolar._rows.device import on_device
     from apolar.citations import citation
+    from apolar.data.device import on_device
     from apolar.decomposition import Status, Waring, decompose, refine
     from apolar.estimator import GaussianMixture
     from apolar.exceptions import ApolarWarning
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. They are imported on first use, so that the command line starts at once.
 _HOMES = {
-    "apolar._rows.device": ("on_device",),
+    "apolar.data.device": ("on_device",),
     "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
     "apolar.decomposition": ("Status", "Waring", "decompose", "refine"),
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),

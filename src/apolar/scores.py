@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from apolar._arrays import Array
-from apolar._checks import whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer
 
 __all__ = [
     "adjusted_rand_index",
@@ -139,7 +139,7 @@ def mclust_bic(log_likelihood: float, n_parameters: int, n_samples: float) -> fl
 
 def lower_is_better_bic(log_likelihood: float, n_parameters: int, n_samples: float) -> float:
     """Return p log n - 2 l, as scikit-learn writes the BIC [schwarz1978]: lower is better."""
-    n_parameters = whole_number(n_parameters, "n_parameters", least=0)
+    n_parameters = check_integer(n_parameters, "n_parameters", least=0)
     if not n_samples > 0:
         raise ValueError(f"n_samples must be above zero, not {n_samples}.")
     return float(n_parameters * np.log(n_samples) - 2 * log_likelihood)
@@ -147,7 +147,7 @@ def lower_is_better_bic(log_likelihood: float, n_parameters: int, n_samples: flo
 
 def lower_is_better_aic(log_likelihood: float, n_parameters: int) -> float:
     """Return 2 p - 2 l, Akaike's criterion: lower is better."""
-    return float(2 * whole_number(n_parameters, "n_parameters", least=0) - 2 * log_likelihood)
+    return float(2 * check_integer(n_parameters, "n_parameters", least=0) - 2 * log_likelihood)
 
 
 def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from apolar._checks import one_of, random_generator, whole_number
-from apolar._rows import Rows
-from apolar.em.frame import ROUNDING
+from apolar._core.checks import check_integer, one_of, random_generator
+from apolar._core.threads import one_blas_thread
+from apolar.data import Rows
 from apolar.em.loop import EQUAL_WEIGHTS, converge, reordered, short_runs
-from apolar.em.table import Table
-from apolar.em.threads import one_blas_thread
+from apolar.em.whitened import WhitenedData
+from apolar.em.whitening import ROUNDING
 from apolar.estimator import GaussianMixture
+from apolar.estimator.attributes import fitted_attributes
+from apolar.estimator.inputs import opened
 from apolar.exceptions import CollapsedWarning, ConstantColumnWarning
-from apolar.inputs import opened
-from apolar.mixture.attributes import fitted_attributes
-from apolar.mixture.components import Components, batch
 from apolar.mixture.families import family
+from apolar.mixture.parameters import Components, batch
 from apolar.mixture.prior import Prior
 from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
@@ -221,7 +221,7 @@ def select(
     # The longest first, so that nobody waits for one at the end.
     order = sorted(
         ((kind, r) for kind in kinds for r in numbers),
-        key=lambda pair: -pair[1] * family(pair[0]).width(source.n_features),
+        key=lambda pair: -pair[1] * family(pair[0]).n_stats(source.n_features),
     )
     # Processes: threads wait for each other's Python, for few rows so much that they gain nothing.
     pool = Parallel(n_jobs=n_jobs, prefer="processes")
@@ -276,7 +276,7 @@ def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
 def _checked_numbers(n_components: Any) -> tuple[int, ...]:
     single = isinstance(n_components, str | bytes) or not isinstance(n_components, Iterable)
     given = [n_components] if single else list(n_components)
-    numbers = dict.fromkeys(whole_number(number, "n_components", least=1) for number in given)
+    numbers = dict.fromkeys(check_integer(number, "n_components", least=1) for number in given)
     if not numbers:
         raise ValueError("n_components is empty: give a number, or several, as in range(1, 10).")
     return tuple(numbers)
@@ -384,20 +384,25 @@ class _Search:
         model = GaussianMixture(**self.parameters)
         rows = opened(model, self.X, self.sample_weight, reset=True)
         noise = self.parameters["reg_covar"] or 0.0
-        table = Table(rows, family(kind), threads=model._threads(), noise=noise)
+        data = WhitenedData(rows, family(kind), threads=model._threads(), noise=noise)
         rng = np.random.default_rng(self.parameters["random_state"])
-        sample = table.subsample(MOST_ROWS, rng)
+        sample = data.subsample(MOST_ROWS, rng)
         tried = dict(tried)
         for r in tried:
             if r - 1 in tried:
-                tried[r] = self._helped(table, sample, tried[r], tried[r - 1], rng)
+                tried[r] = self._helped(data, sample, tried[r], tried[r - 1], rng)
         for r in reversed(tried):
             if r + 1 in tried:
-                tried[r] = self._helped(table, sample, tried[r], tried[r + 1], rng)
-        return [(_row(table, kind, r, one), one.model) for r, one in tried.items()]
+                tried[r] = self._helped(data, sample, tried[r], tried[r + 1], rng)
+        return [(_row(data, kind, r, one), one.model) for r, one in tried.items()]
 
     def _helped(
-        self, table: Table, sample: Table, own: _Tried, neighbour: _Tried, rng: np.random.Generator
+        self,
+        data: WhitenedData,
+        sample: WhitenedData,
+        own: _Tried,
+        neighbour: _Tried,
+        rng: np.random.Generator,
     ) -> _Tried:
         """Return the candidate, or a better one that its neighbour leads to."""
         if own.model is None or neighbour.model is None or neighbour.failed:
@@ -407,13 +412,13 @@ class _Search:
         # What goes wrong on the way says nothing of the candidate there is.
         with warnings.catch_warnings(), suppress(*FAILURES):
             warnings.simplefilter("ignore")
-            found = self._led_to(table, sample, own, own.model, neighbour.model, rng)
+            found = self._led_to(data, sample, own, own.model, neighbour.model, rng)
         return replace(found, seconds=own.seconds + time.perf_counter() - begun)
 
     def _led_to(
         self,
-        table: Table,
-        sample: Table,
+        data: WhitenedData,
+        sample: WhitenedData,
         own: _Tried,
         model: GaussianMixture,
         neighbour: GaussianMixture,
@@ -423,7 +428,7 @@ class _Search:
         prior = Prior() if prior == "default" else prior
         known = -np.inf
         if not own.failed:
-            known = float(sample.expectation(_inward(sample, model)[None])[1][0])
+            known = float(sample.e_step(_inward(sample, model)[None])[1][0])
         there = _inward(sample, neighbour)
         if there.n_components < r:
             proposals, way = with_one_more(sample, there, rng), "split"
@@ -433,28 +438,28 @@ class _Search:
         grown, _ = short_runs(sample, batch(proposals), prior or Prior(), SPLIT_STEPS)
         # Candidates are compared by likelihood, and so are the ways to one: with the prior added, mixtures
         # of almost empty components, which the prior alone decides, would come out best.
-        likelihood = sample.expectation(grown)[1]
+        likelihood = sample.e_step(grown)[1]
         order = np.argsort(-np.where(np.isfinite(likelihood), likelihood, -np.inf), kind="stable")[:KEPT]
         found = own
         for i in order:
             fit = converge(sample, grown[int(i)], prior, tol=TOLERANCE, max_iter=PASSES)
             if not fit.log_likelihood > known + LEAST_GAIN:
                 continue
-            start = sample.frame.components_outward(fit.components)
+            start = sample.whitening.inverse_transform_parameters(fit.components)
             other = self.fitted(model.covariance_type, r, start, f"{way} of {there.n_components}")
-            if (other.likelihood - found.likelihood) * table.weight > LEAST_GAIN:
+            if (other.likelihood - found.likelihood) * data.weight > LEAST_GAIN:
                 found, known = other, fit.log_likelihood
         return found
 
 
-def _inward(table: Table, model: GaussianMixture) -> Components:
+def _inward(data: WhitenedData, model: GaussianMixture) -> Components:
     """Return the components of a fitted mixture in the frame of a table."""
-    return table.frame.components_inward(model._components())
+    return data.whitening.transform_parameters(model._components())
 
 
-def _with_one_less(table: Table, components: Components, prior: Prior | None) -> list[Components]:
+def _with_one_less(data: WhitenedData, components: Components, prior: Prior | None) -> list[Components]:
     """Return the mixture with two components merged, for the pairs where that costs least."""
-    return [table.family.maximised(one, prior) for one in merged_pairs(table, components, MERGERS)]
+    return [data.family.m_step(one, prior) for one in merged_pairs(data, components, MERGERS)]
 
 
 def _put_in_canonical_order(model: GaussianMixture) -> None:
@@ -466,16 +471,16 @@ def _put_in_canonical_order(model: GaussianMixture) -> None:
         setattr(model, name, value)
 
 
-def _row(table: Table, kind: str, n_components: int, one: _Tried) -> Row:
+def _row(data: WhitenedData, kind: str, n_components: int, one: _Tried) -> Row:
     """Return the row of a candidate."""
-    n_parameters = table.family.n_parameters(n_components, table.n_features)
+    n_parameters = data.family.n_parameters(n_components, data.n_features)
     row = Row(kind, n_components, n_parameters, seconds=one.seconds, warnings=one.warnings, failed=one.failed)
     if one.model is None:
         return row
     row = replace(row, converged=one.model.converged_, start=one.model.start_)
     if one.failed:
         return row
-    found = one.model._reader().likelihood(table.rows, table.threads)
+    found = one.model._reader().likelihood(data.rows, data.threads)
     bic = lower_is_better_bic(found.log_likelihood, n_parameters, found.weight)
     return replace(
         row,

@@ -8,40 +8,40 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
-from apolar._rows import open_rows
+from apolar.data import open_rows
 from apolar.em.curvature import newton_step, rising_direction
+from apolar.em.lbfgs import LBFGSHistory, line_search
 from apolar.em.loop import FitStatus, converge, plain, short_runs
-from apolar.em.quasi_newton import Memory, line_search
-from apolar.em.table import Table
+from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
-from apolar.mixture.components import Components
 from apolar.mixture.families import family
+from apolar.mixture.parameters import Components
 from references import EM_CASES, mclust_case
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
 
 
-def start_of(reference, table, prior):
+def start_of(reference, data, prior):
     """The mixture from which mclust's iterations start, after a first M-step."""
-    kind, start = table.family, reference["start"]
+    kind, start = data.family, reference["start"]
     if "labels" in start:
-        return kind.maximised(table.hard_sums(np.array(start["labels"]) - 1, reference["G"]), prior)
+        return kind.m_step(data.hard_stats(np.array(start["labels"]) - 1, reference["G"]), prior)
     given = Components(*(np.array(start[name]) for name in ("pro", "mean", "sigmasq")))
-    sums, _ = table.expectation(table.frame.components_inward(given)[None])
-    return kind.maximised(sums[0], prior)
+    stats, _ = data.e_step(data.whitening.transform_parameters(given)[None])
+    return kind.m_step(stats[0], prior)
 
 
 @pytest.mark.parametrize("case", EM_CASES)
 def test_iterations_are_those_of_mclust(case):
     reference, X = mclust_case(case)
     prior = Prior() if "prior" in reference else None
-    table = Table(open_rows(X), family("VII"))
-    offset = table.frame.log_det * table.weight
+    data = WhitenedData(open_rows(X), family("VII"))
+    offset = data.whitening.log_det * data.weight
     for name, run in reference["runs"].items():
         fit = plain(
-            table, start_of(reference, table, prior), prior, relative_tol=run["tol"], max_iter=run["itmax"]
+            data, start_of(reference, data, prior), prior, relative_tol=run["tol"], max_iter=run["itmax"]
         )
-        found = table.frame.components_outward(fit.components)
+        found = data.whitening.inverse_transform_parameters(fit.components)
         assert fit.log_likelihood + offset == pytest.approx(run["loglik"], rel=1e-8)
         if name in ("it1", "it5"):
             assert fit.n_iter == run["iterations"]
@@ -54,10 +54,10 @@ def test_iterations_are_those_of_mclust(case):
 def test_the_accelerated_fit_ends_where_mclust_does(case):
     reference, X = mclust_case(case)
     prior = Prior() if "prior" in reference else None
-    table = Table(open_rows(X), family("VII"))
-    fit = converge(table, start_of(reference, table, prior), prior, tol=1e-7, max_iter=1000)
+    data = WhitenedData(open_rows(X), family("VII"))
+    fit = converge(data, start_of(reference, data, prior), prior, tol=1e-7, max_iter=1000)
     assert fit.status is FitStatus.CONVERGED
-    end = fit.log_likelihood + table.frame.log_det * table.weight
+    end = fit.log_likelihood + data.whitening.log_det * data.weight
     assert end == pytest.approx(reference["runs"]["tight"]["loglik"], rel=1e-8)
 
 
@@ -65,9 +65,9 @@ def test_the_accelerated_fit_ends_where_mclust_does(case):
 def test_iterations_are_those_of_scikit_learn(name):
     X, labels = apolar.datasets.make_example(2, 400, random_state=0)
     kind = family(name)
-    table = Table(open_rows(X), kind)
-    first = kind.maximised(table.hard_sums(labels, 3), None)
-    start = table.frame.components_outward(first)
+    data = WhitenedData(open_rows(X), kind)
+    first = kind.m_step(data.hard_stats(labels, 3), None)
+    start = data.whitening.inverse_transform_parameters(first)
     theirs = TheirMixture(
         3, covariance_type=name, tol=0, max_iter=5, reg_covar=0, weights_init=start.weights,
         means_init=start.means, precisions_init=kind.precisions(start.covariances),
@@ -75,8 +75,8 @@ def test_iterations_are_those_of_scikit_learn(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs.fit(X)
-    components, _ = short_runs(table, first[None], None, 5)
-    found = table.frame.components_outward(components[0])
+    components, _ = short_runs(data, first[None], None, 5)
+    found = data.whitening.inverse_transform_parameters(components[0])
     np.testing.assert_allclose(found.weights, theirs.weights_, rtol=1e-8)
     np.testing.assert_allclose(found.means, theirs.means_, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(found.covariances, theirs.covariances_, rtol=1e-8, atol=1e-8)
@@ -86,12 +86,12 @@ def test_iterations_are_those_of_scikit_learn(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_objective_never_falls(name, prior):
     X, _ = apolar.datasets.make_example(2, 300, random_state=1)
-    table = Table(open_rows(X), family(name))
+    data = WhitenedData(open_rows(X), family(name))
     labels = np.random.default_rng(0).integers(0, 3, 300)
-    start = table.family.maximised(table.hard_sums(labels, 3), prior)
-    fit = converge(table, start, prior, tol=1e-3, max_iter=60)
+    start = data.family.m_step(data.hard_stats(labels, 3), prior)
+    fit = converge(data, start, prior, tol=1e-3, max_iter=60)
     assert np.all(np.diff(fit.history) >= 0)
-    by_steps = plain(table, start, prior, relative_tol=0.0, max_iter=30).history
+    by_steps = plain(data, start, prior, relative_tol=0.0, max_iter=30).history
     assert np.all(np.diff(by_steps) >= -1e-9)
 
 
@@ -99,24 +99,24 @@ def test_the_objective_never_falls(name, prior):
 @pytest.mark.parametrize("name", ["spherical", "full", "tied_diag"])
 def test_the_end_is_an_optimum(name, seed):
     X, _ = apolar.datasets.make_example(1, 500, random_state=seed)
-    table = Table(open_rows(X), family(name))
+    data = WhitenedData(open_rows(X), family(name))
     labels = KMeans(4, n_init=1, random_state=seed).fit_predict(X)
-    start = table.family.maximised(table.hard_sums(labels, 4), Prior())
-    fit = converge(table, start, Prior(), tol=1e-3, max_iter=500, checked_on=table)
+    start = data.family.m_step(data.hard_stats(labels, 4), Prior())
+    fit = converge(data, start, Prior(), tol=1e-3, max_iter=500, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
     # What plain EM still finds from there, in many more passes.
-    further = plain(table, fit.components, Prior(), relative_tol=0.0, max_iter=300)
+    further = plain(data, fit.components, Prior(), relative_tol=0.0, max_iter=300)
     assert further.objective - fit.objective < 0.01
 
 
 def test_plateaus_and_saddles_do_not_end_a_fit():
     # From this start plain EM crosses a plateau of 1500 steps, beside a saddle.
     X, _ = apolar.datasets.make_example(2, 1000, random_state=0)
-    table = Table(open_rows(X), family("spherical"))
+    data = WhitenedData(open_rows(X), family("spherical"))
     labels = KMeans(3, n_init=1, random_state=0).fit_predict(X)
-    start = table.family.maximised(table.hard_sums(labels, 3), Prior())
-    slow = plain(table, start, Prior(), relative_tol=0.0, max_iter=1000)
-    fit = converge(table, start, Prior(), tol=1e-3, max_iter=300, checked_on=table)
+    start = data.family.m_step(data.hard_stats(labels, 3), Prior())
+    slow = plain(data, start, Prior(), relative_tol=0.0, max_iter=1000)
+    fit = converge(data, start, Prior(), tol=1e-3, max_iter=300, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
     assert fit.objective > slow.objective + 5
 
@@ -125,36 +125,36 @@ def test_two_equal_components_are_left():
     # A saddle by symmetry: EM alone never parts them.
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
-    table = Table(open_rows(X), family("spherical"))
+    data = WhitenedData(open_rows(X), family("spherical"))
     start = Components(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
-    stuck = converge(table, start, Prior(), tol=1e-3, max_iter=100)
-    left = converge(table, start, Prior(), tol=1e-3, max_iter=200, checked_on=table)
+    stuck = converge(data, start, Prior(), tol=1e-3, max_iter=100)
+    left = converge(data, start, Prior(), tol=1e-3, max_iter=200, checked_on=data)
     assert left.objective > stuck.objective + 50
 
 
 def test_passes_are_counted_and_bounded():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    table = Table(open_rows(X), family("full"))
+    data = WhitenedData(open_rows(X), family("full"))
     labels = np.random.default_rng(0).integers(0, 4, 300)
-    start = table.family.maximised(table.hard_sums(labels, 4), Prior())
+    start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     for most in (1, 2, 5):
-        fit = converge(table, start, Prior(), tol=1e-12, max_iter=most)
+        fit = converge(data, start, Prior(), tol=1e-12, max_iter=most)
         assert fit.n_iter == len(fit.history) == most
         assert fit.status is FitStatus.MAX_ITER
 
 
 def test_a_watcher_sees_each_pass_and_can_stop():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    table = Table(open_rows(X), family("full"))
+    data = WhitenedData(open_rows(X), family("full"))
     labels = np.random.default_rng(0).integers(0, 4, 300)
-    start = table.family.maximised(table.hard_sums(labels, 4), Prior())
+    start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     seen = []
 
-    def watcher(fit):
+    def callback(fit):
         seen.append(fit.objective)
         return len(seen) == 4
 
-    fit = converge(table, start, Prior(), tol=1e-12, max_iter=50, watcher=watcher)
+    fit = converge(data, start, Prior(), tol=1e-12, max_iter=50, callback=callback)
     assert fit.status is FitStatus.STOPPED
     assert len(seen) == fit.n_iter == 4
 
@@ -165,16 +165,16 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
     X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
     weights = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else None
     kind = family(name)
-    whole = Table(open_rows(X, weights), kind)
-    start = kind.maximised(
-        whole.soft_sums(np.random.default_rng(1).dirichlet(np.ones(3), len(X)).T), Prior()
-    )[None]
-    sums, likelihood = whole.expectation(start)
-    monkeypatch.setattr("apolar.em.table.KEPT_FEATURES", 0)
-    monkeypatch.setattr("apolar.em.table.CHUNK_SIZE", 2**12)
-    results = [Table(open_rows(X, weights), kind, threads=threads).expectation(start) for threads in (1, 3)]
+    whole = WhitenedData(open_rows(X, weights), kind)
+    start = kind.m_step(whole.soft_stats(np.random.default_rng(1).dirichlet(np.ones(3), len(X)).T), Prior())[
+        None
+    ]
+    stats, likelihood = whole.e_step(start)
+    monkeypatch.setattr("apolar.em.whitened.KEPT_FEATURES", 0)
+    monkeypatch.setattr("apolar.em.whitened.CHUNK_SIZE", 2**12)
+    results = [WhitenedData(open_rows(X, weights), kind, threads=threads).e_step(start) for threads in (1, 3)]
     for other_sums, other_likelihood in results:
-        np.testing.assert_allclose(other_sums, sums, rtol=1e-10, atol=1e-9)
+        np.testing.assert_allclose(other_sums, stats, rtol=1e-10, atol=1e-9)
         assert other_likelihood == pytest.approx(likelihood, rel=1e-12)
     # The order of the sums does not depend on the number of threads.
     np.testing.assert_array_equal(results[0][0], results[1][0])
@@ -183,16 +183,16 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
 def test_sums_are_additive():
     X, _ = apolar.datasets.make_example(1, 600, random_state=0)
     kind = family("full")
-    whole = Table(open_rows(X), kind)
-    start = kind.maximised(whole.soft_sums(np.random.default_rng(1).dirichlet(np.ones(3), 600).T), Prior())[
+    whole = WhitenedData(open_rows(X), kind)
+    start = kind.m_step(whole.soft_stats(np.random.default_rng(1).dirichlet(np.ones(3), 600).T), Prior())[
         None
     ]
     parts = [
-        Table(open_rows(X[cut]), kind, whole.frame).expectation(start)
+        WhitenedData(open_rows(X[cut]), kind, whole.whitening).e_step(start)
         for cut in (slice(0, 77), slice(77, 600))
     ]
-    sums, likelihood = whole.expectation(start)
-    np.testing.assert_allclose(parts[0][0] + parts[1][0], sums, atol=1e-9)
+    stats, likelihood = whole.e_step(start)
+    np.testing.assert_allclose(parts[0][0] + parts[1][0], stats, atol=1e-9)
     assert parts[0][1] + parts[1][1] == pytest.approx(likelihood)
 
 
@@ -200,15 +200,15 @@ def test_the_memory_of_a_quadratic_is_its_inverse():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((5, 5))
     hessian = root @ root.T + np.eye(5)
-    memory = Memory()
+    curvature = LBFGSHistory()
     # Conjugate steps teach L-BFGS the whole inverse.
     values, vectors = np.linalg.eigh(hessian)
     for value, vector in zip(values, vectors.T, strict=True):
-        memory.learn(vector, value * vector)
+        curvature.update(vector, value * vector)
     gradient = rng.standard_normal(5)
-    np.testing.assert_allclose(memory.direction(gradient), np.linalg.solve(hessian, gradient), atol=1e-10)
-    memory.learn(np.ones(5), -np.ones(5))
-    assert len(memory.pairs) == 5
+    np.testing.assert_allclose(curvature.direction(gradient), np.linalg.solve(hessian, gradient), atol=1e-10)
+    curvature.update(np.ones(5), -np.ones(5))
+    assert len(curvature.pairs) == 5
 
 
 def test_a_line_search_rises_or_says_no():
@@ -228,26 +228,28 @@ def test_a_line_search_rises_or_says_no():
 
 def test_curvature_tells_saddles_from_maxima():
     rng = np.random.default_rng(0)
-    frame = np.linalg.qr(rng.standard_normal((8, 8)))[0]
-    idle = frame[:, 0]
+    whitening = np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    null_direction = whitening[:, 0]
     for top, rises in ((-0.01, False), (0.001, True)):
         values = np.array([0.0, top, -0.2, -0.3, -0.5, -0.8, -0.9, -1.0])
-        hessian = (frame * values) @ frame.T
-        found = rising_direction(lambda point, h=hessian: h @ point, np.zeros(8), np.zeros(8), idle)
+        hessian = (whitening * values) @ whitening.T
+        found = rising_direction(lambda point, h=hessian: h @ point, np.zeros(8), np.zeros(8), null_direction)
         assert (found is not None) == rises
         if rises:
-            assert abs(found[1] @ frame[:, 1]) > 0.9
+            assert abs(found[1] @ whitening[:, 1]) > 0.9
 
 
 def test_what_is_left_is_that_of_newtons_model():
     rng = np.random.default_rng(0)
-    frame = np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    whitening = np.linalg.qr(rng.standard_normal((8, 8)))[0]
     values = -np.array([0.0, 1e-4, 0.01, 0.2, 0.5, 0.8, 0.9, 1.0])
-    hessian = (frame * values) @ frame.T
-    gradient = frame[:, 1:] @ rng.standard_normal(7)
-    left, step = newton_step(lambda point: gradient + hessian @ point, np.zeros(8), gradient, frame[:, 0])
+    hessian = (whitening * values) @ whitening.T
+    gradient = whitening[:, 1:] @ rng.standard_normal(7)
+    left, step = newton_step(lambda point: gradient + hessian @ point, np.zeros(8), gradient, whitening[:, 0])
     expected = np.linalg.pinv(-hessian) @ gradient
     # The differences cost half the digits.
     assert left == pytest.approx(0.5 * gradient @ expected, rel=1e-3)
     np.testing.assert_allclose(step, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
-    assert newton_step(lambda point: gradient - hessian @ point, np.zeros(8), gradient, frame[:, 0]) is None
+    assert (
+        newton_step(lambda point: gradient - hessian @ point, np.zeros(8), gradient, whitening[:, 0]) is None
+    )

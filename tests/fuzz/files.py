@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import apolar
-from apolar.reading import read_table
+from apolar.cli.tables import read_table
 from fuzz.outcomes import refused_on_purpose, single_line
 
 

@@ -5,14 +5,14 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import invgamma, invwishart, multivariate_normal
 
-from apolar._rows import Scratch, open_rows
-from apolar.em.chart import Chart
-from apolar.em.chunk import posteriors
-from apolar.em.frame import frame_around
-from apolar.em.table import Table
+from apolar.data import Scratch, open_rows
+from apolar.em.blocks import posteriors
+from apolar.em.coordinates import LocalCoordinates
+from apolar.em.whitened import WhitenedData
+from apolar.em.whitening import whitening_around
 from apolar.mixture import Prior
-from apolar.mixture.components import Components, batch
 from apolar.mixture.families import FAMILIES, family
+from apolar.mixture.parameters import Components, batch
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
 each_family = pytest.mark.parametrize("kind", [family(name) for name in NAMES], ids=NAMES)
@@ -24,9 +24,9 @@ def rows(seed=0, n=60, m=3):
     return rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + 5 * rng.integers(0, 2, (n, 1))
 
 
-def some_components(kind, table, seed=0, n_components=3):
-    responsibilities = np.random.default_rng(seed).dirichlet(np.ones(n_components), table.n_rows)
-    return kind.maximised(table.soft_sums(responsibilities.T), Prior())
+def some_components(kind, data, seed=0, n_components=3):
+    responsibilities = np.random.default_rng(seed).dirichlet(np.ones(n_components), data.n_rows)
+    return kind.m_step(data.soft_stats(responsibilities.T), Prior())
 
 
 def test_names_and_codes_are_the_same_families():
@@ -50,10 +50,10 @@ def test_an_unknown_family_is_refused_with_the_choices(name):
 @each_family
 def test_the_natural_parameters_give_the_weighted_log_density(kind):
     X = rows()
-    table = Table(open_rows(X), kind)
-    inside = some_components(kind, table)
-    logits = kind.natural(inside) @ table.features() + table.frame.log_det
-    outside = table.frame.components_outward(inside)
+    data = WhitenedData(open_rows(X), kind)
+    inside = some_components(kind, data)
+    logits = kind.natural(inside) @ data.features() + data.whitening.log_det
+    outside = data.whitening.inverse_transform_parameters(inside)
     matrices = kind.matrices(outside.covariances, 3, 3)
     for k in range(3):
         expected = multivariate_normal(outside.means[k], matrices[k]).logpdf(X) + np.log(outside.weights[k])
@@ -62,8 +62,8 @@ def test_the_natural_parameters_give_the_weighted_log_density(kind):
 
 @each_family
 def test_sums_and_components_are_two_names_of_the_same(kind):
-    inside = some_components(kind, Table(open_rows(rows()), kind))
-    again = kind.maximised(100 * kind.moments(inside), None)
+    inside = some_components(kind, WhitenedData(open_rows(rows()), kind))
+    again = kind.m_step(100 * kind.moments(inside), None)
     np.testing.assert_allclose(again.weights, inside.weights, atol=1e-12)
     np.testing.assert_allclose(again.means, inside.means, atol=1e-12)
     np.testing.assert_allclose(again.covariances, inside.covariances, atol=1e-12)
@@ -73,37 +73,39 @@ def test_sums_and_components_are_two_names_of_the_same(kind):
 @each_family
 def test_the_m_step_is_the_maximum(kind, prior):
     # At the M-step the gradient of the complete objective is zero: the chart's gradient with fixed sums.
-    table = Table(open_rows(rows()), kind)
-    responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), table.n_rows)
-    sums = table.soft_sums(responsibilities.T)
-    best = kind.maximised(sums, prior)
-    chart = Chart(kind, best, table.weight)
-    gradient = chart.gradient(chart.origin, best, sums, prior)
+    data = WhitenedData(open_rows(rows()), kind)
+    responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), data.n_rows)
+    stats = data.soft_stats(responsibilities.T)
+    best = kind.m_step(stats, prior)
+    coordinates = LocalCoordinates(kind, best, data.weight)
+    gradient = coordinates.gradient(coordinates.origin, best, stats, prior)
     assert np.abs(gradient).max() < 1e-9
 
 
 @each_prior
 @each_family
 def test_the_gradient_is_that_of_the_objective(kind, prior):
-    table = Table(open_rows(rows()), kind)
-    chart = Chart(kind, some_components(kind, table), table.weight)
-    point = 0.3 * np.random.default_rng(2).standard_normal(len(chart.origin))
+    data = WhitenedData(open_rows(rows()), kind)
+    coordinates = LocalCoordinates(kind, some_components(kind, data), data.weight)
+    point = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
 
     def objective(point):
-        components = chart.components(point)[None]
-        return float((table.expectation(components)[1] + kind.log_prior(components, prior))[0])
+        components = coordinates.components(point)[None]
+        return float((data.e_step(components)[1] + kind.log_prior(components, prior))[0])
 
-    components = chart.components(point)
-    sums, _ = table.expectation(components[None])
-    gradient = chart.gradient(point, components, sums[0], prior)
+    components = coordinates.components(point)
+    stats, _ = data.e_step(components[None])
+    gradient = coordinates.gradient(point, components, stats[0], prior)
     # The error of the differences is that of the root of the rounding.
     np.testing.assert_allclose(gradient, approx_fprime(point, objective, 1e-6), atol=2e-4)
-    assert abs(gradient @ chart.idle) < 1e-9 * np.linalg.norm(gradient) * np.linalg.norm(chart.idle)
+    assert abs(gradient @ coordinates.null_direction) < 1e-9 * np.linalg.norm(gradient) * np.linalg.norm(
+        coordinates.null_direction
+    )
 
 
 def test_the_log_prior_is_that_of_conjugate_distributions():
-    table = Table(open_rows(rows()), family("full"))
-    one, two = some_components(family("full"), table, 0), some_components(family("full"), table, 5)
+    data = WhitenedData(open_rows(rows()), family("full"))
+    one, two = some_components(family("full"), data, 0), some_components(family("full"), data, 5)
     prior = Prior(dof=5.0, scale=0.5)
     shrinkage, dof, scale = prior.scaled(3, 3)
 
@@ -121,8 +123,8 @@ def test_the_log_prior_is_that_of_conjugate_distributions():
 
 def test_the_log_prior_of_variances_is_inverse_gamma():
     kind = family("spherical")
-    table = Table(open_rows(rows()), kind)
-    one, two = some_components(kind, table, 0), some_components(kind, table, 5)
+    data = WhitenedData(open_rows(rows()), kind)
+    one, two = some_components(kind, data, 0), some_components(kind, data, 5)
     shrinkage, dof, scale = Prior().scaled(3, 3)
 
     def expected(components):
@@ -147,29 +149,29 @@ def test_parameters_are_counted(name, count):
 
 @each_family
 def test_batches_are_the_mixtures_in_them(kind):
-    table = Table(open_rows(rows()), kind)
-    mixtures = [some_components(kind, table, seed) for seed in range(3)]
-    together, likelihoods = table.expectation(batch(mixtures))
+    data = WhitenedData(open_rows(rows()), kind)
+    mixtures = [some_components(kind, data, seed) for seed in range(3)]
+    together, likelihoods = data.e_step(batch(mixtures))
     for i, mixture in enumerate(mixtures):
-        sums, likelihood = table.expectation(mixture[None])
-        np.testing.assert_allclose(together[i], sums[0], atol=1e-10)
+        stats, likelihood = data.e_step(mixture[None])
+        np.testing.assert_allclose(together[i], stats[0], atol=1e-10)
         assert likelihoods[i] == pytest.approx(likelihood[0], abs=1e-9)
 
 
 @each_family
 def test_a_frame_around_a_mixture_leads_there_and_back(kind):
-    table = Table(open_rows(rows()), kind)
-    outside = table.frame.components_outward(some_components(kind, table))
-    frame = frame_around(outside, kind)
-    again = frame.components_outward(frame.components_inward(outside))
+    data = WhitenedData(open_rows(rows()), kind)
+    outside = data.whitening.inverse_transform_parameters(some_components(kind, data))
+    whitening = whitening_around(outside, kind)
+    again = whitening.inverse_transform_parameters(whitening.transform_parameters(outside))
     np.testing.assert_allclose(again.means, outside.means, atol=1e-10)
     np.testing.assert_allclose(again.covariances, outside.covariances, rtol=1e-9, atol=1e-10)
 
 
 @each_family
 def test_precisions_and_whiteners_invert_the_covariances(kind):
-    table = Table(open_rows(rows()), kind)
-    covariances = some_components(kind, table).covariances
+    data = WhitenedData(open_rows(rows()), kind)
+    covariances = some_components(kind, data).covariances
     precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
     if kind.frame_kind != "matrix":
         np.testing.assert_allclose(precisions * covariances, 1)
@@ -213,8 +215,8 @@ def test_the_default_prior_of_full_covariances_hardly_widens_thin_clusters():
     labels = np.arange(200) % 2
     X = rng.standard_normal((200, 2)) * [1.0, 0.1] + np.where(labels[:, None], [0.0, 1.0], [0.0, -1.0])
     kind = family("full")
-    table = Table(open_rows(X), kind)
-    sums = table.hard_sums(labels, 2)
-    with_prior = table.frame.components_outward(kind.maximised(sums, Prior())).covariances
-    without = table.frame.components_outward(kind.maximised(sums, None)).covariances
+    data = WhitenedData(open_rows(X), kind)
+    stats = data.hard_stats(labels, 2)
+    with_prior = data.whitening.inverse_transform_parameters(kind.m_step(stats, Prior())).covariances
+    without = data.whitening.inverse_transform_parameters(kind.m_step(stats, None)).covariances
     assert np.all(with_prior[:, 1, 1] < 1.15 * without[:, 1, 1])

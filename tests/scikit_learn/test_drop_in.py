@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import apolar
 from apolar import GaussianMixture
-from apolar.em.threads import one_blas_thread
+from apolar._core.threads import one_blas_thread
 from apolar.exceptions import CollapsedWarning, SkippedStartWarning
 
 NAMES = ("full", "tied", "diag", "spherical")

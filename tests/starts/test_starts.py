@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar._rows import open_rows
+from apolar.data import open_rows
 from apolar.em.loop import evaluated
-from apolar.em.table import Table
+from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.starts import STARTS, started
@@ -22,15 +22,15 @@ NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
 each_family = pytest.mark.parametrize("name", NAMES)
 
 
-def table(name, n=300, seed=0, **kwargs):
+def data(name, n=300, seed=0, **kwargs):
     X, labels = apolar.datasets.make_example(1, n, random_state=seed)
-    return Table(open_rows(X, **kwargs), family(name)), labels
+    return WhitenedData(open_rows(X, **kwargs), family(name)), labels
 
 
 @each_family
 @pytest.mark.parametrize("start", STARTS)
 def test_every_start_gives_every_family_a_mixture(name, start):
-    rows, _ = table(name)
+    rows, _ = data(name)
     candidates, notes = started(start, rows, 4, Prior(), np.random.default_rng(0))
     components = candidates[0].components
     assert notes == []
@@ -48,7 +48,7 @@ def test_one_component_one_column_and_more_components_than_columns(start, n_comp
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, n_features)) + 4 * rng.integers(0, 3, (120, 1))
     for name in ("spherical", "full"):
-        candidates, _ = started(start, Table(open_rows(X), family(name)), n_components, Prior(), rng)
+        candidates, _ = started(start, WhitenedData(open_rows(X), family(name)), n_components, Prior(), rng)
         assert candidates[0].components.is_finite
         assert candidates[0].components.n_components == n_components
 
@@ -56,7 +56,7 @@ def test_one_component_one_column_and_more_components_than_columns(start, n_comp
 def test_the_moments_step_aside_and_say_so():
     X = np.random.default_rng(0).standard_normal((100, 2))
     candidates, notes = started(
-        "moments", Table(open_rows(X), family("full")), 4, Prior(), np.random.default_rng(0)
+        "moments", WhitenedData(open_rows(X), family("full")), 4, Prior(), np.random.default_rng(0)
     )
     assert candidates[0].name == "overseed"
     assert "at most as many components" in notes[0]
@@ -64,14 +64,14 @@ def test_the_moments_step_aside_and_say_so():
 
 @each_family
 def test_merging_adds_sums_and_keeps_the_total(name):
-    rows, _ = table(name)
+    rows, _ = data(name)
     kind = rows.family.untied
     responsibilities = np.random.default_rng(0).dirichlet(np.ones(9), rows.n_rows)
-    sums = rows.soft_sums(responsibilities.T)
-    merged = merged_down(kind, sums, 3)
-    assert merged.shape == (3, rows.width)
-    np.testing.assert_allclose(merged.sum(axis=0), sums.sum(axis=0), atol=1e-9)
-    np.testing.assert_array_equal(merged_down(kind, sums[:3], 3), sums[:3])
+    stats = rows.soft_stats(responsibilities.T)
+    merged = merged_down(kind, stats, 3)
+    assert merged.shape == (3, rows.n_stats)
+    np.testing.assert_allclose(merged.sum(axis=0), stats.sum(axis=0), atol=1e-9)
+    np.testing.assert_array_equal(merged_down(kind, stats[:3], 3), stats[:3])
 
 
 @each_family
@@ -79,32 +79,32 @@ def test_merging_puts_the_parts_of_a_cluster_together(name):
     rng = np.random.default_rng(0)
     centres = np.repeat(np.array([[0.0, 0], [20, 0], [0, 20]]), 3, axis=0)
     labels = np.repeat(np.arange(9), 40)
-    rows = Table(open_rows(centres[labels] + rng.standard_normal((360, 2))), family(name))
-    merged = merged_down(rows.family.untied, rows.hard_sums(labels, 9), 3)
+    rows = WhitenedData(open_rows(centres[labels] + rng.standard_normal((360, 2))), family(name))
+    merged = merged_down(rows.family.untied, rows.hard_stats(labels, 9), 3)
     np.testing.assert_allclose(merged[:, 0], 120)
-    np.testing.assert_allclose(sorted(merged @ np.arange(rows.width)), sorted(
-        rows.hard_sums(labels // 3, 3) @ np.arange(rows.width)), atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(sorted(merged @ np.arange(rows.n_stats)), sorted(
+        rows.hard_stats(labels // 3, 3) @ np.arange(rows.n_stats)), atol=1e-6)  # fmt: skip
 
 
 def test_seeds_are_rows_far_apart():
-    rows, _ = table("spherical", 2000)
+    rows, _ = data("spherical", 2000)
     for choose in (random_rows, spread_rows):
         seeds = choose(rows, 8, np.random.default_rng(0))
         assert len(set(seeds)) == 8
         assert np.all((seeds >= 0) & (seeds < 2000))
     # Clusters that are far apart get a seed each.
     rng = np.random.default_rng(0)
-    far = Table(
+    far = WhitenedData(
         open_rows(100 * np.eye(4)[np.arange(400) % 4] + rng.standard_normal((400, 4))), family("spherical")
     )
     assert {int(seed) % 4 for seed in spread_rows(far, 4, rng)} == {0, 1, 2, 3}
-    same = Table(open_rows(np.ones((10, 2))), family("spherical"))
+    same = WhitenedData(open_rows(np.ones((10, 2))), family("spherical"))
     assert np.all(spread_rows(same, 3, rng) < 10)
 
 
 @each_family
 def test_proposals_have_one_component_more(name):
-    rows, _ = table(name)
+    rows, _ = data(name)
     components = overseeded(rows, 3, Prior(), np.random.default_rng(0))[0]
     proposals = with_one_more(rows, components, np.random.default_rng(0))
     assert len(proposals) >= 3 + 1
@@ -119,12 +119,12 @@ def test_splitting_finds_the_component_that_is_two():
     # Three components for four clusters: the best proposal must part the two that were taken together.
     rng = np.random.default_rng(1)
     X, labels = apolar.datasets.make_example(1, 2000, random_state=1)
-    rows = Table(open_rows(X), family("spherical"))
+    rows = WhitenedData(open_rows(X), family("spherical"))
     heavy = np.argsort(-np.bincount(labels))
     joined = np.where(labels == heavy[1], heavy[0], labels)
-    sums = rows.hard_sums(np.unique(joined, return_inverse=True)[1], 3)
-    components = rows.family.maximised(sums, Prior())
-    truth = rows.family.maximised(rows.hard_sums(labels, 4), Prior())
+    stats = rows.hard_stats(np.unique(joined, return_inverse=True)[1], 3)
+    components = rows.family.m_step(stats, Prior())
+    truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
     best = max(float(evaluated(rows, p[None], Prior())[1][0]) for p in with_one_more(rows, components, rng))
     before = float(evaluated(rows, components[None], Prior())[1][0])
     top = float(evaluated(rows, truth[None], Prior())[1][0])
@@ -136,31 +136,31 @@ def test_wide_tables_are_split_along_an_iterated_axis(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 70))
     X[:45, 0] += 30
-    rows = Table(open_rows(X), family(name))
-    one = rows.family.maximised(rows.soft_sums(np.ones((1, 90))), Prior())
+    rows = WhitenedData(open_rows(X), family(name))
+    one = rows.family.m_step(rows.soft_stats(np.ones((1, 90))), Prior())
     proposals = with_one_more(rows, one, rng)
-    moved = [np.abs(np.diff(rows.frame.outward(p.means), axis=0))[0] for p in proposals]
+    moved = [np.abs(np.diff(rows.whitening.inverse_transform(p.means), axis=0))[0] for p in proposals]
     if rows.family.frame_kind != "matrix":  # a whitened table has no longest axis
         assert any(np.argmax(step) == 0 for step in moved)
 
 
 def test_the_portfolio_is_sorted_and_finds_the_optimum():
     X, labels = apolar.datasets.make_example(1, 1000, random_state=3)
-    rows = Table(open_rows(X), family("spherical"))
+    rows = WhitenedData(open_rows(X), family("spherical"))
     candidates, _ = portfolio(rows, 4, Prior(), np.random.default_rng(0))
     likelihoods = [candidate.log_likelihood for candidate in candidates]
     assert likelihoods == sorted(likelihoods, reverse=True)
-    found = rows.row_posteriors(candidates[0].components)[0].argmax(axis=0)
+    found = rows.row_responsibilities(candidates[0].components)[0].argmax(axis=0)
     assert apolar.scores.adjusted_rand_index(labels, found) > 0.98
     assert any(candidate.name == "moments" for candidate in candidates)
 
 
 def test_the_portfolio_does_not_go_twice_from_the_same_place():
     X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
-    rows = Table(open_rows(X), family("spherical"))
+    rows = WhitenedData(open_rows(X), family("spherical"))
     search = _Search(rows, 3, Prior(), np.random.default_rng(0))
-    near = rows.family.maximised(rows.hard_sums(labels, 3), Prior())
-    far = rows.family.maximised(rows.hard_sums(np.arange(1000) // 334, 3), Prior())
+    near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
+    far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
     first = search._converged_anew(
         [Candidate(name, start) for name, start in zip("abc", (near, near, far), strict=True)]
     )
@@ -172,15 +172,15 @@ def test_the_portfolio_does_not_go_twice_from_the_same_place():
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
 def test_how_far_apart_mixtures_are(name):
     kind = family(name)
-    rows = Table(open_rows(apolar.datasets.make_example(1, 500, random_state=0)[0]), kind)
+    rows = WhitenedData(open_rows(apolar.datasets.make_example(1, 500, random_state=0)[0]), kind)
     labels = np.arange(500) % 4
-    sums = rows.hard_sums(labels, 4)
-    other = rows.hard_sums(np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels), 4)
-    assert apart(kind, sums, sums) == pytest.approx(0, abs=1e-9)
+    stats = rows.hard_stats(labels, 4)
+    other = rows.hard_stats(np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels), 4)
+    assert apart(kind, stats, stats) == pytest.approx(0, abs=1e-9)
     # Neither order nor weights matter: only the components.
-    assert apart(kind, sums, 3 * sums[::-1]) == pytest.approx(0, abs=1e-9)
-    assert apart(kind, sums, other) == pytest.approx(apart(kind, other, sums))
-    assert apart(kind, sums, other) > 0.1
+    assert apart(kind, stats, 3 * stats[::-1]) == pytest.approx(0, abs=1e-9)
+    assert apart(kind, stats, other) == pytest.approx(apart(kind, other, stats))
+    assert apart(kind, stats, other) > 0.1
 
 
 def test_starts_see_weights():
@@ -188,14 +188,14 @@ def test_starts_see_weights():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((200, 2)), rng.standard_normal((200, 2)) + 50])
     light = np.where(np.arange(400) < 200, 1.0, 1e-9)
-    rows = Table(open_rows(X, light), family("spherical"))
+    rows = WhitenedData(open_rows(X, light), family("spherical"))
     assert np.all(random_rows(rows, 5, rng) < 200)
     components = from_kmeans(rows, 2, Prior(), rng)
     assert components.is_finite
 
 
 def test_short_runs_from_responsibilities_are_offered_as_well():
-    rows, _ = table("spherical")
+    rows, _ = data("spherical")
     by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12)
     by_chance = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, from_rows=False)
     values = [float(evaluated(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
@@ -206,7 +206,7 @@ def test_duplicated_rows_are_fewer_seeds():
     X = np.repeat(np.arange(3.0)[:, None], 20, axis=0) @ np.ones((1, 2))
     for start in STARTS:
         candidates, _ = started(
-            start, Table(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
+            start, WhitenedData(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
         )
         assert candidates[0].components.is_finite
         assert candidates[0].components.n_components == 5

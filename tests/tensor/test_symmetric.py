@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from apolar import SymmetricTensor, apolar_product
-from apolar._arrays import scaled_by_power
+from apolar._core.arrays import scaled_by_power
 
 SHAPES = [(1, 3), (2, 1), (2, 5), (3, 3), (4, 2), (3, 4)]
 

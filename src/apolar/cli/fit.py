@@ -16,8 +16,8 @@ from apolar.cli.options import FAMILIES, column_names, default_folder, numbers_o
 from apolar.cli.output import Output
 
 if TYPE_CHECKING:
-    from apolar.analysis import Analysis
-    from apolar.reading import TableFile
+    from apolar.cli.tables import TableFile
+    from apolar.report.analysis import Analysis
 
 # The widths of the first columns of the table of means, and of each mean.
 FIRST_WIDTH, MEAN_WIDTH = 26, 15
@@ -90,13 +90,13 @@ def fit(
         fit_sketch(Path(sketch), components, covariance, output or default_folder(sketch), as_json)
         return
     assert data is not None
-    from apolar.analysis import MOST_COMPONENTS
+    from apolar.report.analysis import MOST_COMPONENTS
 
     numbers = numbers_of_components(components, MOST_COMPONENTS)
     folder = output or default_folder(data)
     from apolar import __version__
-    from apolar.analysis import analysed
-    from apolar.reading import read_table
+    from apolar.cli.tables import read_table
+    from apolar.report.analysis import analysed
 
     if not no_report:
         from apolar.report.page import need_report

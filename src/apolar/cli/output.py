@@ -49,7 +49,7 @@ class Output:
 
     def add(self, name: str, write: Callable[[Path], None]) -> Path:
         """Write a file under a passing name; return where it will be."""
-        from apolar._files import part_path, remove_stale_parts
+        from apolar._core.files import part_path, remove_stale_parts
 
         target = self.folder / name
         # Through a link, the file it leads to is replaced, not the link.
@@ -130,7 +130,7 @@ def _kept(target: Path, name: Path) -> None:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    from apolar._files import flushed_to_disk
+    from apolar._core.files import flushed_to_disk
 
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)

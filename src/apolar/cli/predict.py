@@ -48,8 +48,8 @@ def predict(
     if output is not None and any(_is_same(output, other) for other in (model, data)):
         raise BadInput(f"{output} is what is read: choose another -o.")
     from apolar import GaussianMixture
-    from apolar.analysis import scored
-    from apolar.reading import read_table
+    from apolar.cli.tables import read_table
+    from apolar.report.analysis import scored
 
     try:
         mixture = GaussianMixture.load(model)

@@ -89,20 +89,20 @@ def reproduce(
     from apolar import __version__
     from apolar.paper.job import PAGE, reproduced
 
-    watcher = Bar()
+    callback = Bar()
     try:
-        with watcher:
+        with callback:
             for label, part in reproduced(
                 labels,
                 folder,
-                watcher,
+                callback,
                 seed=seed,
                 n_simulations=simulations,
                 n_repeats=repeats,
                 n_jobs=jobs,
                 summary=(_command(names, simulations, repeats, seed), __version__) if is_all else None,
             ):
-                watcher.end()
+                callback.end()
                 _print(console, label, part)
     except KeyboardInterrupt as error:
         raise Interrupted(_saved(folder, any(label in STUDIES for label in labels))) from error

@@ -68,8 +68,8 @@ def select(
     """
     numbers = numbers_of_components(components, 9)
     wanted = [numbers] if isinstance(numbers, int) else numbers
-    from apolar.analysis import FAMILIES as DEFAULTS
-    from apolar.reading import read_table
+    from apolar.cli.tables import read_table
+    from apolar.report.analysis import FAMILIES as DEFAULTS
 
     with Bar() as bar:
         bar.begin("reading")

@@ -47,7 +47,7 @@ def sketch(data: str, columns: str | None, drop_missing: bool, output: Path) -> 
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
     from apolar import MomentSketch
-    from apolar.reading import read_table
+    from apolar.cli.tables import read_table
 
     with Output(output.parent) as files, Bar() as bar:
         bar.begin("reading")

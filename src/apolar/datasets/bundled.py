@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import one_of, whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, one_of
 
 # Columns of the tables that hold classes; all others hold numbers.
 _CLASSES = ("species", "class", "area", "region")
@@ -191,7 +191,7 @@ def load_mnist01(n_components: int | None = 5, *, centred: bool = True) -> Datas
     (12665, 784)
     """
     if n_components is not None:
-        n_components = whole_number(n_components, "n_components", least=1)
+        n_components = check_integer(n_components, "n_components", least=1)
         if n_components > _N_VARYING:
             raise ValueError(
                 f"n_components must be at most {_N_VARYING}, the number of pixels that vary, not "

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import one_of
+from apolar._core.arrays import Array
+from apolar._core.checks import one_of
 from apolar.mixture import SphericalMixture
 
 # Parameters printed in [khouja2022moments, section 4.1]; the weights are made to add up to one.

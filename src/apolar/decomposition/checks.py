@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._arrays import Array, unit_rows
-from apolar._checks import numeric_array, random_generator
+from apolar._core.arrays import Array, unit_rows
+from apolar._core.checks import numeric_array, random_generator
 from apolar.decomposition.cost import ComplexCost, Cost, RealCost
 from apolar.decomposition.gauss_newton import Contractible
 from apolar.decomposition.spheres import Place, reduced_gradient, reduced_hessian, retracted, tangent_basis

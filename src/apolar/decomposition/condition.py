@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from apolar._arrays import Array, unit_rows
+from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.gram import TangentGram, power_jacobian
 from apolar.tensor import n_monomials
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.decomposition.gauss_newton import Contractible
 from apolar.decomposition.spheres import Place
 from apolar.tensor.monomials import product_positions

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, unit_rows
-from apolar._checks import numeric_array, one_of, positive_number, random_generator, whole_number
+from apolar._core.arrays import Array, unit_rows
+from apolar._core.checks import check_integer, numeric_array, one_of, positive_number, random_generator
 from apolar.decomposition import ranks, simple
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.refine import to_waring
@@ -100,18 +100,18 @@ def decompose(
     if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")
     budget = Budget(
-        whole_number(max_iter, "max_iter", least=1),
-        whole_number(n_starts, "n_starts", least=1),
+        check_integer(max_iter, "max_iter", least=1),
+        check_integer(n_starts, "n_starts", least=1),
         positive_number(tol, "tol"),
     )
     if row_degree is not None:
-        row_degree = whole_number(row_degree, "row_degree", least=1)
+        row_degree = check_integer(row_degree, "row_degree", least=1)
         if method != "pencil":
             raise ValueError("row_degree belongs to method='pencil'.")
         if not 2 <= row_degree < given.order:
             raise ValueError(f"row_degree must be from 2 to the order less one; got {row_degree}.")
     if not (rank is None or callable(rank)):
-        rank = whole_number(rank, "rank", least=1)
+        rank = check_integer(rank, "rank", least=1)
     rng = random_generator(random_state)
     if not np.any(given.coefficients):
         nothing = Waring(np.zeros(0), np.zeros((0, given.dim)), given.order, 0.0, Status.ZERO, method)

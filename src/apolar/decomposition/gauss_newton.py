@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.decomposition.gram import TangentGram, power_jacobian
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import monomial_values, n_monomials

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.tensor.monomials import exponents, monomial_values, multinomials, product_positions
 
 

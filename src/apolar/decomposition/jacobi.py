@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 
 
 def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) -> Array:

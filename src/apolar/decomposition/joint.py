@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 
 # Eigenvalues of a combination, relative to the largest, that need no second try.
 WELL_APART = 1e-3

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.decomposition.waring import Waring
 
 

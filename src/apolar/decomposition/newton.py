@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.decomposition.cost import ComplexCost, Cost, RealCost
 from apolar.decomposition.gauss_newton import Contractible, Refined
 from apolar.decomposition.spheres import Place, reduced_gradient, reduced_hessian, retracted, tangent_basis

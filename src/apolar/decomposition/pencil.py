@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.decomposition.joint import joint_eigenvalues
 from apolar.decomposition.waring import absorbed_weights
 from apolar.tensor import SymmetricTensor

@@ -5,8 +5,8 @@ from math import comb
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import positive_number, whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, positive_number
 from apolar.tensor import n_monomials
 
 RankRule = Callable[[Array], int]
@@ -83,7 +83,7 @@ def gap(max_rank: int | None = None) -> RankRule:
     2
     """
     if max_rank is not None:
-        max_rank = whole_number(max_rank, "max_rank", least=1)
+        max_rank = check_integer(max_rank, "max_rank", least=1)
 
     def rule(singular_values: Array) -> int:
         values = np.asarray(singular_values, dtype=float)

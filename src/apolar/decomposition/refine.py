@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from apolar._arrays import Array, scaled_by_power, unit_rows
-from apolar._checks import one_of, positive_number, whole_number
+from apolar._core.arrays import Array, scaled_by_power, unit_rows
+from apolar._core.checks import check_integer, one_of, positive_number
 from apolar.decomposition.gauss_newton import Contractible, Refined, gauss_newton
 from apolar.decomposition.newton import newton
 from apolar.decomposition.scaling import of_full_size, of_unit_size
@@ -68,7 +68,7 @@ def refine(
     one_of(method, "method", REFINEMENTS)
     if not isinstance(waring, Waring):
         raise TypeError(f"refine takes a Waring decomposition to start from; got {type(waring).__name__}.")
-    max_iter = whole_number(max_iter, "max_iter", least=1)
+    max_iter = check_integer(max_iter, "max_iter", least=1)
     tol = positive_number(tol, "tol")
     if (waring.order, waring.dim) != (tensor.order, tensor.dim):
         raise ValueError(

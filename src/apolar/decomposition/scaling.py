@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from apolar._arrays import binary_exponent, scaled_by_power
+from apolar._core.arrays import binary_exponent, scaled_by_power
 from apolar.decomposition.waring import Waring, relative_residual
 from apolar.tensor import SymmetricTensor
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar._arrays import Array, unit_rows
+from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.condition import condition_estimate
 from apolar.decomposition.gauss_newton import Refined, gauss_newton
 from apolar.decomposition.ranks import numerical_rank, power_method_limit

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.decomposition.ranks import numerical_rank
 from apolar.tensor import SymmetricTensor
 

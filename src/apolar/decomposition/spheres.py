@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._arrays import Array, unit_rows
+from apolar._core.arrays import Array, unit_rows
 
 
 @dataclass(frozen=True, eq=False)

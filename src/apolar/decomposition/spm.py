@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array, unit_rows
+from apolar._core.arrays import Array, unit_rows
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 # How far to climb where a refinement follows in any case.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._arrays import Array, unit_rows
+from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.pencil import fitted_vectors, pencil_points
 from apolar.decomposition.ranks import pencil_limit, power_method_limit

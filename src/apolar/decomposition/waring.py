@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
-from apolar._checks import numeric_array, whole_number
+from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
+from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import condition_number
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.polynomial import format_sum, variable_names
@@ -75,7 +75,7 @@ class Waring:
     rank_source: str = "given"
 
     def __post_init__(self) -> None:
-        whole_number(self.order, "order", least=1)
+        check_integer(self.order, "order", least=1)
         weights = numeric_array(self.weights, "weights")
         points = numeric_array(self.points, "points")
         if points.ndim != 2 or weights.shape != points.shape[:1]:

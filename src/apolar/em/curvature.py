@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 
 # Products with the Hessian that are made, and the step of the differences that make them.
 MOST_PRODUCTS = 20
@@ -24,7 +24,7 @@ Gradient = Callable[[Array], Array]
 
 
 def rising_direction(
-    gradient_at: Gradient, point: Array, gradient: Array, idle: Array
+    gradient_at: Gradient, point: Array, gradient: Array, null_direction: Array
 ) -> tuple[float, Array] | None:
     """Return the largest curvature found and its direction, if the function curves upwards there.
 
@@ -47,7 +47,7 @@ def rising_direction(
     start = np.random.default_rng(0).standard_normal(len(point))
     largest: tuple[float, Array] | None = None
     before = -np.inf
-    for basis, hessian, rest in _krylov(gradient_at, point, gradient, start, idle):
+    for basis, hessian, rest in _krylov(gradient_at, point, gradient, start, null_direction):
         values, vectors = np.linalg.eigh(hessian)
         if values[-1] > RISING:
             largest = float(values[-1]), vectors[:, -1] @ basis
@@ -62,7 +62,7 @@ def rising_direction(
 
 
 def newton_step(
-    gradient_at: Gradient, point: Array, gradient: Array, idle: Array
+    gradient_at: Gradient, point: Array, gradient: Array, null_direction: Array
 ) -> tuple[float, Array] | None:
     """Return what is left to gain, and the step that gains it, by Newton's model in a Krylov space.
 
@@ -84,7 +84,7 @@ def newton_step(
         None where the model has no maximum.
     """
     found: tuple[float, Array] = 0.0, np.zeros_like(gradient)
-    for basis, hessian, _ in _krylov(gradient_at, point, gradient, gradient, idle):
+    for basis, hessian, _ in _krylov(gradient_at, point, gradient, gradient, null_direction):
         values, vectors = np.linalg.eigh(-hessian)
         if not values[0] > 0:
             return None
@@ -99,14 +99,14 @@ def newton_step(
 
 
 def _krylov(
-    gradient_at: Gradient, point: Array, gradient: Array, start: Array, idle: Array
+    gradient_at: Gradient, point: Array, gradient: Array, start: Array, null_direction: Array
 ) -> Iterator[tuple[Array, Array, float]]:
     """Yield growing Krylov spaces of the Hessian: a basis, the Hessian there, and the norm of what it misses.
 
     The Hessian is known by its products with vectors, which are differences of gradients.
     """
-    idle = idle / np.linalg.norm(idle)
-    vector = start - (idle @ start) * idle
+    null_direction = null_direction / np.linalg.norm(null_direction)
+    vector = start - (null_direction @ start) * null_direction
     norm = float(np.linalg.norm(vector))
     if not norm > 0:
         return
@@ -121,7 +121,7 @@ def _krylov(
         # Twice is enough to be orthogonal to rounding.
         rest = image - basis.T @ (basis @ image)
         rest -= basis.T @ (basis @ rest)
-        rest -= (idle @ rest) * idle
+        rest -= (null_direction @ rest) * null_direction
         norm = float(np.linalg.norm(rest))
         yield basis, (projected + projected.T) / 2, norm
         if norm <= 1e-8 * float(np.linalg.norm(image)):

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray
-from apolar.em.chart import Chart, coordinates_in_order
+from apolar._core.arrays import Array, IndexArray
+from apolar.em.coordinates import LocalCoordinates, reordered_coordinates
 from apolar.em.curvature import newton_step, rising_direction
-from apolar.em.frame import Frame
-from apolar.em.quasi_newton import Memory, line_search
-from apolar.em.table import Table
-from apolar.mixture.components import Components
+from apolar.em.lbfgs import LBFGSHistory, line_search
+from apolar.em.whitened import WhitenedData
+from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 
 # Steps of plain EM before the accelerated ones: far from an optimum, EM is the better of the two, and it
@@ -74,19 +74,19 @@ class Fit:
     components: Components
     objective: float
     log_likelihood: float
-    sums: Array
+    stats: Array
     n_iter: int
     history: tuple[float, ...]
     status: FitStatus
-    memory: Memory | None = None
+    curvature: LBFGSHistory | None = None
 
 
-def canonical_order(components: Components, frame: Frame) -> IndexArray:
+def canonical_order(components: Components, whitening: Whitening) -> IndexArray:
     """Return the order of components in a frame: the heaviest first; of equals, the lower first column.
 
     Weights that differ by rounding only are equal, and columns are those of the data.
     """
-    means = frame.outward(components.means)
+    means = whitening.inverse_transform(components.means)
     return np.lexsort((*means.T[::-1], -np.round(components.weights, EQUAL_WEIGHTS)))
 
 
@@ -96,31 +96,33 @@ def reordered(components: Components, order: IndexArray, family: Family) -> Comp
     return Components(components.weights[order], components.means[order], covariances)
 
 
-def in_canonical_order(fit: Fit, family: Family, frame: Frame) -> Fit:
+def in_canonical_order(fit: Fit, family: Family, whitening: Whitening) -> Fit:
     """Return the fit with its components in canonical order."""
     components = fit.components
-    order = canonical_order(components, frame)
+    order = canonical_order(components, whitening)
     ordered = reordered(components, order, family)
-    memory = None
-    if fit.memory is not None and fit.memory.pairs:
-        places = coordinates_in_order(order, components.n_features, len(fit.memory.pairs[0][0]), family.tied)
-        steps, changes = fit.memory.arrays()
-        memory = Memory.of(steps[:, places], changes[:, places])
-    return replace(fit, components=ordered, sums=fit.sums[order], memory=memory)
+    curvature = None
+    if fit.curvature is not None and fit.curvature.pairs:
+        places = reordered_coordinates(
+            order, components.n_features, len(fit.curvature.pairs[0][0]), family.tied
+        )
+        steps, changes = fit.curvature.arrays()
+        curvature = LBFGSHistory.of(steps[:, places], changes[:, places])
+    return replace(fit, components=ordered, stats=fit.stats[order], curvature=curvature)
 
 
-Watcher = Callable[["Fit"], bool]
+Callback = Callable[["Fit"], bool]
 """Called after each pass with the best so far; true to stop."""
 
 
-def evaluated(table: Table, components: Components, prior: Prior | None) -> tuple[Array, Array, Array]:
+def evaluated(data: WhitenedData, components: Components, prior: Prior | None) -> tuple[Array, Array, Array]:
     """Return sums, objectives and log-likelihoods of a batch of mixtures."""
-    sums, log_likelihood = table.expectation(components)
-    return sums, log_likelihood + table.family.log_prior(components, prior), log_likelihood
+    stats, log_likelihood = data.e_step(components)
+    return stats, log_likelihood + data.family.log_prior(components, prior), log_likelihood
 
 
 def short_runs(
-    table: Table, components: Components, prior: Prior | None, n_steps: int
+    data: WhitenedData, components: Components, prior: Prior | None, n_steps: int
 ) -> tuple[Components, Array]:
     """Return a batch of mixtures after some steps of EM, and log-likelihoods one step before the last.
 
@@ -140,8 +142,8 @@ def short_runs(
     """
     log_likelihood = np.full(len(components.weights), -np.inf)
     for _ in range(n_steps):
-        sums, log_likelihood = table.expectation(components)
-        components = table.family.maximised(sums, prior)
+        stats, log_likelihood = data.e_step(components)
+        components = data.family.m_step(stats, prior)
     return components, np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
 
 
@@ -152,31 +154,40 @@ class _Stop(Exception):  # noqa: N818 - it is not an error
 class Run:
     """One run of EM: counts the passes and keeps the best mixture."""
 
-    def __init__(self, table: Table, prior: Prior | None, max_iter: int, watcher: Watcher | None) -> None:
-        self.table, self.prior, self.max_iter, self.watcher = table, prior, max_iter, watcher
+    def __init__(
+        self, data: WhitenedData, prior: Prior | None, max_iter: int, callback: Callback | None
+    ) -> None:
+        self.data, self.prior, self.max_iter, self.callback = data, prior, max_iter, callback
         self.history: list[float] = []
         self.best: Fit | None = None
-        self.memory: Memory | None = None
+        self.curvature: LBFGSHistory | None = None
         self.status = FitStatus.MAX_ITER
 
     def __call__(self, components: Components) -> tuple[Array, float]:
         """Return the sums and the objective of one mixture, by one pass."""
         if len(self.history) >= self.max_iter:
             raise _Stop
-        sums, objective, likelihood = evaluated(self.table, components[None], self.prior)
+        stats, objective, likelihood = evaluated(self.data, components[None], self.prior)
         value = float(objective[0])
         if self.best is None or value >= self.best.objective:
             self.history.append(value)
             n_iter = len(self.history)
             self.best = Fit(
-                components, value, float(likelihood[0]), sums[0], n_iter, (), FitStatus.MAX_ITER, self.memory
+                components,
+                value,
+                float(likelihood[0]),
+                stats[0],
+                n_iter,
+                (),
+                FitStatus.MAX_ITER,
+                self.curvature,
             )
         else:
             self.history.append(self.best.objective)
-        if self.watcher is not None and self.watcher(self.best):
+        if self.callback is not None and self.callback(self.best):
             self.status = FitStatus.STOPPED
             raise _Stop
-        return sums[0], value
+        return stats[0], value
 
     def result(self) -> Fit:
         """Return the best mixture of the run."""
@@ -187,24 +198,24 @@ class Run:
             best.components,
             best.objective,
             best.log_likelihood,
-            best.sums,
+            best.stats,
             len(self.history),
             tuple(self.history),
             self.status,
-            self.memory,
+            self.curvature,
         )
 
 
 def converge(
-    table: Table,
+    data: WhitenedData,
     components: Components,
     prior: Prior | None,
     *,
     tol: float,
     max_iter: int,
-    watcher: Watcher | None = None,
-    checked_on: Table | None = None,
-    memory: Memory | None = None,
+    callback: Callback | None = None,
+    checked_on: WhitenedData | None = None,
+    curvature: LBFGSHistory | None = None,
     earlier: tuple[float, ...] = (),
 ) -> Fit:
     """Run EM from a start to an optimum.
@@ -238,15 +249,15 @@ def converge(
     -------
     fit : Fit
     """
-    run = Run(table, prior, max(max_iter, 1), watcher)
+    run = Run(data, prior, max(max_iter, 1), callback)
     if max_iter == 0:
         run(components)
         return run.result()
     try:
-        if memory is None or max_iter < FIRST_STEPS:
+        if curvature is None or max_iter < FIRST_STEPS:
             _first_steps(run, components, tol, earlier)
         else:
-            _accelerated(run, components, tol, memory.copy())
+            _accelerated(run, components, tol, curvature.copy())
         for _ in range(MOST_SADDLES if checked_on is not None else 0):
             assert checked_on is not None
             further = _escaped(run, checked_on) or _stepped(run, checked_on, tol)
@@ -259,28 +270,28 @@ def converge(
     fit = run.result()
     if fit.status is FitStatus.MAX_ITER:
         # The sums of the last pass are paid for: one more M-step is free, and one pass tells its likelihood.
-        components = table.family.maximised(fit.sums, prior)
-        sums, objective, likelihood = evaluated(table, components[None], prior)
+        components = data.family.m_step(fit.stats, prior)
+        stats, objective, likelihood = evaluated(data, components[None], prior)
         if objective[0] >= fit.objective:
             return replace(
                 fit,
                 components=components,
                 objective=float(objective[0]),
                 log_likelihood=float(likelihood[0]),
-                sums=sums[0],
+                stats=stats[0],
             )
     return fit
 
 
 def _first_steps(run: Run, components: Components, tol: float, earlier: tuple[float, ...] = ()) -> None:
     """Go on by plain EM while it is fast, to the end if it can, and by L-BFGS from there."""
-    family, prior = run.table.family, run.prior
+    family, prior = run.data.family, run.prior
     before, gain, n_steps = -np.inf, np.inf, 0
     for value in earlier:
         before, gain, n_steps = value, value - before, n_steps + 1
     while True:
-        sums, value = run(components)
-        components = family.maximised(sums, prior)
+        stats, value = run(components)
+        components = family.m_step(stats, prior)
         new_gain = value - before
         # What is below rounding is nothing.
         still = abs(new_gain) <= 1e-14 * abs(value)
@@ -298,37 +309,41 @@ def _first_steps(run: Run, components: Components, tol: float, earlier: tuple[fl
             return
 
 
-def _gradient_of(chart: Chart, sample: Table, prior: Prior | None) -> Callable[[Array], Array]:
+def _gradient_of(
+    coordinates: LocalCoordinates, sample: WhitenedData, prior: Prior | None
+) -> Callable[[Array], Array]:
     """Return the gradient as a function of the point, on those rows."""
 
     def gradient_at(point: Array) -> Array:
-        moved = chart.components(point)
-        sums, _ = sample.expectation(moved[None])
-        return chart.gradient(point, moved, sums[0], prior)
+        moved = coordinates.components(point)
+        stats, _ = sample.e_step(moved[None])
+        return coordinates.gradient(point, moved, stats[0], prior)
 
     return gradient_at
 
 
-def _stepped(run: Run, sample: Table, tol: float) -> Components | None:
+def _stepped(run: Run, sample: WhitenedData, tol: float) -> Components | None:
     """Return a better mixture beside the best one if more than the tolerance is left to gain, or None."""
     assert run.best is not None
     best, prior = run.best, run.prior
-    chart = Chart(sample.family, best.components, sample.weight)
-    gradient_at = _gradient_of(chart, sample, prior)
-    gradient = gradient_at(chart.origin)
-    if sample is not run.table:
+    coordinates = LocalCoordinates(sample.family, best.components, sample.weight)
+    gradient_at = _gradient_of(coordinates, sample, prior)
+    gradient = gradient_at(coordinates.origin)
+    if sample is not run.data:
         # The curvature is that of the sample, the gradient that of all rows: both are in units of the
         # complete information, so that the one fits the other.
-        whole = Chart(sample.family, best.components, run.table.weight)
-        target = whole.gradient(whole.origin, best.components, best.sums, prior)
+        whole = LocalCoordinates(sample.family, best.components, run.data.weight)
+        target = whole.gradient(whole.origin, best.components, best.stats, prior)
         shift = gradient - target
-        found = newton_step(lambda point: gradient_at(point) - shift, chart.origin, target, chart.idle)
+        found = newton_step(
+            lambda point: gradient_at(point) - shift, coordinates.origin, target, coordinates.null_direction
+        )
     else:
-        whole = chart
-        found = newton_step(gradient_at, chart.origin, gradient, chart.idle)
+        whole = coordinates
+        found = newton_step(gradient_at, coordinates.origin, gradient, coordinates.null_direction)
     if found is None or not found[0] > tol:
         return None
-    step = found[1] * min(1.0, FAR / max(chart.reach(found[1]), 1e-300))
+    step = found[1] * min(1.0, FAR / max(coordinates.reach(found[1]), 1e-300))
     for length in (1.0, 0.3, 0.1):
         components = whole.components(length * step)
         before = best.objective
@@ -337,17 +352,19 @@ def _stepped(run: Run, sample: Table, tol: float) -> Components | None:
     return None
 
 
-def _escaped(run: Run, sample: Table) -> Components | None:
+def _escaped(run: Run, sample: WhitenedData) -> Components | None:
     """Return a better mixture beside the best one if that is a saddle, or None."""
     assert run.best is not None
-    chart = Chart(sample.family, run.best.components, sample.weight)
-    gradient_at = _gradient_of(chart, sample, run.prior)
-    found = rising_direction(gradient_at, chart.origin, gradient_at(chart.origin), chart.idle)
+    coordinates = LocalCoordinates(sample.family, run.best.components, sample.weight)
+    gradient_at = _gradient_of(coordinates, sample, run.prior)
+    found = rising_direction(
+        gradient_at, coordinates.origin, gradient_at(coordinates.origin), coordinates.null_direction
+    )
     if found is None:
         return None
-    better, direction = None, found[1] / max(chart.reach(found[1]), 1e-300)
+    better, direction = None, found[1] / max(coordinates.reach(found[1]), 1e-300)
     for length in (0.05, -0.05, 0.25, -0.25, 1.0, -1.0):
-        components = chart.components(length * direction)
+        components = coordinates.components(length * direction)
         before = run.best.objective
         if run(components)[1] > before + SADDLE_RISE:
             better = components
@@ -355,7 +372,7 @@ def _escaped(run: Run, sample: Table) -> Components | None:
 
 
 def plain(
-    table: Table,
+    data: WhitenedData,
     components: Components,
     prior: Prior | None,
     *,
@@ -367,19 +384,19 @@ def plain(
     Each iteration is an M-step and an E-step; the objective of iteration i is after i M-steps. The start
     is the result of a first M-step.
     """
-    run = Run(table, prior, max_iter, None)
-    offset = table.frame.log_det * table.weight
+    run = Run(data, prior, max_iter, None)
+    offset = data.whitening.log_det * data.weight
     before = np.inf
     try:
         while True:
-            sums, _ = run(components)
+            stats, _ = run(components)
             assert run.best is not None
             likelihood = run.best.log_likelihood + offset
             if abs(before - likelihood) <= relative_tol * (1 + abs(likelihood)):
                 run.status = FitStatus.CONVERGED
                 break
             before = likelihood
-            components = table.family.maximised(sums, prior)
+            components = data.family.m_step(stats, prior)
     except _Stop:
         pass
     return run.result()
@@ -390,56 +407,59 @@ class _Ray:
     """The objective along a direction: each evaluation is one pass."""
 
     run: Run
-    chart: Chart
+    coordinates: LocalCoordinates
     point: Array
     direction: Array
 
     def __call__(self, length: float) -> tuple[float, float, Array]:
         """Return value, slope and gradient at a length."""
         moved = self.point + length * self.direction
-        components = self.chart.components(moved)
+        components = self.coordinates.components(moved)
         if not components.is_finite:
             return -np.inf, 0.0, np.zeros_like(moved)
-        sums, value = self.run(components)
-        gradient = self.chart.gradient(moved, components, sums, self.run.prior)
+        stats, value = self.run(components)
+        gradient = self.coordinates.gradient(moved, components, stats, self.run.prior)
         return value, float(gradient @ self.direction), gradient
 
 
-def _accelerated(run: Run, components: Components, tol: float, memory: Memory | None = None) -> None:
+def _accelerated(run: Run, components: Components, tol: float, curvature: LBFGSHistory | None = None) -> None:
     """Go from a mixture to the optimum by L-BFGS."""
-    family, prior, weight = run.table.family, run.prior, run.table.weight
-    chart, memory = Chart(family, components, weight), Memory() if memory is None else memory
-    run.memory = memory
-    point = chart.origin
-    sums, value = run(components)
-    gradient = chart.gradient(point, components, sums, prior)
+    family, prior, weight = run.data.family, run.prior, run.data.weight
+    coordinates, curvature = (
+        LocalCoordinates(family, components, weight),
+        LBFGSHistory() if curvature is None else curvature,
+    )
+    run.curvature = curvature
+    point = coordinates.origin
+    stats, value = run(components)
+    gradient = coordinates.gradient(point, components, stats, prior)
     quiet = 0
     while True:
-        direction = memory.direction(gradient)
+        direction = curvature.direction(gradient)
         slope = float(gradient @ direction)
         # What the quadratic model promises. It is believed once it has been learnt.
         left = 0.5 * slope
-        learnt = len(memory.pairs) >= LEARNT or left < 1e-6 * tol
+        learnt = len(curvature.pairs) >= LEARNT or left < 1e-6 * tol
         if left < tol and learnt and quiet >= QUIET_STEPS:
             run.status = FitStatus.CONVERGED
             return
-        first = min(1.0, FAR / max(chart.change(direction), 1e-300))
-        found = line_search(_Ray(run, chart, point, direction), value, slope, first)
+        first = min(1.0, FAR / max(coordinates.change(direction), 1e-300))
+        found = line_search(_Ray(run, coordinates, point, direction), value, slope, first)
         if found is None:
-            if not memory.pairs:
+            if not curvature.pairs:
                 # Not even along the gradient: what is left is rounding.
                 run.status = FitStatus.CONVERGED
                 return
-            run.memory = memory = Memory()
+            run.curvature = curvature = LBFGSHistory()
             continue
         length, new_value, new_gradient = found
-        memory.learn(length * direction, gradient - new_gradient)
+        curvature.update(length * direction, gradient - new_gradient)
         point = point + length * direction
         quiet = quiet + 1 if new_value - value < tol else 0
         value, gradient = new_value, new_gradient
-        if chart.change(point) > FAR and run.best is not None:
-            components = chart.components(point)
-            chart, memory = Chart(family, components, weight), Memory()
-            run.memory = memory
-            point = chart.origin
-            gradient = chart.gradient(point, components, run.best.sums, prior)
+        if coordinates.change(point) > FAR and run.best is not None:
+            components = coordinates.components(point)
+            coordinates, curvature = LocalCoordinates(family, components, weight), LBFGSHistory()
+            run.curvature = curvature
+            point = coordinates.origin
+            gradient = coordinates.gradient(point, components, run.best.stats, prior)

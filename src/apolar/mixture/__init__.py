@@ -1,6 +1,6 @@
 """Mixtures of Gaussians: their parameters, covariance families and prior."""
 
-from apolar.mixture.parameters import MixtureStatus, SphericalMixture
 from apolar.mixture.prior import Prior
+from apolar.mixture.spherical_mixture import MixtureStatus, SphericalMixture
 
 __all__ = ["MixtureStatus", "Prior", "SphericalMixture"]

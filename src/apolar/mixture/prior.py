@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from apolar._checks import positive_number
+from apolar._core.checks import positive_number
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._arrays import Array, frozen
-from apolar._namespaces import Movable, beside, to_host, total
-from apolar._rows import CHUNK_SIZE, Rows, Scratch, open_rows, own_scratch, summed
-from apolar._rows.rows import DENSE_COLUMNS
-from apolar._rows.weights import as_counts
+from apolar._core.arrays import Array, frozen
+from apolar._core.namespaces import DeviceCopies, to_device_of, to_numpy, total
+from apolar.data import CHUNK_SIZE, Rows, Scratch, open_rows, own_scratch, summed
+from apolar.data.rows import DENSE_COLUMNS
+from apolar.data.weights import as_counts
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
 from apolar.moments.sums import (
     block_mean,
@@ -223,17 +223,17 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list
     With z = x - mean and y its signal coordinates.
     """
     shift, offset = _parted(rows, mean, variance)
-    directions, centre = Movable(np.vstack([basis.T, offset])), Movable((basis.T @ offset)[:, None])
-    away = None if shift is None else Movable(shift)
+    directions, centre = DeviceCopies(np.vstack([basis.T, offset])), DeviceCopies((basis.T @ offset)[:, None])
+    away = None if shift is None else DeviceCopies(shift)
     scratch = own_scratch()
 
     def statistic(block: Any, weights: Any) -> tuple[Any, Any, Any]:
         x = _shifted(block, away, scratch)
         # One row a direction, and x . offset: long rows are what the arithmetic below is fast on.
-        own = directions.beside(x)
+        own = directions.to_device_of(x)
         projected = own @ x.T if sparse.issparse(x) else scratch.matmul("projected", own, x.T)
         y = projected[:-1, ...]
-        y -= centre.beside(x)
+        y -= centre.to_device_of(x)
         squares = row_squares(x) - 2 * projected[-1, ...] + float(offset @ offset)
         weighted = y if weights is None else y * weights
         weight_squares = block.shape[0] if weights is None else weights @ weights
@@ -259,12 +259,12 @@ def _parted(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Arr
     return mean, np.zeros_like(mean)
 
 
-def _shifted(block: Any, shift: Movable | None, scratch: Scratch) -> Any:
+def _shifted(block: Any, shift: DeviceCopies | None, scratch: Scratch) -> Any:
     """Return the rows less the shift; as they are, and sparse if they are, where there is none to make."""
     if shift is None:
         return block
     dense = block.toarray() if sparse.issparse(block) else block
-    return scratch.subtract("shifted", dense, shift.beside(dense))
+    return scratch.subtract("shifted", dense, shift.to_device_of(dense))
 
 
 def _weighted(block: Any, weights: Any) -> Any:
@@ -283,8 +283,8 @@ def _pilot(rows: Rows) -> Array | None:
 def _pilot_of(rows: Rows) -> Array | None:
     for block, weights in rows.blocks(chunk_rows=max(1, CHUNK_SIZE // rows.n_features)):
         mean, squares = block_mean(block, weights), row_squares(block)
-        weight = block.shape[0] if weights is None else float(to_host(total(weights)))
-        mean_square = float(to_host(total(squares if weights is None else weights * squares))) / weight
+        weight = block.shape[0] if weights is None else float(to_numpy(total(weights)))
+        mean_square = float(to_numpy(total(squares if weights is None else weights * squares))) / weight
         return _parted(rows, mean, max(mean_square - float(mean @ mean), 0.0))[0]
     return None
 
@@ -293,7 +293,7 @@ def _pilot_of(rows: Rows) -> Array | None:
 def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean and covariance; not finite where squares overflow."""
     shift, scratch = _pilot(rows), own_scratch()
-    away = None if shift is None else Movable(shift)
+    away = None if shift is None else DeviceCopies(shift)
 
     def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
         x = _shifted(block, away, scratch)
@@ -313,7 +313,7 @@ def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
 def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
     """Return total weight, number of rows, mean, and the variance of each column, not finite if too large."""
     shift, scratch = _pilot(rows), own_scratch()
-    away = None if shift is None else Movable(shift)
+    away = None if shift is None else DeviceCopies(shift)
 
     def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
         x = _shifted(block, away, scratch)
@@ -350,14 +350,14 @@ def leading_directions(
     width = min(n_signal + OVERSAMPLING, rows.n_features)
     basis = np.linalg.qr(rng.standard_normal((rows.n_features, width)))[0]
     shift, offset = _parted(rows, mean, variance)
-    away = None if shift is None else Movable(shift)
+    away = None if shift is None else DeviceCopies(shift)
     scratch = own_scratch()
     before = np.zeros(n_signal)
     for _ in range(MAX_ROUNDS):
 
         def statistic(block: Any, weights: Any, basis: Array = basis) -> tuple[Any, Any]:
             x = _shifted(block, away, scratch)
-            y = x @ beside(basis, x) - beside(offset @ basis, x)
+            y = x @ to_device_of(basis, x) - to_device_of(offset @ basis, x)
             weighted = y if weights is None else weights[:, None] * y
             return x.T @ weighted, column_sums(weighted)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import numeric_array, whole_number
-from apolar._files import load_arrays, save_arrays, stored_numbers, stored_value
-from apolar._rows import Rows, open_rows, own_scratch
-from apolar._rows.weights import check_total_weight
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, numeric_array
+from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
+from apolar.data import Rows, open_rows, own_scratch
+from apolar.data.weights import check_total_weight
 from apolar.moments.sums import ScaleError, Sums, block_mean, effective_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 
@@ -91,7 +91,7 @@ class MomentSketch:
     def __init__(
         self, n_features: int, *, frame: Any = None, feature_names: Sequence[str] | None = None
     ) -> None:
-        self.n_features = whole_number(n_features, "n_features", least=1)
+        self.n_features = check_integer(n_features, "n_features", least=1)
         self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             raise ValueError(
@@ -243,7 +243,7 @@ class MomentSketch:
 
     @classmethod
     def _from_arrays(cls, arrays: dict[str, Array]) -> MomentSketch:
-        n_features = whole_number(stored_value(arrays, "n_features", int), "n_features", least=1)
+        n_features = check_integer(stored_value(arrays, "n_features", int), "n_features", least=1)
         n_rows, frame, shape = stored_value(arrays, "n_rows", int), arrays["frame"], (n_features,)
         n_frame = frame.shape[1] if frame.ndim == 2 and frame.size else n_features
         # The sums before the sketch, which allocates as much: a file can claim any number of columns.

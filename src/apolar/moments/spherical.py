@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, frozen
-from apolar._rows import open_rows
-from apolar._rows.weights import as_counts
+from apolar._core.arrays import Array, frozen
+from apolar.data import open_rows
+from apolar.data.weights import as_counts
 from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
 from apolar.moments.sums import check_scale
 from apolar.tensor import SymmetricTensor

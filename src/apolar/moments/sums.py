@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._arrays import Array, frozen
-from apolar._namespaces import beside, is_foreign, namespace, to_host, total, write_pairs
-from apolar._rows import Scratch
-from apolar._rows.rows import taken
+from apolar._core.arrays import Array, frozen
+from apolar._core.namespaces import is_device_array, namespace, to_device_of, to_numpy, total, write_pairs
+from apolar.data import Scratch
+from apolar.data.rows import take_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 
@@ -76,9 +76,9 @@ class Sums:
     def add(self, block: Any, weights: Any, centre: Array, frame: Array | None, scratch: Scratch) -> None:
         """Add a chunk of rows, in place."""
         dense = block.toarray() if sparse.issparse(block) else block
-        z = scratch.subtract("centred", dense, beside(centre, dense))
+        z = scratch.subtract("centred", dense, to_device_of(centre, dense))
         weighted = z if weights is None else weights[:, None] * z
-        y = transposed(z) if frame is None else beside(frame.T, z) @ z.T
+        y = transposed(z) if frame is None else to_device_of(frame.T, z) @ z.T
         parts = (
             z.shape[0] if weights is None else total(weights),
             z.shape[0] if weights is None else weights @ weights,
@@ -145,12 +145,12 @@ def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:
     """
     # The Hankel matrix of row degree 2 holds each sum; one entry of each is taken.
     matrix = pair_products(y, scratch) @ weighted.T
-    return taken(namespace(y).reshape(matrix, (-1,)), third_places(y.shape[0]))
+    return take_rows(namespace(y).reshape(matrix, (-1,)), third_places(y.shape[0]))
 
 
 def pair_products(y: Any, scratch: Scratch) -> Any:
     """Return y_i y_j for all pairs of coordinates, shape (n_monomials(dim, 2), n)."""
-    products = scratch.like("products", y, n_monomials(y.shape[0], 2), y.shape[1])
+    products = scratch.empty_like("products", y, n_monomials(y.shape[0], 2), y.shape[1])
     write_pairs(y, products)
     return products
 
@@ -181,7 +181,7 @@ def row_squares(block: Any) -> Any:
 
 def column_sums(block: Any) -> Any:
     """Return the sums of the columns: as a product with ones, which is faster where they are few."""
-    if is_foreign(block):
+    if is_device_array(block):
         return namespace(block).sum(block, axis=0)
     return np.asarray(np.ones(block.shape[0]) @ block).ravel()
 
@@ -196,7 +196,7 @@ def block_mean(block: Any, weights: Any) -> Array:
 
 def on_host(values: Iterable[Any]) -> list[Any]:
     """Return sums on the host."""
-    return [to_host(value) if is_foreign(value) else value for value in values]
+    return [to_numpy(value) if is_device_array(value) else value for value in values]
 
 
 def effective_rows(weight: float, weight_squares: float, n_rows: int) -> float:

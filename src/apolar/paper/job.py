@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from apolar._files import whole_file
-from apolar.pages import need_jinja2
+from apolar._core.files import whole_file
 from apolar.paper import figures, page, study, tables, writing
 from apolar.paper.printed import FIGURES, STUDIES, caption
 from apolar.plots.canvas import file_bytes, need_matplotlib
+from apolar.report.pages import need_jinja2
 
 MARKDOWN = "summary.md"
 PAGE = "index.html"
 
 
-class Watcher(Protocol):
+class Callback(Protocol):
     """Told what is going on."""
 
     def begin(self, label: str, total: int | None) -> None:
@@ -29,7 +29,7 @@ class Watcher(Protocol):
 def reproduced(
     labels: list[str],
     folder: Path | None,
-    watcher: Watcher,
+    callback: Callback,
     *,
     seed: int = 0,
     n_simulations: int = study.N_SIMULATIONS,
@@ -66,13 +66,13 @@ def reproduced(
     for label in labels:
         part: page.Part
         if label in FIGURES:
-            watcher.begin(label, None)
+            callback.begin(label, None)
             figure = figures.drawn(label, seed)
             files = {f"{label}.{kind}": file_bytes(figure, kind, figures.DPI) for kind in ("png", "svg")}
             texts.append(f"## {caption(label)}\n\n![{caption(label)}]({label}.png)\n")
             part = (label, files[f"{label}.png"])
         elif label in STUDIES:
-            watcher.begin(label, n_simulations * n_repeats)
+            callback.begin(label, n_simulations * n_repeats)
             done = study.studied(
                 label,
                 n_simulations=n_simulations,
@@ -80,14 +80,14 @@ def reproduced(
                 seed=seed,
                 path=None if folder is None else folder / f"{label}_runs.csv",
                 n_jobs=n_jobs,
-                watcher=lambda done, total: watcher.step(done, f"{done} of {total}"),
+                callback=lambda done, total: callback.step(done, f"{done} of {total}"),
             )
             files = {name: text.encode() for name, text in writing.study_files(done).items()}
             texts.append(writing.study_markdown(done))
             part = done
         else:
-            watcher.begin(label, None)
-            table = tables.compared(label, seed, lambda method: watcher.step(None, method))
+            callback.begin(label, None)
+            table = tables.compared(label, seed, lambda method: callback.step(None, method))
             files = {name: text.encode() for name, text in writing.table_files(table).items()}
             texts.append(writing.table_markdown(table))
             part = table

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 
-from apolar.pages import rendered
 from apolar.paper.methods import OUR_METHODS, PAPER_METHODS
 from apolar.paper.printed import caption
 from apolar.paper.study import Study
 from apolar.paper.tables import ComparedTable
 from apolar.paper.tasks import PREPARATION
 from apolar.paper.writing import METHOD_NAMES
+from apolar.report.pages import rendered
 
 Part = ComparedTable | Study | tuple[str, bytes]
 """A table, a study, or a figure: its label and its PNG."""

@@ -8,7 +8,7 @@ from typing import IO
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 
 Key = tuple[int, int]
 """Repeat and simulation."""

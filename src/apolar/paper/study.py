@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer
 from apolar.paper.methods import METHODS, PAPER_METHODS, clustering
 from apolar.paper.printed import STUDIES, PrintedStudy, Share, Shares
 from apolar.paper.runs import DECIMALS, Key, RunsFile
@@ -29,7 +29,7 @@ HIGH_ARI = 0.99
 # A difference of BIC below which two fits are at the same optimum: EM stops 0.3 or so before it.
 NEAR = 1.0
 
-Watcher = Callable[[int, int], None]
+Callback = Callable[[int, int], None]
 """Called with how many data sets are done, and of how many."""
 
 
@@ -65,7 +65,7 @@ def studied(
     seed: int = 0,
     path: Path | None = None,
     n_jobs: int | None = None,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Study:
     """Run every method on many data sets of an example.
 
@@ -87,20 +87,20 @@ def studied(
     -------
     study : Study
     """
-    n_simulations = whole_number(n_simulations, "n_simulations", least=1)
-    n_repeats = whole_number(n_repeats, "n_repeats", least=1)
+    n_simulations = check_integer(n_simulations, "n_simulations", least=1)
+    n_repeats = check_integer(n_repeats, "n_repeats", least=1)
     wanted = [(repeat, simulation) for repeat in range(n_repeats) for simulation in range(n_simulations)]
     runs = RunsFile(path, described(label, seed), METHODS)
     missing = [key for key in wanted if key not in runs.scores]
     n_done = len(wanted) - len(missing)
-    if watcher is not None:
-        watcher(n_done, len(wanted))
+    if callback is not None:
+        callback(n_done, len(wanted))
     with runs:
         for key, scores in _done(label, seed, missing, n_jobs):
             runs.add(key, scores)
             n_done += 1
-            if watcher is not None:
-                watcher(n_done, len(wanted))
+            if callback is not None:
+                callback(n_done, len(wanted))
     table = np.array([runs.scores[key] for key in wanted])
     shares = _shares(table.reshape(n_repeats, n_simulations, len(METHODS), 3))
     return Study(label, n_simulations, n_repeats, shares)

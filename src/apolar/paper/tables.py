@@ -24,7 +24,7 @@ COLUMNS = (
 COUNT_COLUMNS = ("method", "paper_bic", "bic_printed_count", "bic_right_count")
 
 Cell = str | float | None
-Watcher = Callable[[str], None]
+Callback = Callable[[str], None]
 """Called with the name of what is done next."""
 
 
@@ -98,7 +98,7 @@ class ComparedTable:
         return n_parameters(self.task)
 
 
-def compared(label: str, seed: int = 0, watcher: Watcher | None = None) -> ComparedTable:
+def compared(label: str, seed: int = 0, callback: Callback | None = None) -> ComparedTable:
     """Run every method on the data of a table.
 
     Parameters
@@ -116,7 +116,7 @@ def compared(label: str, seed: int = 0, watcher: Watcher | None = None) -> Compa
     task = task_of(label, seed)
     found = {}
     for method in METHODS:
-        if watcher is not None:
-            watcher(method)
+        if callback is not None:
+            callback(method)
         found[method] = timed(method, task, seed)
     return ComparedTable(label, task, seed, found)

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from apolar._arrays import Array, IndexArray
+from apolar._core.arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
 from apolar.plots.palette import GREY, style
 from apolar.plots.table import Table

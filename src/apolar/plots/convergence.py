@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import numeric_array
+from apolar._core.arrays import Array
+from apolar._core.checks import numeric_array
 from apolar.mixture import SphericalMixture
 from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
 from apolar.plots.palette import COLOURS, GREY

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.plots.mixtures import Mixture
 
 __all__ = ["CAPTION", "Components", "draw_ellipses", "marginal_components"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, family
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer
 from apolar.plots.canvas import TICK_SIZE, need_matplotlib, shortened
 from apolar.plots.mixtures import Mixture
 from apolar.plots.palette import DASHES, GREY, style
@@ -80,7 +80,7 @@ def profiles(
     m = mixture.means.shape[1]
     names = _names(model, feature_names, m)
     clusters = _cluster_names(class_names, len(mixture.weights))
-    max_columns = whole_number(max_columns, "max_columns", least=1)
+    max_columns = check_integer(max_columns, "max_columns", least=1)
     positions = np.sort(np.argsort(-mixture.share_between, kind="stable")[:max_columns])
     means, deviations = mixture.means, np.sqrt(mixture.variances)
     if standardise:

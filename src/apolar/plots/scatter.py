@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import random_generator, whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, random_generator
 from apolar.plots.canvas import (
     MOST_VECTORS,
     TICK_SIZE,
@@ -109,7 +109,7 @@ def scatter_matrix(
     table = Table.of(X)
     shown = chosen_columns(columns, table, feature_names)
     values = table.numbers(shown.positions)
-    max_points = whole_number(max_points, "max_points", least=1)
+    max_points = check_integer(max_points, "max_points", least=1)
     rng = random_generator(random_state)
     components = None
     if model is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer
 from apolar.mixture import SphericalMixture
 from apolar.moments import ComponentCount, n_components_from_spectrum
 from apolar.plots.canvas import need_matplotlib
@@ -182,7 +182,7 @@ def _of_mixture(model: Any, n_components: int | None) -> _Spectrum:
 
 
 def _checked(n_components: Any, most: int, what: str) -> int:
-    number = whole_number(n_components, "n_components", least=1)
+    number = check_integer(n_components, "n_components", least=1)
     if number > most:
         raise ValueError(
             f"n_components = {number} is more than {what}, {most}, and one of these must be left for the "

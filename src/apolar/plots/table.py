@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._arrays import Array
-from apolar._checks import numeric_array, whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, numeric_array
 
 __all__ = ["Columns", "Table", "chosen_columns"]
 
@@ -110,7 +110,7 @@ def chosen_columns(columns: Any, table: Table, feature_names: Iterable[Any] | No
     else:
         names = table.names or [f"column {i}" for i in range(m)]
     if columns is None or (np.ndim(columns) == 0 and not isinstance(columns, str)):
-        count = N_COLUMNS if columns is None else whole_number(columns, "columns", least=1)
+        count = N_COLUMNS if columns is None else check_integer(columns, "columns", least=1)
         positions = list(range(min(count, m)))
     else:
         given = [columns] if isinstance(columns, str) else list(columns)
@@ -126,7 +126,7 @@ def _position(column: Any, names: list[str]) -> int:
             return names.index(column)
         listed = ", ".join(repr(name) for name in names[:10]) + (", ..." if len(names) > 10 else "")
         raise ValueError(f"X has no column {column!r}: choose among {listed}.")
-    position = whole_number(column, "A column", least=0)
+    position = check_integer(column, "A column", least=0)
     if position >= len(names):
         raise ValueError(f"X has no column {position}: choose among 0 to {len(names) - 1}.")
     return position

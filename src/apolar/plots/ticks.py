@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.plots.canvas import TICK_SIZE
 from apolar.plots.palette import INK
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import random_generator, whole_number
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, random_generator
 from apolar.plots.canvas import MOST_VECTORS, TEXT_SIZE, TICK_SIZE, need_matplotlib, wrap
 from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors
 from apolar.plots.mixtures import Mixture
@@ -96,7 +96,7 @@ def uncertainty(
     need_matplotlib()
     table = Table.of(X)
     mixture = Mixture.of(model).checked(table.n_features)
-    max_points, rng = whole_number(max_points, "max_points", least=1), random_generator(random_state)
+    max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
     plane = _plane(mixture, table, columns, feature_names)
     probabilities = posteriors(model, X, table)
     doubt = 1 - probabilities.max(axis=1)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._checks import one_of, random_generator, whole_number
-from apolar._namespaces import namespace
-from apolar._rows import Rows, open_rows
-from apolar._rows.rows import Divided
-from apolar._rows.weights import as_counts
+from apolar._core.checks import check_integer, one_of, random_generator
+from apolar._core.namespaces import namespace
+from apolar.data import Rows, open_rows
+from apolar.data.rows import Divided
+from apolar.data.weights import as_counts
 from apolar.mixture import SphericalMixture
 from apolar.moments import signal_moments, spherical_moments
 from apolar.moments.signal import SignalMoments, check_components, check_spread
@@ -74,7 +74,7 @@ def mixture_from_moments(
     'VALID'
     """
     one_of(form, "form", FORMS)
-    n_components = whole_number(n_components, "n_components", least=1)
+    n_components = check_integer(n_components, "n_components", least=1)
     # What chance decides here is below the sampling error: the same every time, unless asked otherwise.
     rng = random_generator(0 if random_state is None else random_state)
     try:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.mixture import MixtureStatus, SphericalMixture
-from apolar.mixture.parameters import by_weight
+from apolar.mixture.spherical_mixture import by_weight
 
 # Variances below this much of their mean are noise. The least weight is one row.
 LEAST_VARIANCE = 1e-2

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray
+from apolar._core.arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
 from apolar.moments import SignalMoments
 from apolar.moments.signal import spread_in_third

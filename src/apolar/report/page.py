@@ -8,10 +8,10 @@ from importlib import metadata
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar.analysis import Analysis
-from apolar.pages import need_jinja2, rendered
+from apolar._core.arrays import Array
 from apolar.plots.canvas import need_matplotlib
+from apolar.report.analysis import Analysis
+from apolar.report.pages import need_jinja2, rendered
 from apolar.report.pictures import pictures
 from apolar.report.words import FAMILY_WORDS, agreement, diagnostics, headline, in_options
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar.analysis import Analysis
+from apolar._core.arrays import Array
 from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
 from apolar.plots.canvas import file_bytes
 from apolar.plots.mixtures import Mixture
+from apolar.report.analysis import Analysis
 
 # Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.
 MOST_COLUMNS = 5

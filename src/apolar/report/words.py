@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from apolar.analysis import Analysis
+from apolar.report.analysis import Analysis
 
 # A component of fewer rows may be chance.
 FEW_ROWS = 5

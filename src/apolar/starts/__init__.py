@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from apolar._arrays import IndexArray
-from apolar.em.table import Table
-from apolar.mixture.components import Components
+from apolar._core.arrays import IndexArray
+from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import KEPT, Candidate, portfolio
 from apolar.starts.auto import MOST_ROWS as MOST_ROWS_BY_COLUMNS
@@ -19,7 +19,7 @@ from apolar.starts.mbhc import mbhc_labels
 from apolar.starts.moments import from_moments
 from apolar.starts.overseed import overseeded, reduced
 from apolar.starts.projection import narrowed
-from apolar.starts.seeds import nearest_sums, random_rows, spread_rows
+from apolar.starts.seeds import nearest_stats, random_rows, spread_rows
 
 __all__ = ["STARTS", "Candidate", "Started", "started"]
 
@@ -31,31 +31,37 @@ WIDE = 32
 Started = tuple[list[Candidate], list[str]]
 """Candidates, the best first, and notes on what stepped aside."""
 
-_Single = Callable[[Table, int, Prior | None, np.random.Generator], Components]
+_Single = Callable[[WhitenedData, int, Prior | None, np.random.Generator], Components]
 
 
-def _overseed(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
-    return overseeded(table, n_components, prior, rng)[0]
+def _overseed(
+    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> Components:
+    return overseeded(data, n_components, prior, rng)[0]
 
 
-def _mbhc(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
-    rows, sizes = table.standardised, table.row_weights()
-    n_clusters = min(n_components, table.n_rows)
-    criterion = "EII" if table.family.tied else "VII"
+def _mbhc(data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
+    rows, sizes = data.standardised, data.row_weights()
+    n_clusters = min(n_components, data.n_rows)
+    criterion = "EII" if data.family.tied else "VII"
     labels = mbhc_labels(rows, n_clusters, rng, criterion=criterion, sizes=sizes)
-    sums = table.hard_sums(labels, n_clusters)
-    return table.family.maximised(reduced(table, sums, n_components), prior)
+    stats = data.hard_stats(labels, n_clusters)
+    return data.family.m_step(reduced(data, stats, n_components), prior)
 
 
-def _random(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
-    responsibilities = random_responsibilities(table, n_components, rng)
-    return table.family.maximised(table.soft_sums(responsibilities), prior)
+def _random(
+    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> Components:
+    responsibilities = random_responsibilities(data, n_components, rng)
+    return data.family.m_step(data.soft_stats(responsibilities), prior)
 
 
-def _seeded(choose: Callable[[Table, int, np.random.Generator], IndexArray]) -> _Single:
-    def start(table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
-        sums = nearest_sums(table, choose(table, n_components, rng))
-        return table.family.maximised(reduced(table, sums, n_components), prior)
+def _seeded(choose: Callable[[WhitenedData, int, np.random.Generator], IndexArray]) -> _Single:
+    def start(
+        data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+    ) -> Components:
+        stats = nearest_stats(data, choose(data, n_components, rng))
+        return data.family.m_step(reduced(data, stats, n_components), prior)
 
     return start
 
@@ -74,7 +80,7 @@ STARTS = ("auto", "moments", *_SINGLES)
 
 
 def started(
-    name: str, table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator
+    name: str, data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> Started:
     """Return the candidates of a start.
 
@@ -92,70 +98,77 @@ def started(
     candidates : list of Candidate
     notes : list of str
     """
-    if table.is_wide and n_components > 1 and name != "moments":
-        return _from_few_directions(name, table, n_components, prior, rng)
-    if n_components > 1 and name != "moments" and table.family.frame_kind == "matrix":
-        reason = _reason_for_columns(name, table)
+    if data.is_wide and n_components > 1 and name != "moments":
+        return _from_few_directions(name, data, n_components, prior, rng)
+    if n_components > 1 and name != "moments" and data.family.frame_kind == "matrix":
+        reason = _reason_for_columns(name, data)
         if reason is not None:
-            return _by_columns(name, table, n_components, prior, rng, reason)
+            return _by_columns(name, data, n_components, prior, rng, reason)
     if name == "auto" or n_components == 1:
-        return portfolio(table, n_components, prior, rng)
+        return portfolio(data, n_components, prior, rng)
     notes: list[str] = []
     if name == "moments":
         try:
             # For other families the moments are only a rough start.
-            spherical = table.family.frame_kind == "scalar"
-            found = Candidate(name, from_moments(table, n_components), is_from_all_rows=spherical)
+            spherical = data.family.frame_kind == "scalar"
+            found = Candidate(name, from_moments(data, n_components), is_from_all_rows=spherical)
             return [found], notes
         except ValueError as error:
             notes.append(f"moments stepped aside, overseed took over: {error}")
             name = "overseed"
-            if table.is_wide:
-                found_others, more = _from_few_directions(name, table, n_components, prior, rng)
+            if data.is_wide:
+                found_others, more = _from_few_directions(name, data, n_components, prior, rng)
                 return found_others, [*notes, *more]
-    sample = table.subsample(MOST_ROWS, rng).distinct()
+    sample = data.subsample(MOST_ROWS, rng).distinct()
     return [Candidate(name, _SINGLES[name](sample, n_components, prior, rng))], notes
 
 
-def _reason_for_columns(name: str, table: Table) -> str | None:
+def _reason_for_columns(name: str, data: WhitenedData) -> str | None:
     """Return why a start for full covariances is better looked for with diagonal ones, if it is."""
-    if name == "auto" and table.n_features > WIDE:
+    if name == "auto" and data.n_features > WIDE:
         return f"with more than {WIDE} columns that costs far less"
-    rows = table.rows
-    if rows.is_distributed or rows.like is not None or table.n_rows > MOST_ROWS:
+    rows = data.rows
+    if rows.is_distributed or rows.device_template is not None or data.n_rows > MOST_ROWS:
         return None
-    if table.distinct().n_rows <= table.n_features + 1:
+    if data.distinct().n_rows <= data.n_features + 1:
         # All rows are then equally far apart, but for their weights: chance would decide between them.
         return "with no more different rows than columns, any row is as far from the others as any"
     return None
 
 
 def _by_columns(
-    name: str, table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator, reason: str
+    name: str,
+    data: WhitenedData,
+    n_components: int,
+    prior: Prior | None,
+    rng: np.random.Generator,
+    reason: str,
 ) -> Started:
     """Return candidates for full covariances that were found with diagonal ones."""
-    sample = table.subsample(MOST_ROWS_BY_COLUMNS, rng)
-    narrow = Table(sample.rows, family("tied_diag" if table.family.tied else "diag"), threads=table.threads)
+    sample = data.subsample(MOST_ROWS_BY_COLUMNS, rng)
+    narrow = WhitenedData(
+        sample.rows, family("tied_diag" if data.family.tied else "diag"), threads=data.threads
+    )
     found, notes = started(name, narrow, n_components, prior, rng)
     candidates = []
     for candidate in found[:KEPT]:
-        posteriors = narrow.row_posteriors(candidate.components)[0]
-        components = table.family.maximised(sample.soft_sums(posteriors), Prior() if prior is None else prior)
+        posteriors = narrow.row_responsibilities(candidate.components)[0]
+        components = data.family.m_step(sample.soft_stats(posteriors), Prior() if prior is None else prior)
         candidates.append(Candidate(candidate.name, components))
     return candidates, [*notes, f"Starts were looked for among diagonal covariances: {reason}."]
 
 
 def _from_few_directions(
-    name: str, table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator
+    name: str, data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> Started:
     """Return the best candidate of a start on sparse rows of many columns, which are never made dense.
 
     It is looked for in the leading directions of a sample; the posteriors there are the start here.
     """
-    sample = table.subsample(MOST_ROWS, rng)
+    sample = data.subsample(MOST_ROWS, rng)
     narrow = narrowed(sample, n_components, rng)
     candidates, notes = started(name, narrow, n_components, prior, rng)
-    shares = narrow.row_posteriors(candidates[0].components)[0]
-    components = table.family.maximised(sample.soft_sums(shares), Prior() if prior is None else prior)
+    shares = narrow.row_responsibilities(candidates[0].components)[0]
+    components = data.family.m_step(sample.soft_stats(shares), Prior() if prior is None else prior)
     note = f"Starts were looked for in the {narrow.n_features} leading directions of the sparse rows."
     return [Candidate(candidates[0].name, components)], [*notes, note]

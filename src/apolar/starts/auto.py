@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
+from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.loop import Fit, converge, short_runs
-from apolar.em.quasi_newton import Memory
-from apolar.em.table import Table
-from apolar.mixture.components import Components, batch
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.parameters import Components, batch
 from apolar.mixture.prior import Prior
 from apolar.starts.merging import apart, merged_pairs, untied
 from apolar.starts.moments import from_moments, from_more_moments
@@ -62,7 +62,7 @@ class Candidate:
     fit: Fit | None = None
     is_from_all_rows: bool = False
     is_contender: bool = False
-    memory: Memory | None = None
+    curvature: LBFGSHistory | None = None
     earlier: tuple[float, ...] = ()
 
     @property
@@ -76,7 +76,7 @@ class Candidate:
 
 
 def portfolio(
-    table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator
+    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> tuple[list[Candidate], list[str]]:
     """Return the candidates that were run to their optima, the best first, and notes on what stepped aside.
 
@@ -96,7 +96,7 @@ def portfolio(
         Their fits are on the rows that the portfolio saw.
     notes : list of str
     """
-    search = _Search(table, n_components, Prior() if prior is None else prior, rng)
+    search = _Search(data, n_components, Prior() if prior is None else prior, rng)
     if n_components == 1:
         return [search.single()], []
     candidates, notes = search.starts()
@@ -114,13 +114,13 @@ def portfolio(
 class _Search:
     """The steps of the portfolio."""
 
-    table: Table
+    data: WhitenedData
     n_components: int
     prior: Prior
     rng: np.random.Generator
     # The rows that the search sees, and the different ones of them, on which it works.
-    drawn: Table = field(init=False)
-    sample: Table = field(init=False)
+    drawn: WhitenedData = field(init=False)
+    sample: WhitenedData = field(init=False)
     # Where runs began and ended, as sums over the rows.
     seen: list[Array] = field(init=False, default_factory=list)
 
@@ -131,13 +131,13 @@ class _Search:
     @property
     def n_parameters(self) -> int:
         """The number of free parameters."""
-        return self.table.family.n_parameters(self.n_components, self.table.n_features)
+        return self.data.family.n_parameters(self.n_components, self.data.n_features)
 
     @property
     def is_of_some_rows(self) -> bool:
         """Whether the sample is not all rows of the table, here or brought here."""
-        available = self.table.rows.n_rows or self.table.n_rows
-        return self.drawn is not self.table and self.drawn.n_rows < available
+        available = self.data.rows.n_rows or self.data.n_rows
+        return self.drawn is not self.data and self.drawn.n_rows < available
 
     @property
     def is_crowded(self) -> bool:
@@ -147,28 +147,28 @@ class _Search:
         """
         return self.drawn.n_rows < CROWDED * self.n_parameters
 
-    def _drawn(self) -> Table:
+    def _drawn(self) -> WhitenedData:
         """Return some of the rows, or all if they are few."""
         n_rows = max(MOST_ROWS, ROWS_A_PARAMETER * self.n_parameters)
         # Optima of most of the rows are not those of all, and all cost little more.
-        return self.table.subsample(n_rows if self.table.n_rows > 2 * n_rows else self.table.n_rows, self.rng)
+        return self.data.subsample(n_rows if self.data.n_rows > 2 * n_rows else self.data.n_rows, self.rng)
 
     @functools.cached_property
-    def others(self) -> Table:
+    def others(self) -> WhitenedData:
         """Rows on which candidates are compared that were fitted to a sample."""
-        return self.table.subsample(PROVING_ROWS, self.rng)
+        return self.data.subsample(PROVING_ROWS, self.rng)
 
     def single(self) -> Candidate:
         """Return the only component there is."""
-        sums = self.sample.soft_sums(np.ones((1, self.sample.n_rows)))
-        return self._converged(Candidate("moments", self.sample.family.maximised(sums, self.prior)))
+        stats = self.sample.soft_stats(np.ones((1, self.sample.n_rows)))
+        return self._converged(Candidate("moments", self.sample.family.m_step(stats, self.prior)))
 
     def starts(self) -> tuple[list[Candidate], list[str]]:
         """Return where the search starts, and what stepped aside."""
         sample, n_components = self.sample, self.n_components
         found, notes = [], []
         methods: dict[str, Callable[[], Components]] = {
-            "moments": lambda: from_moments(sample, n_components, self.table),
+            "moments": lambda: from_moments(sample, n_components, self.data),
             "moments+1": lambda: from_more_moments(sample, n_components, self.prior),
         }
         for name, method in methods.items():
@@ -213,7 +213,7 @@ class _Search:
         """
         others = self.others
         weights = others.row_weights()
-        densities = [np.asarray(others.row_posteriors(one.components)[1]) for one in candidates]
+        densities = [np.asarray(others.row_responsibilities(one.components)[1]) for one in candidates]
         means = np.array([np.average(density, weights=weights) for density in densities])
         best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
         rivals: list[int] = []
@@ -233,7 +233,7 @@ class _Search:
         merged = []
         for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
             pairs = merged_pairs(sample, grown[int(i)], PAIRS)
-            merged += [kind.maximised(one, prior) for one in pairs]
+            merged += [kind.m_step(one, prior) for one in pairs]
         runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
         name = best.name if best.name.endswith("+split") else f"{best.name}+split"
         kept = np.argsort(-likelihoods, kind="stable")[:KEPT]
@@ -243,14 +243,14 @@ class _Search:
         """Return candidates run to their optima, without those that lead to where others have been."""
         found = []
         for candidate in candidates:
-            begun = self._sums(candidate.components)
+            begun = self._stats(candidate.components)
             if any(apart(self.sample.family.untied, begun, other) < SAME for other in self.seen):
                 continue
             found.append(self._converged(candidate))
-            self.seen.extend((begun, self._sums(found[-1].components)))
+            self.seen.extend((begun, self._stats(found[-1].components)))
         return found
 
-    def _sums(self, components: Components) -> Array:
+    def _stats(self, components: Components) -> Array:
         """Return a mixture as sums over the rows, with a covariance for each component."""
         kind = self.sample.family.untied
         return kind.moments(untied(self.sample, components[None]))[0] * self.sample.weight

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.em.loop import short_runs
-from apolar.em.table import Table
-from apolar.mixture.components import Components, batch
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.parameters import Components, batch
 from apolar.mixture.prior import Prior
 from apolar.starts.overseed import reduced
-from apolar.starts.seeds import nearest_sums, random_rows
+from apolar.starts.seeds import nearest_stats, random_rows
 
 RUNS = 50
 STEPS = 5
@@ -17,7 +17,7 @@ TOGETHER = 10
 
 
 def best_of_short_runs(
-    table: Table,
+    data: WhitenedData,
     n_components: int,
     prior: Prior | None,
     rng: np.random.Generator,
@@ -46,10 +46,10 @@ def best_of_short_runs(
     best: tuple[float, Components] | None = None
     for first in range(0, n_runs, TOGETHER):
         n_now = min(TOGETHER, n_runs - first)
-        starts = [_random_sums(table, n_components, rng, from_rows) for _ in range(n_now)]
-        runs = batch([table.family.maximised(sums, prior) for sums in starts])
-        runs, _ = short_runs(table, runs, prior, n_steps)
-        likelihoods = table.expectation(runs)[1]
+        starts = [_random_stats(data, n_components, rng, from_rows) for _ in range(n_now)]
+        runs = batch([data.family.m_step(stats, prior) for stats in starts])
+        runs, _ = short_runs(data, runs, prior, n_steps)
+        likelihoods = data.e_step(runs)[1]
         winner = int(np.argmax(np.where(np.isfinite(likelihoods), likelihoods, -np.inf)))
         if best is None or likelihoods[winner] > best[0]:
             best = float(likelihoods[winner]), runs[winner]
@@ -57,14 +57,14 @@ def best_of_short_runs(
     return best[1]
 
 
-def _random_sums(table: Table, n_components: int, rng: np.random.Generator, from_rows: bool) -> Array:
+def _random_stats(data: WhitenedData, n_components: int, rng: np.random.Generator, from_rows: bool) -> Array:
     if from_rows:
-        sums = nearest_sums(table, random_rows(table, n_components, rng))
-        return reduced(table, sums, n_components)
-    return table.soft_sums(random_responsibilities(table, n_components, rng))
+        stats = nearest_stats(data, random_rows(data, n_components, rng))
+        return reduced(data, stats, n_components)
+    return data.soft_stats(random_responsibilities(data, n_components, rng))
 
 
-def random_responsibilities(table: Table, n_components: int, rng: np.random.Generator) -> Array:
+def random_responsibilities(data: WhitenedData, n_components: int, rng: np.random.Generator) -> Array:
     """Return random numbers that add up to one a row, shape (n_components, n_rows)."""
-    responsibilities = rng.random((n_components, table.n_rows))
+    responsibilities = rng.random((n_components, data.n_rows))
     return responsibilities / responsibilities.sum(axis=0)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._checks import numeric_array
-from apolar.em.table import Table
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
+from apolar._core.checks import numeric_array
+from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 
 # How far the sum of weights_init may be from one.
@@ -18,7 +18,12 @@ WEIGHT_ROUNDING = 1e-6
 
 
 def from_assignment(
-    table: Table, n_components: int, prior: Prior | None, given: Any, name: str, kept: Array | None = None
+    data: WhitenedData,
+    n_components: int,
+    prior: Prior | None,
+    given: Any,
+    name: str,
+    kept: Array | None = None,
 ) -> Components:
     """Return the M-step from labels or responsibilities.
 
@@ -39,13 +44,13 @@ def from_assignment(
     components : Components
         In the order of the sorted labels, or of the columns.
     """
-    if table.rows.is_distributed:
+    if data.rows.is_distributed:
         raise ValueError(
             f"{name}: labels and responsibilities are for rows in memory, and those of Dask stay where they "
             "are. Give means_init, or the name of a start."
         )
     array = np.asarray(given)
-    n_rows = table.n_rows if kept is None else len(kept)
+    n_rows = data.n_rows if kept is None else len(kept)
     if array.ndim not in (1, 2) or len(array) != n_rows:
         got = f"shape {array.shape}" if array.ndim else type(given).__name__
         raise ValueError(
@@ -60,7 +65,7 @@ def from_assignment(
         kinds, labels = np.unique(array, return_inverse=True)
         if len(kinds) != n_components:
             raise ValueError(f"{name} has {len(kinds)} different labels; n_components is {n_components}.")
-        return table.family.maximised(table.hard_sums(labels, n_components), prior)
+        return data.family.m_step(data.hard_stats(labels, n_components), prior)
     responsibilities = numeric_array(array, name)
     if array.shape[1] != n_components or np.iscomplexobj(responsibilities) or np.any(responsibilities < 0):
         raise ValueError(
@@ -68,10 +73,10 @@ def from_assignment(
         )
     if not np.allclose(responsibilities.sum(axis=1), 1, atol=1e-6):
         raise ValueError(f"The responsibilities of {name} must add up to one a row.")
-    sums = table.soft_sums(responsibilities.T)
-    if np.any(sums[:, 0] <= 0):
+    stats = data.soft_stats(responsibilities.T)
+    if np.any(stats[:, 0] <= 0):
         raise ValueError(f"{name} leaves components without rows: give each one some.")
-    return table.family.maximised(sums, prior)
+    return data.family.m_step(stats, prior)
 
 
 def checked_weights(weights: Any, n_components: int) -> Array:

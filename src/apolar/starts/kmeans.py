@@ -6,14 +6,14 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from apolar.em.table import Table
-from apolar.mixture.components import Components
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 from apolar.starts.overseed import reduced
 
 
 def from_kmeans(
-    table: Table, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 10
+    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 10
 ) -> Components:
     """Return the mixture of the clusters of k-means on standardised columns.
 
@@ -31,10 +31,10 @@ def from_kmeans(
     components : Components
     """
     # Fewer different rows than clusters: the heaviest clusters are halved below.
-    n_clusters = min(n_components, table.n_rows)
+    n_clusters = min(n_components, data.n_rows)
     method = KMeans(n_clusters, n_init=n_runs, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = method.fit(table.standardised, sample_weight=table.row_weights()).labels_
-    sums = table.hard_sums(labels, n_clusters)
-    return table.family.maximised(reduced(table, sums[sums[:, 0] > 0], n_components), prior)
+        labels = method.fit(data.standardised, sample_weight=data.row_weights()).labels_
+    stats = data.hard_stats(labels, n_clusters)
+    return data.family.m_step(reduced(data, stats[stats[:, 0] > 0], n_components), prior)

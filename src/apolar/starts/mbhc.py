@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray, frozen
-from apolar._checks import one_of, whole_number
-from apolar._rows import CHUNK_SIZE
+from apolar._core.arrays import Array, IndexArray, frozen
+from apolar._core.checks import check_integer, one_of
+from apolar.data import CHUNK_SIZE
 
 TRANSFORMS = (None, "svd")
 
@@ -168,7 +168,7 @@ def mbhc_labels(
         From zero to n_components - 1, in order of first appearance; no cluster
         is empty.
     """
-    max_rows = whole_number(max_rows, "max_rows", least=1)
+    max_rows = check_integer(max_rows, "max_rows", least=1)
     one_of(transform, "transform", TRANSFORMS)
     n_samples = len(X)
     n_components = _number_of_clusters(n_components, "n_components", min(n_samples, max_rows))
@@ -190,7 +190,7 @@ def mbhc_labels(
 
 
 def _number_of_clusters(value: int, name: str, most: int) -> int:
-    value = whole_number(value, name, least=1)
+    value = check_integer(value, name, least=1)
     if value > most:
         raise ValueError(f"{name} is {value}, and the tree has {most} rows: ask for no more than that.")
     return value
@@ -259,7 +259,7 @@ class _LogScatters(_Groups):
         super().__init__(X, sizes)
         sizes = self._sizes
         # The sums over the rows of a group, divided by the square root of its size; one row a feature.
-        self._sums = X.T * np.sqrt(sizes)
+        self._stats = X.T * np.sqrt(sizes)
         self._scatters = np.zeros(len(X))
         # Not floored at machine epsilon, as in mclust: costs then do not depend on the unit of the data. If
         # all rows are equal, any spread gives the same costs.
@@ -278,7 +278,7 @@ class _LogScatters(_Groups):
         sizes = other_sizes + size
         share, other_share = np.sqrt(size / sizes), np.sqrt(other_sizes / sizes)
         squares = np.zeros(len(sizes))
-        for column in self._sums:
+        for column in self._stats:
             difference = column[others] * share
             difference -= column[position] * other_share
             difference *= difference
@@ -298,10 +298,10 @@ class _LogScatters(_Groups):
         sizes, scatters = self._unions(second, one)
         self._scatters[one], self._terms[one] = scatters, self._term(sizes, scatters)
         share, other_share = np.sqrt(self._sizes[[first, second]] / sizes)
-        self._sums[:, first] = self._sums[:, first] * share + self._sums[:, second] * other_share
+        self._stats[:, first] = self._stats[:, first] * share + self._stats[:, second] * other_share
 
     def _move(self, source: int, target: int) -> None:
-        self._sums[:, target] = self._sums[:, source]
+        self._stats[:, target] = self._stats[:, source]
         self._scatters[target] = self._scatters[source]
         self._terms[target] = self._terms[source]
 
@@ -458,9 +458,9 @@ class _Likeliest:
     def __init__(self, X: Array, labels: IndexArray, n_clusters: int) -> None:
         n_samples, n_features = X.shape
         counts = np.bincount(labels, minlength=n_clusters)
-        sums = np.zeros((n_clusters, n_features))
-        np.add.at(sums, labels, X)
-        self._means = sums / counts[:, None]
+        stats = np.zeros((n_clusters, n_features))
+        np.add.at(stats, labels, X)
+        self._means = stats / counts[:, None]
         squares = np.sum((X - self._means[labels]) ** 2, axis=1)
         variances = np.bincount(labels, squares, n_clusters) / (counts * max(n_features, 1))
         self._variances = np.maximum(variances, (LEAST_VARIANCE * _mean_variance(X)) or 1.0)

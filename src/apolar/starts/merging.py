@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar.em.table import Table
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
+from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
+from apolar.mixture.parameters import Components
 
 # Rows for each parameter from which on likelihood tells which components to merge.
 ROWS_A_PARAMETER = 5
@@ -36,25 +36,25 @@ class Mergers:
         One mixture, in the frame; of the family of the table.
     """
 
-    def __init__(self, table: Table, components: Components) -> None:
-        self._table, self._kind = table, table.family
-        self._rows = slice(None, None, max(1, table.n_rows // JUDGES))
-        weights = table.row_weights()
-        shares = (np.ones(table.n_rows) if weights is None else weights)[self._rows]
-        self._shares = (shares * (table.weight / shares.sum())).astype(np.float32)
+    def __init__(self, data: WhitenedData, components: Components) -> None:
+        self._table, self._kind = data, data.family
+        self._rows = slice(None, None, max(1, data.n_rows // JUDGES))
+        weights = data.row_weights()
+        shares = (np.ones(data.n_rows) if weights is None else weights)[self._rows]
+        self._shares = (shares * (data.weight / shares.sum())).astype(np.float32)
         self._covariances = components.covariances
-        self.sums = _sums(table, components)
-        logits = table.row_logits(self._kind.natural(components), self._rows)
+        self.stats = _stats(data, components)
+        logits = data.row_logits(self._kind.natural(components), self._rows)
         self._largest = logits.max(axis=0)
         self._parts = self._densities(logits)
         self._total = self._parts.sum(axis=0)
-        n = len(self.sums)
+        n = len(self.stats)
         self.costs = np.full((n, n), np.inf)
         first, second = np.triu_indices(n, 1)
         together = max(1, MOST_AT_ONCE // len(shares))
         for start in range(0, len(first), together):
             i, j = first[start : start + together], second[start : start + together]
-            self._set_costs(i, j, self._densities_of(self.sums[i] + self.sums[j]))
+            self._set_costs(i, j, self._densities_of(self.stats[i] + self.stats[j]))
 
     def _densities(self, logits: Array) -> Array:
         """Return densities relative to the largest at each row, in single precision: they are compared."""
@@ -63,14 +63,14 @@ class Mergers:
         np.clip(logits, -LARGEST, LARGEST, out=logits)
         return np.exp(logits.astype(np.float32))
 
-    def _densities_of(self, sums: Array) -> Array:
+    def _densities_of(self, stats: Array) -> Array:
         """Return the weighted densities of components with these sums."""
         if self._kind.tied:
-            weight, first, _ = self._kind.split(sums)
+            weight, first, _ = self._kind.split(stats)
             merged = Components(weight / self._table.weight, first / weight[:, None], self._covariances)
         else:
-            merged = self._kind.maximised(sums, None)
-            merged = replace(merged, weights=sums[:, 0] / self._table.weight)
+            merged = self._kind.m_step(stats, None)
+            merged = replace(merged, weights=stats[:, 0] / self._table.weight)
         return self._densities(self._table.row_logits(self._kind.natural(merged), self._rows))
 
     def _set_costs(self, first: Array, second: Array, merged: Array) -> None:
@@ -90,74 +90,74 @@ class Mergers:
         for pair in np.argsort(self.costs, axis=None, kind="stable")[:n_pairs]:
             i, j = divmod(int(pair), len(self.costs))
             if np.isfinite(self.costs[i, j]):
-                merged = np.delete(self.sums, j, axis=0)
-                merged[i] += self.sums[j]
+                merged = np.delete(self.stats, j, axis=0)
+                merged[i] += self.stats[j]
                 found.append(merged)
         return found
 
     def reduced(self, n_components: int) -> Array:
         """Return the sums of so many components, merging the pair that costs least again and again."""
-        active = np.ones(len(self.sums), dtype=bool)
+        active = np.ones(len(self.stats), dtype=bool)
         while active.sum() > n_components:
             i, j = divmod(int(self.costs.argmin()), len(self.costs))
-            self.sums[i] += self.sums[j]
+            self.stats[i] += self.stats[j]
             active[j] = False
             self.costs[j] = self.costs[:, j] = np.inf
             others = np.flatnonzero(active & (np.arange(len(active)) != i))
             merged = self._densities_of(
-                np.concatenate([self.sums[i : i + 1], self.sums[i] + self.sums[others]])
+                np.concatenate([self.stats[i : i + 1], self.stats[i] + self.stats[others]])
             )
             self._parts[i], self._parts[j] = merged[0], 0.0
             self._total = self._parts.sum(axis=0)
             self._set_costs(np.minimum(i, others), np.maximum(i, others), merged[1:])
-        return self.sums[active]
+        return self.stats[active]
 
 
-def untied(table: Table, components: Components) -> Components:
+def untied(data: WhitenedData, components: Components) -> Components:
     """Return a batch of mixtures with a covariance for each component."""
-    if not table.family.tied:
+    if not data.family.tied:
         return components
     shared = components.covariances[:, None]
     shape = (*components.weights.shape, *components.covariances.shape[1:])
     return Components(components.weights, components.means, np.broadcast_to(shared, shape))
 
 
-def is_crowded(table: Table, n_components: int) -> bool:
+def is_crowded(data: WhitenedData, n_components: int) -> bool:
     """Return whether there are so few rows for each parameter that likelihood says little.
 
     It then rewards small, thin components, which mergers by likelihood keep: on such tables the known classes
     are found more often by weight and log-determinant.
     """
-    return table.weight < ROWS_A_PARAMETER * table.family.n_parameters(n_components, table.n_features)
+    return data.weight < ROWS_A_PARAMETER * data.family.n_parameters(n_components, data.n_features)
 
 
-def merged_pairs(table: Table, components: Components, n_pairs: int) -> list[Array]:
+def merged_pairs(data: WhitenedData, components: Components, n_pairs: int) -> list[Array]:
     """Return the sums of a mixture with one pair merged, for each of the pairs that cost least."""
-    if not is_crowded(table, components.n_components - 1):
-        return Mergers(table, components).cheapest(n_pairs)
-    family, sums = table.family.untied, _sums(table, components)
-    terms = family.merging_term(sums)
-    first, second = np.triu_indices(len(sums), 1)
-    costs = family.merging_term(sums[first] + sums[second]) - terms[first] - terms[second]
+    if not is_crowded(data, components.n_components - 1):
+        return Mergers(data, components).cheapest(n_pairs)
+    family, stats = data.family.untied, _stats(data, components)
+    terms = family.merging_term(stats)
+    first, second = np.triu_indices(len(stats), 1)
+    costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
     merged = []
     for pair in np.argsort(costs, kind="stable")[:n_pairs]:
         i, j = int(first[pair]), int(second[pair])
-        kept = np.delete(sums, j, axis=0)
-        kept[i] += sums[j]
+        kept = np.delete(stats, j, axis=0)
+        kept[i] += stats[j]
         merged.append(kept)
     return merged
 
 
-def reduced_sums(table: Table, components: Components, n_components: int) -> Array:
+def reduced_stats(data: WhitenedData, components: Components, n_components: int) -> Array:
     """Return a mixture as the sums of at most so many components, merged where that costs least."""
-    if is_crowded(table, n_components):
-        return merged_down(table.family.untied, _sums(table, components), n_components)
-    return Mergers(table, components).reduced(n_components)
+    if is_crowded(data, n_components):
+        return merged_down(data.family.untied, _stats(data, components), n_components)
+    return Mergers(data, components).reduced(n_components)
 
 
-def _sums(table: Table, components: Components) -> Array:
+def _stats(data: WhitenedData, components: Components) -> Array:
     """Return one mixture as sums over the rows, with a covariance for each component."""
-    return table.family.untied.moments(untied(table, components[None]))[0] * table.weight
+    return data.family.untied.moments(untied(data, components[None]))[0] * data.weight
 
 
 def apart(family: Family, first: Array, second: Array) -> float:
@@ -179,7 +179,7 @@ def apart(family: Family, first: Array, second: Array) -> float:
     return 0.5 * float(max(costs.min(axis=0).sum(), costs.min(axis=1).sum()))
 
 
-def merged_down(family: Family, sums: Array, n_components: int) -> Array:
+def merged_down(family: Family, stats: Array, n_components: int) -> Array:
     """Return the sums of fewer components, by greedy merging [runnalls2007].
 
     Merging is addition of sums: mean and covariance of the merger are those of the two together. The cost
@@ -195,23 +195,23 @@ def merged_down(family: Family, sums: Array, n_components: int) -> Array:
     -------
     sums : ndarray, shape (n_components, width)
     """
-    sums = sums.copy()
-    n = len(sums)
+    stats = stats.copy()
+    n = len(stats)
     if n <= n_components:
-        return sums
-    terms = family.merging_term(sums)
+        return stats
+    terms = family.merging_term(stats)
     costs = np.full((n, n), np.inf)
     for i in range(n - 1):
-        costs[i, i + 1 :] = family.merging_term(sums[i] + sums[i + 1 :]) - terms[i] - terms[i + 1 :]
+        costs[i, i + 1 :] = family.merging_term(stats[i] + stats[i + 1 :]) - terms[i] - terms[i + 1 :]
     active = np.ones(n, dtype=bool)
     for _ in range(n - n_components):
         i, j = divmod(int(costs.argmin()), n)
-        sums[i] += sums[j]
+        stats[i] += stats[j]
         active[j] = False
         costs[j] = costs[:, j] = np.inf
-        terms[i] = family.merging_term(sums[i : i + 1])[0]
+        terms[i] = family.merging_term(stats[i : i + 1])[0]
         others = np.flatnonzero(active & (np.arange(n) != i))
         if len(others):
-            new = family.merging_term(sums[i] + sums[others]) - terms[i] - terms[others]
+            new = family.merging_term(stats[i] + stats[others]) - terms[i] - terms[others]
             costs[np.minimum(i, others), np.maximum(i, others)] = new
-    return sums[active]
+    return stats[active]

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from apolar._rows import open_rows
-from apolar.em.table import Table
+from apolar.data import open_rows
+from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
 from apolar.moments.signal import column_moments, leading_directions
 
@@ -12,7 +12,7 @@ from apolar.moments.signal import column_moments, leading_directions
 MORE_DIRECTIONS = 10
 
 
-def narrowed(table: Table, n_components: int, rng: np.random.Generator) -> Table:
+def narrowed(data: WhitenedData, n_components: int, rng: np.random.Generator) -> WhitenedData:
     """Return the rows of a table in their leading directions, as spherical components see them.
 
     A spherical mixture of r components has its means in r - 1 directions, those of largest variance; in any
@@ -30,9 +30,9 @@ def narrowed(table: Table, n_components: int, rng: np.random.Generator) -> Table
     narrow : Table
         Of the same rows.
     """
-    rows = table.rows
+    rows = data.rows
     weight, _, mean, variances = column_moments(rows)
-    n_directions = min(n_components + MORE_DIRECTIONS, rows.n_features, max(table.n_rows - 1, 1))
+    n_directions = min(n_components + MORE_DIRECTIONS, rows.n_features, max(data.n_rows - 1, 1))
     directions = leading_directions(
         rows, mean, float(variances.sum()), weight, n_directions, rng, or_fewer=True
     )[1]
@@ -41,6 +41,6 @@ def narrowed(table: Table, n_components: int, rng: np.random.Generator) -> Table
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - offset
         for block, _ in rows.read(rows.chunk_rows(n_directions))
     ]
-    narrow_rows = open_rows(np.concatenate(parts), table.row_weights())
-    kind = family("tied_spherical" if table.family.tied else "spherical")
-    return Table(narrow_rows, kind, threads=table.threads)
+    narrow_rows = open_rows(np.concatenate(parts), data.row_weights())
+    kind = family("tied_spherical" if data.family.tied else "spherical")
+    return WhitenedData(narrow_rows, kind, threads=data.threads)

@@ -5,20 +5,20 @@ Distances are those of standardised columns: see `Table.standardised`.
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray
-from apolar.em.table import Table
+from apolar._core.arrays import Array, IndexArray
+from apolar.em.whitened import WhitenedData
 
 
-def random_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> IndexArray:
+def random_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator) -> IndexArray:
     """Return the numbers of different rows, drawn by their weights; fewer, if the table has not so many."""
-    weights, n_rows = table.row_weights(), table.n_rows
+    weights, n_rows = data.row_weights(), data.n_rows
     chances = None if weights is None else weights / weights.sum()
     return rng.choice(n_rows, min(n_seeds, n_rows), replace=False, p=chances)
 
 
-def spread_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> IndexArray:
+def spread_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator) -> IndexArray:
     """Return the numbers of rows far from each other: k-means++ [arthur2007]."""
-    x, weights = np.ascontiguousarray(table.standardised.T), table.row_weights()
+    x, weights = np.ascontiguousarray(data.standardised.T), data.row_weights()
     n = x.shape[1]
     squares = np.einsum("ij,ij->j", x, x)
     chances = np.ones(n) if weights is None else weights
@@ -38,10 +38,10 @@ def spread_rows(table: Table, n_seeds: int, rng: np.random.Generator) -> IndexAr
     return seeds
 
 
-def nearest_sums(table: Table, seeds: IndexArray) -> Array:
+def nearest_stats(data: WhitenedData, seeds: IndexArray) -> Array:
     """Return the sums of the rows nearest to each seed, (n_seeds, width); seeds without rows left out."""
-    rows = table.standardised
+    rows = data.standardised
     centres = rows[seeds]
     scores = centres @ rows.T - 0.5 * np.einsum("ij,ij->i", centres, centres)[:, None]
-    sums = table.hard_sums(scores.argmax(axis=0), len(seeds))
-    return sums[sums[:, 0] > 0]
+    stats = data.hard_stats(scores.argmax(axis=0), len(seeds))
+    return stats[stats[:, 0] > 0]

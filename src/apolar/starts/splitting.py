@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar.em.table import Table
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.parameters import Components
 
 # Principal axes are computed from the whole scatter up to this many columns, and by iteration above.
 DENSE_COLUMNS = 64
@@ -20,30 +20,30 @@ WEIGHT_STEPS = 4
 JUDGES = 2000
 
 
-def with_one_more(table: Table, components: Components, rng: np.random.Generator) -> list[Components]:
+def with_one_more(data: WhitenedData, components: Components, rng: np.random.Generator) -> list[Components]:
     """Return mixtures of one component more than the given one, in several ways."""
-    posterior, density = _posteriors(table, components)
-    axes = [_axis(table, p, mean) for p, mean in zip(posterior, components.means, strict=True)]
+    posterior, density = _posteriors(data, components)
+    axes = [_axis(data, p, mean) for p, mean in zip(posterior, components.means, strict=True)]
     found = []
     for k, (value, axis) in enumerate(axes):
         if value > 0:
-            found.append(_halved(table, components, k, HALF_STEP * np.sqrt(value) * axis))
-        parts = _moment_split(table, components, posterior[k], k, value, axis)
+            found.append(_halved(data, components, k, HALF_STEP * np.sqrt(value) * axis))
+        parts = _moment_split(data, components, posterior[k], k, value, axis)
         if parts is not None:
             found.append(parts)
-    return found + _inserted(table, components, density, rng)
+    return found + _inserted(data, components, density, rng)
 
 
-def _posteriors(table: Table, components: Components) -> tuple[Array, Array]:
+def _posteriors(data: WhitenedData, components: Components) -> tuple[Array, Array]:
     """Return weighted posteriors, shape (n_components, n_rows), and log-densities."""
-    posterior, density = table.row_posteriors(components)
-    weights = table.row_weights()
+    posterior, density = data.row_responsibilities(components)
+    weights = data.row_weights()
     return (posterior if weights is None else posterior * weights), density
 
 
-def _axis(table: Table, shares: Array, mean: Array) -> tuple[float, Array]:
+def _axis(data: WhitenedData, shares: Array, mean: Array) -> tuple[float, Array]:
     """Return the largest variance of a component's rows and its direction."""
-    x = table.coordinates()
+    x = data.coordinates()
     total = float(shares.sum())
     if not total > 0:
         return 0.0, np.zeros(len(mean))
@@ -77,9 +77,9 @@ def _appended(
     return Components(new_weights, new_means, new)
 
 
-def _halved(table: Table, components: Components, k: int, offset: Array) -> Components:
+def _halved(data: WhitenedData, components: Components, k: int, offset: Array) -> Components:
     """Return the mixture with component k cut in two along an axis."""
-    family, mean, weight = table.family, components.means[k], components.weights[k]
+    family, mean, weight = data.family, components.means[k], components.weights[k]
     covariances = None
     if not family.tied:
         narrowed = family.narrowed(components.covariances[k], offset)
@@ -89,22 +89,22 @@ def _halved(table: Table, components: Components, k: int, offset: Array) -> Comp
 
 
 def _moment_split(
-    table: Table, components: Components, shares: Array, k: int, value: float, axis: Array
+    data: WhitenedData, components: Components, shares: Array, k: int, value: float, axis: Array
 ) -> Components | None:
     """Return the mixture with component k cut in two by the moments of its rows, if it is spherical.
 
     With one signal direction the equivariant form has a closed solution: the two offsets are the roots of
     z^2 - (t / v) z - v, where v and t are second and third moment of the offsets.
     """
-    family = table.family
-    n_features = table.n_features
+    family = data.family
+    n_features = data.n_features
     if family.frame_kind != "scalar" or family.tied or n_features < 2:
         return None
     mean, weight, variance = components.means[k], components.weights[k], float(components.covariances[k])
     total = float(shares.sum())
     if not total > 0:
         return None
-    x = table.coordinates()
+    x = data.coordinates()
     squares = np.einsum("ij,ij->j", x, x) - 2 * (mean @ x) + mean @ mean
     y = axis @ x - axis @ mean
     rest = (squares - y * y) / (n_features - 1)
@@ -128,25 +128,25 @@ def _moment_split(
 
 
 def _inserted(
-    table: Table, components: Components, density: Array, rng: np.random.Generator
+    data: WhitenedData, components: Components, density: Array, rng: np.random.Generator
 ) -> list[Components]:
     """Return the mixture with a small component at rows where that raises the likelihood most."""
-    family, n = table.family, len(density)
-    weights = table.row_weights()
+    family, n = data.family, len(density)
+    weights = data.row_weights()
     n_tried = min(CANDIDATES, n)
     lowest = np.argpartition(density, n_tried // 2 - 1)[: n_tried // 2] if n_tried > 1 else np.zeros(1, int)
     tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
-    centres = table.coordinates()[:, tried].T
+    centres = data.coordinates()[:, tried].T
     # What a candidate gains is judged on some of the rows.
     judges = slice(None, None, max(1, n // JUDGES))
     density = density[judges]
     shares = np.ones(len(density)) if weights is None else weights[judges]
     shares = shares / shares.sum()
     gains = []
-    for spread in _spreads(table, components):
+    for spread in _spreads(data, components):
         all_alike = spread if family.tied else np.repeat(spread, len(tried), axis=0)
         alone = Components(np.ones(len(tried)), centres, all_alike)
-        ratio = table.row_logits(family.natural(alone), judges)
+        ratio = data.row_logits(family.natural(alone), judges)
         ratio -= density
         np.minimum(ratio, 50.0, out=ratio)
         np.exp(ratio, out=ratio)
@@ -175,10 +175,10 @@ def _inserted(
     return found
 
 
-def _spreads(table: Table, components: Components) -> list[Array]:
+def _spreads(data: WhitenedData, components: Components) -> list[Array]:
     """Return covariances for an inserted component: the smallest and the middle one there are."""
-    if table.family.tied:
+    if data.family.tied:
         return [components.covariances]
-    order = np.argsort(table.family.log_det(components.covariances, table.n_features))
+    order = np.argsort(data.family.log_det(components.covariances, data.n_features))
     chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
     return [components.covariances[k : k + 1] for k in chosen]

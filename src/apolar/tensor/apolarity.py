@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from apolar._arrays import Array, binary_exponent, scaled_by_power
-from apolar._checks import whole_number
+from apolar._core.arrays import Array, binary_exponent, scaled_by_power
+from apolar._core.checks import check_integer
 from apolar.tensor import monomials
 from apolar.tensor.symmetric import SymmetricTensor
 
@@ -70,7 +70,7 @@ def hankel(tensor: SymmetricTensor, row_degree: int) -> Array:
     """
     if not isinstance(tensor, SymmetricTensor):
         raise TypeError(f"hankel takes a SymmetricTensor; got {type(tensor).__name__}.")
-    row_degree = whole_number(row_degree, "row_degree", least=0)
+    row_degree = check_integer(row_degree, "row_degree", least=0)
     if row_degree > tensor.order:
         raise ValueError(f"row_degree must be at most the order {tensor.order}; got {row_degree}.")
     return tensor.coefficients[monomials.product_positions(tensor.dim, row_degree, tensor.order - row_degree)]

@@ -11,8 +11,8 @@ from math import comb, log2
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray, frozen
-from apolar._checks import fits_in_memory
+from apolar._core.arrays import Array, IndexArray, frozen
+from apolar._core.checks import fits_in_memory
 
 
 def n_monomials(dim: int, degree: int) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray, binary_exponent, binary_exponents, frozen, scaled_by_power
-from apolar._checks import fits_in_memory, numeric_array, whole_number
+from apolar._core.arrays import Array, IndexArray, binary_exponent, binary_exponents, frozen, scaled_by_power
+from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import monomials
 from apolar.tensor.polynomial import Terms, format_polynomial, homogeneous_terms
 
@@ -57,8 +57,8 @@ class SymmetricTensor:
     _flattenings: dict[int, Array] = field(default_factory=dict, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        order = whole_number(self.order, "order", least=1)
-        dim = whole_number(self.dim, "dim", least=1)
+        order = check_integer(self.order, "order", least=1)
+        dim = check_integer(self.dim, "dim", least=1)
         coefficients = numeric_array(self.coefficients, "coefficients")
         expected = monomials.n_monomials(dim, order)
         if coefficients.shape != (expected,):
@@ -138,7 +138,7 @@ class SymmetricTensor:
         """
         terms = homogeneous_terms(polynomial, variables)
         order, dim = sum(next(iter(terms))), len(next(iter(terms)))
-        whole_number(order, "The degree", least=1)
+        check_integer(order, "The degree", least=1)
         keys = np.array(list(terms), dtype=np.intp)
         values = numeric_array(list(terms.values()), "polynomial")
         where = monomials.positions_of_exponents(keys, order)
@@ -166,7 +166,7 @@ class SymmetricTensor:
         >>> apolar.SymmetricTensor.from_waring([0.5, 0.5], [[1, 1j], [1, -1j]], 3)
         SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
         """
-        order = whole_number(order, "order", least=1)
+        order = check_integer(order, "order", least=1)
         weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
         if points.ndim != 2 or points.shape[1] == 0 or weights.shape != points.shape[:1]:
             raise ValueError(
@@ -192,7 +192,7 @@ class SymmetricTensor:
     @classmethod
     def zeros(cls, order: int, dim: int) -> SymmetricTensor:
         """Return the zero tensor."""
-        order, dim = whole_number(order, "order", least=1), whole_number(dim, "dim", least=1)
+        order, dim = check_integer(order, "order", least=1), check_integer(dim, "dim", least=1)
         n_coefficients = monomials.n_monomials(dim, order)
         fits_in_memory(n_coefficients, f"A tensor of order {order} in {dim} variables")
         return cls(order, dim, np.zeros(n_coefficients))
@@ -319,7 +319,7 @@ class SymmetricTensor:
         tensor : SymmetricTensor
             Of order ``order - times``.
         """
-        times = whole_number(times, "times", least=1)
+        times = check_integer(times, "times", least=1)
         point = self._points(x)
         if point.ndim != 1 or times >= self.order:
             raise ValueError(

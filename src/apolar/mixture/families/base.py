@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -50,17 +50,17 @@ class Family(abc.ABC):
     def n_quadratics(self, n_features: int) -> int:
         """Return how many quadratics of a row there are."""
 
-    def width(self, n_features: int) -> int:
+    def n_stats(self, n_features: int) -> int:
         """Return the number of features of a row: 1, x, and quadratics."""
         return 1 + n_features + self.n_quadratics(n_features)
 
-    def split(self, sums: Array) -> tuple[Array, Array, Array]:
+    def split(self, stats: Array) -> tuple[Array, Array, Array]:
         """Return weight, sums of x and sums of quadratics out of sums of shape (..., width)."""
-        m = self.n_columns(sums.shape[-1])
-        return sums[..., 0], sums[..., 1 : 1 + m], sums[..., 1 + m :]
+        m = self.n_columns(stats.shape[-1])
+        return stats[..., 0], stats[..., 1 : 1 + m], stats[..., 1 + m :]
 
     @abc.abstractmethod
-    def n_columns(self, width: int) -> int:
+    def n_columns(self, n_stats: int) -> int:
         """Return the number of columns of data whose rows have that many features."""
 
     @abc.abstractmethod
@@ -75,7 +75,7 @@ class Family(abc.ABC):
         """
 
     @abc.abstractmethod
-    def scatter(self, sums: Array) -> Array:
+    def scatter(self, stats: Array) -> Array:
         """Return the scatter of each component about its own mean, (..., n_components, covariance shape)."""
 
     @abc.abstractmethod
@@ -130,30 +130,30 @@ class Family(abc.ABC):
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         """Return one (n_features, n_features) matrix a component."""
 
-    # --- local coordinates, of one mixture: see `apolar.em.chart` --------------------------
+    # --- local coordinates, of one mixture: see `apolar.em.coordinates` --------------------------
 
     @abc.abstractmethod
     def root(self, covariances: Array) -> Array:
         """Return L with covariance L L^t."""
 
     @abc.abstractmethod
-    def lifted(self, root: Array, offsets: Array) -> Array:
+    def mean_retraction(self, root: Array, offsets: Array) -> Array:
         """Return L b for the offsets b, shape (n_components, n_features)."""
 
     @abc.abstractmethod
-    def lowered(self, root: Array, covariances: Array, vectors: Array) -> Array:
+    def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
         """Return L^t S^-1 d for the vectors d, shape (n_components, n_features)."""
 
     @abc.abstractmethod
     def information(self, n_features: int) -> Array:
-        """Return the Fisher information that a row has on each coordinate of `stretched`."""
+        """Return the Fisher information that a row has on each coordinate of `covariance_retraction`."""
 
     @abc.abstractmethod
-    def stretched(self, root: Array, coordinates: Array) -> Array:
+    def covariance_retraction(self, root: Array, coordinates: Array) -> Array:
         """Return the covariances at those coordinates, shape (..., n_coordinates); L L^t at zero."""
 
     @abc.abstractmethod
-    def stretch_score(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+    def covariance_gradient(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
         """Return the gradient of -1/2 (divisor log|S| + tr(S^-1 scatter)) in those coordinates.
 
         `divisor` is in the units of `divisor()`.
@@ -184,7 +184,7 @@ class Family(abc.ABC):
             + self.n_covariance_parameters(n_components, n_features)
         )
 
-    def maximised(self, sums: Array, prior: Prior | None) -> Components:
+    def m_step(self, stats: Array, prior: Prior | None) -> Components:
         """Return the M-step: the components that the sums give, with the prior or without.
 
         Parameters
@@ -196,10 +196,10 @@ class Family(abc.ABC):
         -------
         components : Components
         """
-        weight, first, _ = self.split(sums)
+        weight, first, _ = self.split(stats)
         n_components, n_features = first.shape[-2:]
         weight = np.maximum(weight, LEAST_WEIGHT)
-        scatter = self.scatter(sums)
+        scatter = self.scatter(stats)
         divisor = self.divisor(weight, n_features)
         means = first / weight[..., None]
         if prior is not None:
@@ -217,7 +217,7 @@ class Family(abc.ABC):
         covariances = scatter / divisor[(...,) + (None,) * extra]
         return Components(weight / weight.sum(axis=-1, keepdims=True), means, self.floored(covariances))
 
-    def sums_of(self, components: Components, weight: float, prior: Prior | None) -> Array:
+    def stats_of(self, components: Components, weight: float, prior: Prior | None) -> Array:
         """Return sums of that total weight whose M-step, with the prior, is these components."""
         if prior is None:
             return self.moments(components) * weight
@@ -256,13 +256,13 @@ class Family(abc.ABC):
         pulled = -0.5 * (mean_dof / unit * log_det + self.trace_ratio(squares, covariances))
         return (spread + pulled).sum(axis=-1)
 
-    def merging_term(self, sums: Array) -> Array:
+    def merging_term(self, stats: Array) -> Array:
         """Return weight times log-determinant of each component: what merging raises [runnalls2007]."""
-        weight, first, _ = self.split(sums)
+        weight, first, _ = self.split(stats)
         n_features = first.shape[-1]
         weight = np.maximum(weight, LEAST_WEIGHT)
         divisor = self.divisor(weight, n_features)
-        scatter = self.untied.scatter(sums)
+        scatter = self.untied.scatter(stats)
         extra = scatter.ndim - divisor.ndim
         covariances = self.untied.floored(scatter / divisor[(...,) + (None,) * extra])
         return weight * self.untied.log_det(covariances, n_features)

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._namespaces import write
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
+from apolar._core.namespaces import write
 from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 
 
@@ -26,8 +26,8 @@ class Diagonal(Family):
     def n_quadratics(self, n_features: int) -> int:
         return n_features
 
-    def n_columns(self, width: int) -> int:
-        return (width - 1) // 2
+    def n_columns(self, n_stats: int) -> int:
+        return (n_stats - 1) // 2
 
     def write_quadratics(self, x: Any, out: Any) -> None:
         write("multiply", x, x, out=out)
@@ -47,8 +47,8 @@ class Diagonal(Family):
         """Return the variances of each component."""
         return components.covariances
 
-    def scatter(self, sums: Array) -> Array:
-        weight, first, second = self.split(sums)
+    def scatter(self, stats: Array) -> Array:
+        weight, first, second = self.split(stats)
         return np.maximum(second - first**2 / np.maximum(weight, LEAST_WEIGHT)[..., None], 0.0)
 
     def between(self, offsets: Array, factors: Array) -> Array:
@@ -90,17 +90,17 @@ class Diagonal(Family):
     def root(self, covariances: Array) -> Array:
         return np.sqrt(covariances)
 
-    def lifted(self, root: Array, offsets: Array) -> Array:
+    def mean_retraction(self, root: Array, offsets: Array) -> Array:
         return root * offsets
 
-    def lowered(self, root: Array, covariances: Array, vectors: Array) -> Array:
+    def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
         return root / covariances * vectors
 
     def information(self, n_features: int) -> Array:
         return np.full(n_features, 2.0)
 
-    def stretched(self, root: Array, coordinates: Array) -> Array:
+    def covariance_retraction(self, root: Array, coordinates: Array) -> Array:
         return root**2 * np.exp(2 * coordinates)
 
-    def stretch_score(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
-        return scatter / self.stretched(root, coordinates) - divisor[..., None]
+    def covariance_gradient(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+        return scatter / self.covariance_retraction(root, coordinates) - divisor[..., None]

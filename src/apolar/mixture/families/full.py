@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array, IndexArray
-from apolar._namespaces import write_pairs
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array, IndexArray
+from apolar._core.namespaces import write_pairs
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 
 # The scale of the default prior, relative to that of the other families.
@@ -50,9 +50,9 @@ class Full(Family):
     def n_quadratics(self, n_features: int) -> int:
         return n_features * (n_features + 1) // 2
 
-    def n_columns(self, width: int) -> int:
+    def n_columns(self, n_stats: int) -> int:
         # width = (m + 1)(m + 2) / 2
-        return round((np.sqrt(8 * width + 1) - 3) / 2)
+        return round((np.sqrt(8 * n_stats + 1) - 3) / 2)
 
     def write_quadratics(self, x: Any, out: Any) -> None:
         write_pairs(x, out)
@@ -66,7 +66,7 @@ class Full(Family):
         if self.tied:
             precisions, log_dets = precisions[..., None, :, :], log_dets[..., None]
         linear = (precisions @ means[..., None])[..., 0]
-        out = np.empty((*weights.shape, self.width(n_features)))
+        out = np.empty((*weights.shape, self.n_stats(n_features)))
         out[..., 0] = (
             np.log(np.maximum(weights, LEAST_WEIGHT))
             - 0.5 * (n_features * LOG_2PI + log_dets)
@@ -76,8 +76,8 @@ class Full(Family):
         out[..., 1 + n_features :] = -0.5 * counts * precisions[..., rows, columns]
         return out
 
-    def scatter(self, sums: Array) -> Array:
-        weight, first, second = self.split(sums)
+    def scatter(self, stats: Array) -> Array:
+        weight, first, second = self.split(stats)
         weight = np.maximum(weight, LEAST_WEIGHT)
         return _square(second, first.shape[-1]) - self.between(first, 1 / weight)
 
@@ -165,10 +165,10 @@ class Full(Family):
             repaired = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
             return deviations[..., :, None] * np.linalg.cholesky(repaired)
 
-    def lifted(self, root: Array, offsets: Array) -> Array:
+    def mean_retraction(self, root: Array, offsets: Array) -> Array:
         return (root @ offsets[..., None])[..., 0]
 
-    def lowered(self, root: Array, covariances: Array, vectors: Array) -> Array:
+    def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
         solved = np.linalg.solve(covariances, vectors[..., None])
         return (np.swapaxes(root, -1, -2) @ solved)[..., 0]
 
@@ -184,11 +184,11 @@ class Full(Family):
         out[..., diagonal, diagonal] = np.exp(out[..., diagonal, diagonal])
         return out
 
-    def stretched(self, root: Array, coordinates: Array) -> Array:
+    def covariance_retraction(self, root: Array, coordinates: Array) -> Array:
         factor = root @ self._triangle(coordinates, root.shape[-1])
         return factor @ np.swapaxes(factor, -1, -2)
 
-    def stretch_score(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+    def covariance_gradient(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
         n_features = root.shape[-1]
         triangle = self._triangle(coordinates, n_features)
         inverse = np.linalg.inv(root @ triangle)

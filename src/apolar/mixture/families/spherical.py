@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar._namespaces import namespace
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
+from apolar._core.namespaces import namespace
 from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.parameters import Components
 from apolar.mixture.prior import Prior
 
 
@@ -26,8 +26,8 @@ class Spherical(Family):
     def n_quadratics(self, n_features: int) -> int:
         return 1
 
-    def n_columns(self, width: int) -> int:
-        return width - 2
+    def n_columns(self, n_stats: int) -> int:
+        return n_stats - 2
 
     def write_quadratics(self, x: Any, out: Any) -> None:
         if isinstance(x, np.ndarray):
@@ -53,8 +53,8 @@ class Spherical(Family):
         """Return one variance a component."""
         return components.covariances
 
-    def scatter(self, sums: Array) -> Array:
-        weight, first, second = self.split(sums)
+    def scatter(self, stats: Array) -> Array:
+        weight, first, second = self.split(stats)
         squares = np.einsum("...i,...i->...", first, first) / np.maximum(weight, LEAST_WEIGHT)
         return np.maximum(second[..., 0] - squares, 0.0)
 
@@ -101,17 +101,17 @@ class Spherical(Family):
     def root(self, covariances: Array) -> Array:
         return np.sqrt(covariances)
 
-    def lifted(self, root: Array, offsets: Array) -> Array:
+    def mean_retraction(self, root: Array, offsets: Array) -> Array:
         return root[..., None] * offsets
 
-    def lowered(self, root: Array, covariances: Array, vectors: Array) -> Array:
+    def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
         return (root / covariances)[..., None] * vectors
 
     def information(self, n_features: int) -> Array:
         return np.full(1, 2.0 * n_features)
 
-    def stretched(self, root: Array, coordinates: Array) -> Array:
+    def covariance_retraction(self, root: Array, coordinates: Array) -> Array:
         return root**2 * np.exp(2 * coordinates[..., 0])
 
-    def stretch_score(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
-        return (scatter / self.stretched(root, coordinates) - divisor)[..., None]
+    def covariance_gradient(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+        return (scatter / self.covariance_retraction(root, coordinates) - divisor)[..., None]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar._arrays import Array
+from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.full import Full
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from apolar._arrays import Array
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.diagonal import Diagonal
+from apolar.mixture.parameters import Components
 
 
 class TiedDiagonal(Diagonal):

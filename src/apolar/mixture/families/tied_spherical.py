@@ -1,9 +1,9 @@
 """Spherical covariances of one variance for all components (mclust's EII)."""
 
-from apolar._arrays import Array
-from apolar.mixture.components import Components
+from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.spherical import Spherical
+from apolar.mixture.parameters import Components
 
 
 class TiedSpherical(Spherical):

@@ -1,0 +1,1 @@
+"""What everything else stands on: arrays and their libraries, checks, files, threads."""

@@ -1,0 +1,109 @@
+"""Validation of what users pass, and the messages they see."""
+
+import math
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+
+from apolar._core.arrays import Array, working_dtype
+
+# Texts that stand for a missing value: in lower case, without spaces around them.
+_MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "."})
+
+
+def is_missing(text: str) -> bool:
+    """Return whether a text stands for a missing value."""
+    return text.strip().lower() in _MISSING
+
+
+def numeric_array(value: Any, name: str) -> Array:
+    """Return `value` as a finite float64 or complex128 array.
+
+    Parameters
+    ----------
+    value : array_like
+        What the user passed.
+    name : str
+        How the message calls it.
+
+    Returns
+    -------
+    array : ndarray
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is ragged: its rows have different lengths.") from error
+    if array.dtype == object:
+        try:
+            array = array.astype(np.complex128)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must hold numbers; it holds other objects.") from error
+        except OverflowError as error:
+            raise ValueError(f"{name} holds a number too large for float64: divide it first.") from error
+        if not np.any(array.imag):
+            array = array.real
+    if array.dtype.kind not in "buifc":
+        raise TypeError(f"{name} must hold numbers, not {array.dtype}.")
+    with np.errstate(over="ignore"):  # a long double beyond float64 is infinite, which is refused
+        array = array.astype(working_dtype(array))
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} contains NaN or infinity: remove or replace those entries.")
+    return array
+
+
+def check_integer(value: Any, name: str, *, least: int) -> int:
+    """Return `value` as an int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, not {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}.")
+    return int(value)
+
+
+def positive_number(value: Any, name: str) -> float:
+    """Return `value` as a finite float above zero."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {value!r}.")
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be finite and above zero, not {value}.")
+    return number
+
+
+def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Refuse a value that is not among the choices."""
+    if not any(value is choice or value == choice for choice in choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {listed}; got {value!r}.")
+
+
+def fits_in_memory(
+    n_entries: int, what: str, remedy: str = "lower the order or the number of variables"
+) -> None:
+    """Refuse, before anything is allocated, what this machine cannot hold."""
+    try:
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        available = 2**36
+    needed = 8 * n_entries
+    if needed > available:
+        raise MemoryError(
+            f"{what} needs {needed / 2**30:.3g} GiB and this machine has {available / 2**30:.3g}: {remedy}."
+        )
+
+
+def random_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator from None, a seed, a Generator or a RandomState.
+
+    None is seeded by NumPy's global state, as in scikit-learn: `np.random.seed` makes it repeatable.
+    """
+    if random_state is None:
+        return np.random.default_rng(np.random.randint(2**31, dtype=np.int64))  # noqa: NPY002
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(check_integer(random_state, "random_state", least=0))

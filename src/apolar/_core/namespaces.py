@@ -1,0 +1,162 @@
+"""Arrays of other libraries: where they are, and how numbers get there and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from scipy import sparse
+
+from apolar._core.arrays import Array
+
+Namespace = Any
+"""A module of functions on arrays, as the array API standard names them."""
+
+
+def namespace(array: Any) -> Namespace:
+    """Return the functions for an array: NumPy's own for its arrays and SciPy's sparse matrices."""
+    if isinstance(array, np.ndarray | np.generic) or sparse.issparse(array):
+        return np
+    return array_api_compat.array_namespace(array)
+
+
+def is_device_array(value: Any) -> bool:
+    """Return whether a value is an array of another library, to be worked on by that library.
+
+    Those that cannot be written to (JAX) or are not there yet (Dask) are not among them, and neither are
+    those on a device without double precision (Apple's).
+    """
+    if isinstance(value, np.ndarray | np.generic | type) or sparse.issparse(value):
+        return False
+    if array_api_compat.is_torch_array(value):
+        return bool(value.device.type != "mps")
+    if array_api_compat.is_cupy_array(value):
+        return True
+    if array_api_compat.is_jax_array(value) or array_api_compat.is_dask_array(value):
+        return False
+    return hasattr(value, "__array_namespace__") and not array_api_compat.is_pydata_sparse_array(value)
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is an array or a dataframe of Dask."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
+def detached(array: Any) -> Any:
+    """Return an array without a record of how it came about; refuse one that does not hold its numbers."""
+    if not array_api_compat.is_torch_array(array):
+        return array
+    if str(array.layout) != "torch.strided" or array.device.type == "meta" or array.is_quantized:
+        kind = "no numbers" if array.device.type == "meta" else f"a {array.layout} tensor"
+        raise TypeError(
+            f"X or its weights are {kind}: pass a dense tensor, X.to_dense(), or a SciPy sparse matrix."
+        )
+    return array.detach()
+
+
+def to_numpy(array: Any) -> Array:
+    """Return an array, wherever it is, as one of NumPy."""
+    if isinstance(array, np.ndarray | np.generic):
+        return np.asarray(array)
+    if array_api_compat.is_torch_array(array):
+        array = array.detach().cpu()
+        return np.asarray(array.float() if array.dtype.itemsize == 2 else array)
+    if array_api_compat.is_cupy_array(array):
+        return np.asarray(array.get())
+    try:
+        return np.from_dlpack(array)
+    except (AttributeError, TypeError, BufferError, RuntimeError):
+        return np.asarray(array)
+
+
+def to_device_of(values: Any, array: Any) -> Any:
+    """Return numbers of the host where an array is, in double precision."""
+    if isinstance(array, np.ndarray) or sparse.issparse(array):
+        return np.asarray(values)
+    xp = namespace(array)
+    # A copy: some libraries take no array that is not to be written to.
+    values = np.array(values, dtype=np.float64)
+    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(array))
+
+
+class DeviceCopies:
+    """Numbers of the host that are needed beside array after array: they are sent to a device once.
+
+    Parameters
+    ----------
+    values : array_like
+    """
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+        self._sent: tuple[Any, Any] | None = None
+
+    def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Array]]:
+        return DeviceCopies, (self.values,)
+
+    def to_device_of(self, array: Any) -> Any:
+        """Return the numbers where an array is."""
+        if isinstance(array, np.ndarray) or sparse.issparse(array):
+            return self.values
+        place = (namespace(array), array_api_compat.device(array))
+        if self._sent is None or self._sent[0] != place:
+            self._sent = place, to_device_of(self.values, array)
+        return self._sent[1]
+
+
+def positions_to_device_of(positions: Any, array: Any) -> Any:
+    """Return row numbers where an array is."""
+    if isinstance(array, np.ndarray) or sparse.issparse(array) or is_device_array(positions):
+        return positions
+    xp = namespace(array)
+    return xp.asarray(np.array(positions), dtype=xp.int64, device=array_api_compat.device(array))
+
+
+def total(array: Any) -> Any:
+    """Return the sum of all numbers."""
+    return namespace(array).sum(array)
+
+
+def floating(array: Any) -> Any:
+    """Return an array of another library in double precision: numbers of less are stored, not worked with."""
+    xp = namespace(array)
+    if xp.isdtype(array.dtype, "complex floating"):
+        raise TypeError("X is complex; the methods for data take real numbers.")
+    return xp.astype(array, xp.float64, copy=False)
+
+
+def write(function: str, *arguments: Any, out: Any) -> None:
+    """Write a function of arrays, by its name in the standard, into another."""
+    xp = namespace(out)
+    if xp is np or array_api_compat.is_torch_array(out) or array_api_compat.is_cupy_array(out):
+        getattr(xp, function)(*arguments, out=out)
+    else:
+        out[...] = getattr(xp, function)(*arguments)
+
+
+def write_pairs(x: Any, out: Any) -> None:
+    """Write the products x_i x_j, i <= j, of the rows of a matrix into the rows of another, in that order."""
+    start, dim = 0, x.shape[0]
+    for i in range(dim):
+        stop = start + dim - i
+        write("multiply", x[i : i + 1, :], x[i:, :], out=out[start:stop, :])
+        start = stop
+
+
+def free_memory(array: Any) -> int | None:
+    """Return how many bytes are free on the device of an array, or None if it is in main memory."""
+    if array_api_compat.is_torch_array(array) and array.device.type == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(array.device)
+        # What the library holds back for itself is free as well.
+        kept = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
+        return int(free + kept)
+    if array_api_compat.is_cupy_array(array):
+        import cupy
+
+        with array.device:
+            free, _ = cupy.cuda.runtime.memGetInfo()
+            return int(free + cupy.get_default_memory_pool().free_bytes())
+    return None

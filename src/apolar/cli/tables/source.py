@@ -1,0 +1,201 @@
+"""Where a table comes from: a path, standard input or an open file, and of which format it is."""
+
+import difflib
+import gzip
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from apolar.cli.tables.errors import TableError, joined, quoted
+from apolar.cli.tables.spill import spooled
+
+_SUFFIXES = {
+    ".csv": "text",
+    ".tsv": "text",
+    ".tab": "text",
+    ".txt": "text",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".npy": "npy",
+}
+FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
+
+_MAGIC = ((b"PAR1", "parquet"), (b"ARROW1", "feather"), (b"\x93NUMPY", "npy"))
+
+# What people also have, and what to do with it.
+_FOREIGN = (
+    (b"PK\x03\x04", "an Excel workbook or a zip archive", "Save the table as CSV."),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook", "Save the table as CSV."),
+    (b"\x89HDF", "an HDF5 file", "Save the table as CSV or Parquet."),
+    (b"%PDF", "a PDF file", "Save the table as CSV."),
+    (b"BZh", "compressed by bzip2", "Decompress it first, or use gzip."),
+    (b"\xfd7zXZ", "compressed by xz", "Decompress it first, or use gzip."),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "Decompress it first, or use gzip."),
+)
+_HEAD_BYTES = 16
+
+
+class Stream:
+    """Bytes that can only be read forwards, with a look at the first of them, counted."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.head = b""
+        while len(self.head) < _HEAD_BYTES and (piece := read(_HEAD_BYTES - len(self.head))):
+            self.head += piece
+        self._waiting = self.head
+        self.n_bytes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most so many bytes; none at the end."""
+        if self._waiting:
+            cut = len(self._waiting) if size < 0 else size
+            piece, self._waiting = self._waiting[:cut], self._waiting[cut:]
+            if not self._waiting and (size < 0 or len(piece) < size):
+                piece += self._read(size if size < 0 else size - len(piece))
+        else:
+            piece = self._read(size)
+        self.n_bytes += len(piece)
+        return piece
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """An open file.
+
+    Attributes
+    ----------
+    name : str
+        How messages call it.
+    format : str
+        One of `FORMATS`.
+    n_bytes : int or None
+        Its size; None if only reading to the end tells.
+    read : callable
+        Takes a number of bytes and returns them, decompressed; for text.
+    done : callable
+        Returns how many of `n_bytes` have been read by `read`.
+    file : binary file
+        One that can be read from any place; for all formats but text.
+    """
+
+    name: str
+    format: str
+    n_bytes: int | None
+    read: Callable[[int], bytes]
+    done: Callable[[], int]
+    file: IO[bytes]
+
+
+@contextmanager
+def opened(source: str | os.PathLike[str] | IO[bytes], format: str | None) -> Iterator[Source]:
+    """Open a source of any kind, and tell its format from its name or its first bytes."""
+    if format is not None and format not in FORMATS:
+        raise TableError(f"There is no format {quoted(str(format))}: it is one of {joined(FORMATS)}.")
+    with ExitStack() as stack:
+        suffixes: list[str] = []
+        n_bytes = None
+        if not isinstance(source, str | os.PathLike):
+            name, file = _object_name(source), source
+        elif os.fspath(source) == "-":
+            name, file = "standard input", sys.stdin.buffer
+        else:
+            path = Path(source)
+            name = str(path) if str(path).isprintable() else repr(str(path))
+            file = stack.enter_context(_open_path(path, name))
+            suffixes = [suffix.lower() for suffix in path.suffixes]
+            status = os.fstat(file.fileno())
+            n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None
+        try:
+            stream = Stream(file.read)
+        except OSError as error:
+            raise TableError(f"{name} cannot be read: {error.strerror or error}.") from error
+        except TypeError as error:
+            raise TypeError(f"{name} is open as text: open it as bytes, with mode 'rb'.") from error
+        if not stream.head:
+            raise TableError(f"{name} is empty: give a file with a table of numbers.")
+        kind = format or _format(name, suffixes, stream.head)
+        read: Callable[[int], bytes] = stream.read
+        if kind == "text" and stream.head.startswith(b"\x1f\x8b"):
+            read = gzip.GzipFile(fileobj=cast(IO[bytes], stream)).read
+        elif kind != "text":
+            if n_bytes is None:
+                file = stack.enter_context(spooled(stream.read))
+                n_bytes = file.seek(0, os.SEEK_END)
+            file.seek(0)
+        yield Source(name, kind, n_bytes, read, lambda: stream.n_bytes, file)
+
+
+def _object_name(source: Any) -> str:
+    if not callable(getattr(source, "read", None)):
+        raise TypeError(f"source must be a path, '-' or a file open as bytes, not {type(source).__name__}.")
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "the open file"
+
+
+def _format(name: str, suffixes: list[str], head: bytes) -> str:
+    for magic, what, remedy in _FOREIGN:
+        if head.startswith(magic):
+            raise TableError(f"{name} is {what}, which cannot be read. {remedy}")
+    if suffixes and suffixes[-1] == ".gz":
+        return "text"
+    if suffixes and suffixes[-1] in _SUFFIXES:
+        return _SUFFIXES[suffixes[-1]]
+    for magic, format in _MAGIC:
+        # A header of text may begin with the same letters.
+        if head.startswith(magic) and head[len(magic) : len(magic) + 1] not in (
+            b",",
+            b";",
+            b"\t",
+            b"|",
+            b" ",
+        ):
+            return format
+    return "text"
+
+
+def _open_path(path: Path, name: str) -> IO[bytes]:
+    try:
+        if path.is_dir():
+            inside = sorted(_tables_in(path))
+            such = f", such as {joined([quoted(one) for one in inside], shown=3)}" if inside else ""
+            raise TableError(f"{name} is a folder: give a file in it{such}.")
+        return open(path, "rb")
+    except TableError:
+        raise
+    except FileNotFoundError as error:
+        raise TableError(_not_found(path, name)) from error
+    except PermissionError as error:
+        raise TableError(
+            f"{name} may not be read by you: ask its owner for permission, or take a copy."
+        ) from error
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+        raise TableError(f"{name} cannot be opened: {reason}. Check the name.") from error
+
+
+def _not_found(path: Path, name: str) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"There is no folder {folder}: check the name."
+    close = difflib.get_close_matches(path.name, _names_in(folder), n=3, cutoff=0.7)
+    guess = f"did you mean {' or '.join(quoted(str(folder / other)) for other in close)}?" if close else ""
+    return f"There is no file {name}: {guess or 'check the name and the folder.'}"
+
+
+def _tables_in(folder: Path) -> list[str]:
+    return [name for name in _names_in(folder) if Path(name.removesuffix(".gz")).suffix.lower() in _SUFFIXES]
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,100 @@
+"""Tables with named columns: pandas, polars, and what pyarrow reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.data.checks import numbers_of
+
+# Rows of a batch that is decoded at once from a data set of files.
+BATCH_ROWS = 2**16
+
+
+def as_frame(X: Any) -> Any:
+    """Return a pandas table as it is, one of polars or pyarrow as narwhals sees it, or None."""
+    kind = type(X).__name__
+    if kind == "LazyFrame":
+        raise TypeError("X is a lazy table: call .collect() on it first.")
+    if kind == "RecordBatch":
+        import pyarrow
+
+        X = pyarrow.Table.from_batches([X])
+    if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
+        return None
+    if hasattr(X, "iloc"):
+        return X
+    if hasattr(X, "rename_columns") and len(set(X.column_names)) < len(X.column_names):
+        X = X.rename_columns([f"{i}: {name}" for i, name in enumerate(X.column_names)])
+    import narwhals
+
+    try:
+        frame = narwhals.from_native(X, eager_only=True)
+    except TypeError:
+        return None
+    return frame if hasattr(frame, "columns") else None
+
+
+def frame_values(frame: Any, part: Any) -> Array:
+    """Return some rows of a frame, by a slice or by their numbers, as an array."""
+    columns = []
+    # By position: names may be numbers, or repeated.
+    for i in range(frame.shape[1]):
+        is_pandas = hasattr(frame, "iloc")
+        column = frame.iloc[part, i] if is_pandas else frame[part, i]
+        name = frame.columns[i]
+        if (column.isna().any()) if is_pandas else column.null_count():
+            raise ValueError(f"Column {name!r} has missing values: drop those rows or fill them first.")
+        try:
+            values = np.asarray(column.to_numpy())
+            columns.append(values if values.dtype.kind in "buifc" else numbers_of(values))
+        except (TypeError, ValueError) as error:
+            kind = f"Column {name!r} holds {column.dtype}, not numbers"
+            raise TypeError(f"{kind}: drop it or encode it first.") from error
+    return np.column_stack(columns)
+
+
+def is_dataset(X: Any) -> bool:
+    """Return whether X is a data set of files that pyarrow reads, or a Parquet file that it has opened."""
+    if not type(X).__module__.startswith("pyarrow."):
+        return False
+    return type(X).__name__ == "ParquetFile" or (hasattr(X, "count_rows") and hasattr(X, "schema"))
+
+
+def dataset_columns(dataset: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a data set; refuse those that are not numbers."""
+    import pyarrow
+
+    schema = dataset.schema_arrow if hasattr(dataset, "schema_arrow") else dataset.schema
+    for field in schema:
+        kind = field.type
+        numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+        if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_decimal(kind)):
+            raise TypeError(
+                f"Column {field.name!r} of the data set holds {kind}, not numbers: pass chunks without it, "
+                "an object whose __iter__ yields dataset.to_batches(columns=[...])."
+            )
+    return tuple(schema.names)
+
+
+def dataset_rows(dataset: Any) -> int:
+    """Return the number of rows of a data set."""
+    return int(dataset.metadata.num_rows if hasattr(dataset, "metadata") else dataset.count_rows())
+
+
+def dataset_batches(dataset: Any, size: int) -> Iterator[Array]:
+    """Yield the rows of a data set, at most `size` at a time."""
+    import pyarrow
+
+    if hasattr(dataset, "iter_batches"):
+        batches = dataset.iter_batches(batch_size=BATCH_ROWS)
+    else:
+        # Only a little ahead of what is used: memory stays bounded.
+        batches = dataset.to_batches(batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
+    for batch in batches:
+        frame = as_frame(pyarrow.Table.from_batches([batch]))
+        for start in range(0, batch.num_rows, size):
+            yield frame_values(frame, slice(start, min(start + size, batch.num_rows)))

@@ -1,0 +1,1 @@
+"""Kernels of the E-step, for processors that have one."""

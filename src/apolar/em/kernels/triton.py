@@ -1,0 +1,164 @@
+"""The E-step of spherical and diagonal mixtures as one kernel for NVIDIA GPUs, by Triton.
+
+It reads each row once, and keeps everything else in registers. Without Triton, or for other families, the
+plain steps of `apolar.em.blocks` do the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from apolar._core.arrays import Array
+
+# Columns and components at most: beyond, products of matrices are as fast.
+MOST_COLUMNS = 64
+MOST_COMPONENTS = 32
+# Rows of a block, warps that share it, and programs a multiprocessor.
+BLOCK_ROWS = 64
+WARPS = 2
+PROGRAMS = 16
+
+
+def is_fused(device_template: Any, n_columns: int, n_components: int) -> bool:
+    """Return whether there is a kernel for rows like these.
+
+    Parameters
+    ----------
+    like : array or None
+        An array of no rows, of the library and on the device of the rows.
+    n_columns, n_components : int
+    """
+    library = type(device_template).__module__.partition(".")[0]
+    if not (library == "cupy" or (library == "torch" and device_template.device.type == "cuda")):
+        return False
+    if n_columns > MOST_COLUMNS or n_components > MOST_COMPONENTS:
+        return False
+    return _works(str(device_template.device))
+
+
+def is_taken_as_it_is(device_template: Any) -> bool:
+    """Return whether the kernel reads numbers of this kind as they are stored."""
+    return str(device_template.dtype).rpartition(".")[2] in ("float32", "float64")
+
+
+def e_step(
+    block: Any,
+    weights: Any,
+    centre: Array,
+    scale: Array,
+    constants: Array,
+    linear: Array,
+    quadratic: Array,
+) -> tuple[Any, Any]:
+    """Return the sums of the E-step over rows on a GPU, and the log-likelihood; both stay there.
+
+    With z = (x - centre) scale, the logarithm of a component's weighted density is constant + linear . z +
+    quadratic . z^2, or quadratic |z|^2 if there is one of these a component.
+
+    Parameters
+    ----------
+    block : torch.Tensor or cupy.ndarray, shape (n, n_columns)
+    weights : torch.Tensor, cupy.ndarray or None, shape (n,)
+    centre, scale : ndarray, shape (n_columns,)
+    constants : ndarray, shape (n_components,)
+    linear : ndarray, shape (n_components, n_columns)
+    quadratic : ndarray, shape (n_components, n_columns) or (n_components, 1)
+
+    Returns
+    -------
+    sums : torch.Tensor of float64, shape (n_components, 1 + n_columns + n_quadratics)
+        Posterior-weighted sums of 1, z, and z^2 or |z|^2.
+    log_likelihood : torch.Tensor of float64, shape (1,)
+    """
+    import torch
+
+    # Of another library: the same memory.
+    block = torch.from_dlpack(block)
+    weights = None if weights is None else torch.from_dlpack(weights)
+    if block.dtype not in (torch.float32, torch.float64):
+        block = block.double()
+    n_rows, n_columns = block.shape
+    n_components, n_quadratics = quadratic.shape
+    by_column = n_quadratics > 1 or n_columns == 1
+    padded = max(16, 1 << (n_columns - 1).bit_length())
+    n_padded = max(8, 1 << (n_components - 1).bit_length())
+    device = block.device
+    # Components beyond the last have no density.
+    data = np.zeros((1 + n_columns + quadratic.shape[1], n_padded))
+    data[0] = -1e300
+    data[0, :n_components] = constants
+    data[1 : 1 + n_columns, :n_components] = linear.T
+    data[1 + n_columns :, :n_components] = quadratic.T
+    flat = torch.from_numpy(np.concatenate([centre, scale, data.ravel()])).to(device)
+    with torch.cuda.device(device):
+        n_programs = min(PROGRAMS * _multiprocessors(device.index or 0), -(-n_rows // BLOCK_ROWS))
+        stats = torch.empty(
+            (n_programs, n_padded, 1 + padded + (padded if by_column else 1)),
+            dtype=torch.float64,
+            device=device,
+        )
+        likelihood = torch.empty((n_programs,), dtype=torch.float64, device=device)
+        _kernel()[(n_programs,)](
+            block,
+            block if weights is None else weights.contiguous(),
+            flat,
+            stats,
+            likelihood,
+            n_rows,
+            block.stride(0),
+            block.stride(1),
+            N_COLUMNS=n_columns,
+            PADDED=padded,
+            N_COMPONENTS=n_padded,
+            BY_COLUMN=by_column,
+            WEIGHTED=weights is not None,
+            BLOCK=BLOCK_ROWS,
+            num_warps=WARPS,
+        )
+    total = stats.sum(dim=0)[:n_components]
+    kept = [total[:, :1], total[:, 1 : 1 + n_columns], total[:, 1 + padded : 1 + padded + n_quadratics]]
+    return torch.cat(kept, dim=1), likelihood.sum().reshape(1)
+
+
+# The devices on which the kernel was tried, and whether it worked.
+_tried: dict[str, bool] = {}
+
+
+def _works(device: str) -> bool:
+    """Return whether the kernel can be made and run on a device: not every Triton knows double precision."""
+    if device not in _tried:
+        if _kernel() is None:
+            return False
+        import torch
+
+        try:
+            rows = torch.zeros((8, 2), dtype=torch.float64, device=device if "cuda" in device else "cuda")
+            one = np.ones((1, 2))
+            stats, _ = e_step(rows, None, np.zeros(2), np.ones(2), np.zeros(1), one, one[:, :1])
+            _tried[device] = bool(abs(float(stats[0, 0]) - 8) < 1e-9)
+        except torch.cuda.OutOfMemoryError:
+            # That says nothing of the kernel.
+            return False
+        except Exception:
+            _tried[device] = False
+    return _tried[device]
+
+
+@functools.cache
+def _multiprocessors(index: int) -> int:
+    import torch
+
+    return int(torch.cuda.get_device_properties(index).multi_processor_count)
+
+
+@functools.cache
+def _kernel() -> Any:
+    """Return the kernel, or None where there is no Triton."""
+    try:
+        from apolar.em.kernels.triton_e_step import e_step_kernel
+    except ImportError:
+        return None
+    return e_step_kernel

@@ -1,0 +1,144 @@
+"""Kernels in Triton's language. To be imported only where Triton is."""
+
+import triton
+import triton.language as tl
+
+# Columns up to which the loop over them is unrolled.
+UNROLLED = tl.constexpr(16)
+
+
+@triton.jit
+def with_column(
+    logits,
+    square,
+    x,
+    parameters,
+    rows,
+    inside,
+    j,
+    row_stride,
+    column_stride,
+    N_COLUMNS: tl.constexpr,
+    N_COMPONENTS: tl.constexpr,
+    BY_COLUMN: tl.constexpr,
+):
+    """Return the logits, and the sum of squares, with what a column adds to them."""
+    components = tl.arange(0, N_COMPONENTS)
+    linear = parameters + 2 * N_COLUMNS + N_COMPONENTS
+    quadratic = linear + N_COLUMNS * N_COMPONENTS
+    value = tl.load(x + rows * row_stride + j * column_stride, mask=inside, other=0.0).to(tl.float64)
+    z = (value - tl.load(parameters + j)) * tl.load(parameters + N_COLUMNS + j)
+    logits += z[:, None] * tl.load(linear + j * N_COMPONENTS + components)[None, :]
+    if BY_COLUMN:
+        logits += (z * z)[:, None] * tl.load(quadratic + j * N_COMPONENTS + components)[None, :]
+    else:
+        square += z * z
+    return logits, square
+
+
+@triton.jit
+def e_step_kernel(
+    x,
+    weights,
+    parameters,
+    stats,
+    likelihood,
+    n_rows,
+    row_stride,
+    column_stride,
+    N_COLUMNS: tl.constexpr,
+    PADDED: tl.constexpr,
+    N_COMPONENTS: tl.constexpr,
+    BY_COLUMN: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Sum 1, z and squares of z under the posteriors of rows, and the log-densities.
+
+    Rows are stored in any precision, and worked with in double.
+    """
+    program, n_programs = tl.program_id(0), tl.num_programs(0)
+    components, columns = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED)
+    scale = parameters + N_COLUMNS
+    constant = scale + N_COLUMNS
+    quadratic = constant + N_COMPONENTS + N_COLUMNS * N_COMPONENTS
+    constants = tl.load(constant + components)
+    centres = tl.load(parameters + columns, mask=columns < N_COLUMNS, other=0.0)
+    scales = tl.load(scale + columns, mask=columns < N_COLUMNS, other=0.0)
+    weight = tl.zeros([N_COMPONENTS], tl.float64)
+    first = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
+    second = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
+    second_of_all = tl.zeros([N_COMPONENTS], tl.float64)
+    total = tl.zeros([BLOCK], tl.float64)
+    if not BY_COLUMN:
+        curvature = tl.load(quadratic + components)
+    for block in range(program, tl.cdiv(n_rows, BLOCK), n_programs):
+        rows = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        inside = rows < n_rows
+        logits = tl.zeros([BLOCK, N_COMPONENTS], tl.float64) + constants[None, :]
+        square = tl.zeros([BLOCK], tl.float64)
+        if N_COLUMNS <= UNROLLED:
+            for j in tl.static_range(N_COLUMNS):
+                logits, square = with_column(
+                    logits,
+                    square,
+                    x,
+                    parameters,
+                    rows,
+                    inside,
+                    j,
+                    row_stride,
+                    column_stride,
+                    N_COLUMNS,
+                    N_COMPONENTS,
+                    BY_COLUMN,
+                )
+        else:
+            # Longer loops take long to compile, and are as fast as they are.
+            for j in range(N_COLUMNS):
+                logits, square = with_column(
+                    logits,
+                    square,
+                    x,
+                    parameters,
+                    rows,
+                    inside,
+                    j,
+                    row_stride,
+                    column_stride,
+                    N_COLUMNS,
+                    N_COMPONENTS,
+                    BY_COLUMN,
+                )
+        if not BY_COLUMN:
+            logits += square[:, None] * curvature[None, :]
+        largest = tl.max(logits, axis=1)
+        shares = tl.exp(logits - largest[:, None])
+        below = tl.sum(shares, axis=1)
+        own = tl.where(inside, 1.0, 0.0).to(tl.float64)
+        if WEIGHTED:
+            own *= tl.load(weights + rows, mask=inside, other=0.0).to(tl.float64)
+        total += own * (largest + tl.log(below))
+        shares *= (own / below)[:, None]
+        weight += tl.sum(shares, axis=0)
+        whole = tl.load(
+            x + rows[:, None] * row_stride + columns[None, :].to(tl.int64) * column_stride,
+            mask=inside[:, None] & (columns < N_COLUMNS)[None, :],
+            other=0.0,
+        ).to(tl.float64)
+        z_all = (whole - centres[None, :]) * scales[None, :]
+        across = tl.trans(shares)
+        first = tl.dot(across, z_all, first, out_dtype=tl.float64)
+        if BY_COLUMN:
+            second = tl.dot(across, z_all * z_all, second, out_dtype=tl.float64)
+        else:
+            second_of_all += tl.sum(shares * square[:, None], axis=0)
+    n_stats = 1 + PADDED + (PADDED if BY_COLUMN else 1)
+    out = stats + (program * N_COMPONENTS + components) * n_stats
+    tl.store(out, weight)
+    tl.store(out[:, None] + 1 + columns[None, :], first)
+    if BY_COLUMN:
+        tl.store(out[:, None] + 1 + PADDED + columns[None, :], second)
+    else:
+        tl.store(out + 1 + PADDED, second_of_all)
+    tl.store(likelihood + program, tl.sum(total, axis=0))

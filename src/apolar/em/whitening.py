@@ -1,0 +1,220 @@
+"""The units in which EM works: the mean of all rows as origin, their spread as unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._core.arrays import Array
+from apolar._core.namespaces import to_device_of, write
+from apolar.data import Rows
+from apolar.mixture.families import Family
+from apolar.mixture.parameters import Components
+from apolar.moments.signal import column_moments, row_covariance
+
+# The largest deviation of a column, and one over the smallest: squares of squares must still be numbers.
+MOST_SPREAD = 1e145
+# The variance of noise that rows may have, relative to that of a column.
+MOST_NOISE = 1e100
+# How far a row may lie from the centre, in deviations of the columns.
+MOST_DISTANCE = 1e140
+# A column whose deviation is below this much of its size is constant but for rounding.
+ROUNDING = 1e-14
+# The unit of a constant column, relative to the other columns.
+CONSTANT_UNIT = 1e-3
+# The least variance of a direction, relative to uncorrelated columns, in the units of the columns.
+LEAST_DIRECTION = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """An affine change of coordinates, x -> (x - centre) A.
+
+    Attributes
+    ----------
+    centre : ndarray, shape (n_features,)
+    matrix : ndarray
+        A: a number, shape (n_features,) if diagonal, or (n_features, n_features).
+    inverse : ndarray
+        Of the same shape as `matrix`.
+    log_det : float
+        log |det A|.
+    n_rows : int
+    weight : float
+        The sum of the weights of the rows.
+    noise : float
+        The variance of the Gaussian noise, in the units of the data, that each row is taken to have in every
+        column: `reg_covar`. The M-step adds it to the variances.
+    """
+
+    centre: Array
+    matrix: Array
+    inverse: Array
+    log_det: float
+    n_rows: int
+    weight: float
+    noise: float = 0.0
+
+    @property
+    def metric(self) -> Array:
+        """What the identity becomes as a covariance: A^t A."""
+        return self.matrix.T @ self.matrix if self.matrix.ndim == 2 else self.matrix**2
+
+    @property
+    def deviations(self) -> Array:
+        """The deviation of each column, in the units of the data; one number where the frame has one unit."""
+        inverse = self.inverse
+        return np.sqrt(np.einsum("ij,ij->j", inverse, inverse)) if inverse.ndim == 2 else inverse
+
+    def write(self, block: Any, out: Any) -> None:
+        """Write rows, shape (n, n_features), into `out`, shape (n_features, n), in the frame."""
+        dense = block.toarray() if sparse.issparse(block) else block
+        centre = to_device_of(self.centre, out)
+        if self.matrix.ndim == 2:
+            write("matmul", to_device_of(self.matrix.T, out), (dense - centre).T, out=out)
+            return
+        write("subtract", dense.T, centre[:, None], out=out)
+        out *= float(self.matrix) if self.matrix.ndim == 0 else to_device_of(self.matrix, out)[:, None]
+
+    def transform(self, points: Array) -> Array:
+        """Return points, shape (..., n_features), in the frame."""
+        offsets = points - self.centre
+        return offsets @ self.matrix if self.matrix.ndim == 2 else offsets * self.matrix
+
+    def inverse_transform(self, points: Array) -> Array:
+        """Return points of the frame in the units of the data."""
+        offsets = points @ self.inverse if self.matrix.ndim == 2 else points * self.inverse
+        return self.centre + offsets
+
+    def within_reach(self, block: Array) -> Array:
+        """Return rows, shape (n, n_features), none further from the centre than squares can tell.
+
+        The logarithm of the density of those that are is below the range of numbers; here it is what it would
+        be at `MOST_DISTANCE` deviations.
+        """
+        reach = MOST_DISTANCE * self.deviations
+        if max(float(block.max(initial=0.0)), -float(block.min(initial=0.0))) < float(np.min(reach)):
+            return block
+        return np.clip(block, self.centre - reach, self.centre + reach)
+
+    def _moved(self, covariances: Array, matrix: Array) -> Array:
+        if matrix.ndim == 2:
+            moved = matrix.T @ covariances @ matrix
+            return (moved + np.swapaxes(moved, -1, -2)) / 2
+        return covariances * matrix**2
+
+    def transform_parameters(self, components: Components) -> Components:
+        """Return components, in the units of the data, in the frame."""
+        means, covariances = (
+            self.transform(components.means),
+            self._moved(components.covariances, self.matrix),
+        )
+        return Components(components.weights, means, covariances)
+
+    def inverse_transform_parameters(self, components: Components) -> Components:
+        """Return components of the frame in the units of the data."""
+        means, covariances = (
+            self.inverse_transform(components.means),
+            self._moved(components.covariances, self.inverse),
+        )
+        return Components(components.weights, means, covariances)
+
+
+def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
+    """Return the frame in which a family of covariances sees these rows.
+
+    Spherical families are scaled by one number, diagonal ones by columns, and
+    full ones whitened: fits are then equivariant under what leaves the family
+    as it is.
+    """
+    covariance = None
+    if family.frame_kind == "matrix":
+        weight, n_rows, mean, covariance = row_covariance(rows)
+        variances = np.diag(covariance).copy()
+    else:
+        weight, n_rows, mean, variances = column_moments(rows)
+    # The sample variance: a single row has none.
+    correction = weight / (weight - 1) if weight >= 2 else 1.0
+    variances = np.maximum(variances, 0.0) * correction
+    units = _units(variances, mean)
+    _check_scales(variances, units, rows.names, noise)
+    if family.frame_kind == "scalar":
+        unit = float(np.sqrt(np.mean(variances)))
+        constant = np.all(np.sqrt(variances) <= ROUNDING * np.abs(mean))
+        unit = float(units.max()) if constant or not unit > 0 else unit
+        log_det = -len(mean) * float(np.log(unit))
+        return Whitening(mean, np.asarray(1 / unit), np.asarray(unit), log_det, n_rows, weight, noise)
+    if covariance is None:
+        return Whitening(mean, 1 / units, units, -float(np.log(units).sum()), n_rows, weight, noise)
+    correlation = covariance * correction / units / units[:, None]
+    values, vectors = np.linalg.eigh(correlation)
+    return replace(_whitening(mean, units, values, vectors, n_rows, weight), noise=noise)
+
+
+def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
+    """Refuse columns whose squares are no numbers, and noise beside which they are nothing."""
+    with np.errstate(invalid="ignore"):
+        in_range = np.isfinite(variances) & (units < MOST_SPREAD) & (units > 1 / MOST_SPREAD)
+    if not np.all(in_range):
+        column = int(np.argmin(in_range))
+        name = str(column) if names is None else f"{column} ({names[column]!r})"
+        deviation = float(np.sqrt(variances[column]))
+        scale = f"a deviation of {deviation:.3g}" if deviation > 0 else "values too far from zero"
+        raise ValueError(
+            f"Column {name} of X has {scale}: its squares leave the range of numbers. Divide the column by "
+            "its scale first, or leave it out."
+        )
+    if noise > MOST_NOISE * float(units.min()) ** 2:
+        raise ValueError(
+            f"reg_covar={noise:.3g} is more than {MOST_NOISE:.0e} times the variance of a column: beside it "
+            "the column is nothing. Give a smaller one, or None."
+        )
+
+
+def whitening_around(components: Components, family: Family) -> Whitening:
+    """Return the frame of a mixture, in the units of the data, as if it were that of its own rows."""
+    weights, means = components.weights, components.means
+    centre = weights @ means
+    r, m = means.shape
+    offsets = means - centre
+    between = family.untied.between(offsets, weights).sum(axis=0)
+    within = components.covariances
+    if not family.tied:
+        within = np.tensordot(weights, components.covariances, axes=1)
+    total = within + between / family.divisor(np.ones(()), m)
+    if family.frame_kind != "matrix":
+        unit = np.sqrt(total)
+        log_det = -float(np.sum(np.log(unit))) * (m if unit.ndim == 0 else 1)
+        return Whitening(centre, np.asarray(1 / unit), np.asarray(unit), log_det, r, 1.0)
+    units = np.sqrt(np.diag(total))
+    values, vectors = np.linalg.eigh(total / np.outer(units, units))
+    return _whitening(centre, units, values, vectors, r, 1.0)
+
+
+def _whitening(
+    centre: Array, units: Array, values: Array, vectors: Array, n_rows: int, weight: float
+) -> Whitening:
+    """Return the frame that divides columns by their units, and then makes their covariance the identity."""
+    roots = np.sqrt(np.maximum(values, LEAST_DIRECTION))
+    matrix = vectors / roots / units[:, None]
+    inverse = (vectors * roots).T * units
+    log_det = -float(np.log(roots).sum() + np.log(units).sum())
+    return Whitening(centre, matrix, inverse, log_det, n_rows, weight)
+
+
+def _units(variances: Array, mean: Array) -> Array:
+    """Return a unit for each column: its deviation, or a small one if it is constant."""
+    deviations = np.sqrt(variances)
+    constant = deviations <= ROUNDING * np.abs(mean)
+    if not np.any(constant):
+        return deviations
+    others = deviations[~constant]
+    if len(others):
+        unit = CONSTANT_UNIT * float(np.sqrt(np.mean(others**2)))
+    else:
+        unit = CONSTANT_UNIT * max(float(np.abs(mean).max()), 1.0)
+    # Rounding of the column itself must stay small in its unit.
+    return np.where(constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)

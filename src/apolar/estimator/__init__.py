@@ -1,0 +1,5 @@
+"""The estimator with scikit-learn's contract: fitting, prediction, streams, files and standard errors."""
+
+from apolar.estimator.gaussian_mixture import GaussianMixture
+
+__all__ = ["GaussianMixture"]

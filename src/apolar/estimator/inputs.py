@@ -1,0 +1,162 @@
+"""What an estimator is given, checked: by scikit-learn, or here, where it would load or refuse it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from apolar._core.arrays import Array
+from apolar._core.namespaces import is_dask, is_device_array, namespace, to_numpy
+from apolar.data import Rows, open_rows
+from apolar.data.dataframes import is_dataset
+from apolar.data.disk import memory_map
+from apolar.data.opening import is_table
+from apolar.data.weights import as_counts
+
+__all__ = ["float_type", "in_single_precision", "opened", "with_weight"]
+
+
+def opened(
+    estimator: Any,
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    reset: bool,
+    once: bool = False,
+    least_rows: int = 1,
+    is_batch: bool = False,
+) -> Rows:
+    """Return the rows of X, after scikit-learn's checks, or our own.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its number of features and their names are set, or compared.
+    X : rows, wherever they are
+    sample_weight : array_like or None
+    reset : bool
+        Whether to set them.
+    once : bool, default=False
+        Whether rows that can be read only once will do.
+    least_rows : int, default=1
+        The fewest rows that will do.
+    is_batch : bool, default=False
+        Whether there are other rows, of other batches: weights are then taken as they are, so that those of
+        one batch can be compared with those of another.
+
+    Returns
+    -------
+    rows : Rows
+    """
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("X is a lazy table: call .collect() on it first.")
+    if _is_ours(X):
+        sample_weight = sample_weight if is_batch else as_counts(sample_weight)
+        rows = _opened_here(estimator, X, sample_weight, reset=reset, once=once)
+        # Rows elsewhere are not counted for this, and none at all is told where they are read.
+        if not rows.is_distributed and rows.n_rows and rows.n_rows < least_rows:
+            raise ValueError(
+                f"Found array with {rows.n_rows} sample(s) while a minimum of {least_rows} is required by "
+                f"{type(estimator).__name__}."
+            )
+        return rows
+    with np.errstate(over="ignore", invalid="ignore"):  # its sums of vast numbers
+        X = validate_data(
+            estimator,
+            X,
+            accept_sparse="csr",
+            dtype="numeric",
+            reset=reset,
+            ensure_min_samples=least_rows,
+        )
+    if sample_weight is None:
+        return open_rows(X)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = weights if is_batch else as_counts(weights)
+    if np.all(weights > 0):
+        return open_rows(X, weights)
+    if not np.any(weights > 0):
+        raise ValueError("The weights of the rows are all zero.")
+    # Rows of weight zero are as if they were not there.
+    return open_rows(X[weights > 0], weights[weights > 0])
+
+
+def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
+    """Return the rows of what scikit-learn would load whole, or would not know."""
+    rows = open_rows(X, sample_weight)
+    if not (rows.rereadable or once):
+        raise ValueError(
+            "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
+            "whose __iter__ starts again, or use partial_fit."
+        )
+    if reset:
+        estimator.n_features_in_ = rows.n_features
+    elif rows.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {rows.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    if rows.names is not None:
+        _check_names(estimator, rows.names, reset=reset)
+    elif reset:
+        estimator.__dict__.pop("feature_names_in_", None)
+    return rows
+
+
+def _check_names(estimator: Any, names: tuple[str, ...], *, reset: bool) -> None:
+    """Keep the names of the columns, or compare them with those of the fit."""
+    if reset:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        return
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None and tuple(known) != names:
+        raise ValueError(
+            "The feature names should match those that were passed during fit: "
+            f"{', '.join(map(str, known))[:200]}; got {', '.join(names)[:200]}."
+        )
+
+
+def with_weight(sample_weight: Any) -> Array | None:
+    """Return which rows have weight, if some have none."""
+    if sample_weight is None or is_dask(sample_weight):
+        return None
+    weights = to_numpy(as_counts(sample_weight))
+    is_list = weights.ndim == 1 and weights.dtype.kind in "buif"
+    return weights > 0 if is_list and not np.all(weights > 0) else None
+
+
+def float_type(X: Any) -> np.dtype[Any]:
+    """Return the type of what is computed from X: float32 if its numbers are, else float64."""
+    if isinstance(X, Rows):
+        X = X.device_template
+    kinds = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", []))
+    is_single = bool(kinds) and all(_name(kind) == "float32" for kind in kinds)
+    return np.dtype(np.float32 if is_single else np.float64)
+
+
+def _name(dtype: Any) -> str:
+    # In either order of bytes; torch and others put the name of the library before that of the type.
+    return dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2].lower()
+
+
+def in_single_precision(array: Any) -> Any:
+    """Return an array of any library in float32."""
+    if isinstance(array, np.ndarray) or is_dask(array):
+        return array.astype(np.float32)
+    xp = namespace(array)
+    return xp.astype(array, xp.float32)
+
+
+def _is_ours(X: Any) -> bool:
+    """Return whether X is ours to check: scikit-learn would load it into memory, or refuse it."""
+    if isinstance(X, Rows) or is_device_array(X) or is_dask(X) or is_dataset(X):
+        return True
+    if isinstance(X, np.ndarray):
+        return memory_map(X) is not None and X.dtype.kind in "buif"
+    if hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
+        return False
+    if isinstance(X, list | tuple):
+        return bool(X) and is_table(X[0])
+    return hasattr(X, "__iter__") and not isinstance(X, str | bytes)

@@ -1,0 +1,317 @@
+"""Fitted models as files that cannot run code: parameters as text, the rest as arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from apolar import __version__
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
+from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
+from apolar.estimator.attributes import as_components, exact_components, fitted_attributes
+from apolar.mixture.families import Family, family
+from apolar.mixture.prior import Prior
+from apolar.starts import STARTS
+
+__all__ = ["load_model", "save_model"]
+
+FORMAT = "apolar Gaussian mixture"
+VERSION = 1
+
+# The fitted attributes that are stored. Precisions follow from covariances: stored, they could contradict.
+_NUMBERS = ("weights_", "means_", "covariances_", "lower_bounds_")
+_SCALARS: dict[str, type] = {
+    "converged_": bool,
+    "n_iter_": int,
+    "n_features_in_": int,
+    "n_samples_seen_": float,
+    "lower_bound_": float,
+    "start_": str,
+    "message_": str,
+}
+# NaN where it was not computed: a mixture from moments has seen no rows.
+_PERHAPS_UNKNOWN = ("lower_bound_",)
+_TEXTS = ("start_notes_",)
+_NAMES = "feature_names_in_"
+# The floating type of the attributes; files of before it were all of float64.
+_PRECISION = "precision"
+# What a checkpoint has learnt of the curvature: pairs of steps and falls of the gradient.
+_CURVATURE = ("curvature_steps", "curvature_falls")
+
+# How far the two triangles of a covariance may differ, relative to its diagonal: rounding, with room.
+ASYMMETRY = 1e-8
+
+Model = TypeVar("Model")
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted mixture to a file: arrays, a version and a checksum, nothing that can run.
+
+    The file appears whole or not at all. Arrays among the parameters come
+    back as lists. What a file without code cannot hold is left out: a
+    `random_state` that is a generator comes back as None, and a callable
+    `init_params` as "auto"; neither matters to what the fitted mixture says
+    of rows. A `checkpoint` comes back as None and a path as `warm_start` as
+    False: a loaded model reads and writes no files until it is told to.
+    After `partial_fit`, the mixture is kept and the sums of the stream are
+    not: a loaded model goes on as after `fit`.
+
+    Parameters
+    ----------
+    model : GaussianMixture
+        Fitted; otherwise scikit-learn's NotFittedError is raised.
+    path : str or path
+    """
+    check_is_fitted(model, [*_NUMBERS, *_SCALARS, *_TEXTS])
+    try:
+        arrays = _arrays(model)
+        # What is written can be read: the same checks, before there is a file.
+        _restored(type(model), arrays)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"This {type(model).__name__} cannot be saved: {str(error).rstrip('.')}. "
+            "Give it the parameters it was fitted with, as numbers and texts, or fit it again."
+        ) from error
+    save_arrays(path, FORMAT, VERSION, arrays)
+
+
+def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
+    """Read a fitted mixture from a file that `save_model` wrote.
+
+    Parameters
+    ----------
+    cls : type
+        The class of the estimator: GaussianMixture.
+    path : str or path
+
+    Returns
+    -------
+    model : instance of cls
+        Fitted; its predictions are those of the model that was saved, bit
+        for bit.
+
+    Raises
+    ------
+    ValueError
+        If the file is of another kind or version, damaged, or if what it
+        holds is no mixture.
+    """
+    names = ["apolar", "parameters", *_NUMBERS, *_SCALARS, *_TEXTS]
+    arrays = load_arrays(path, FORMAT, VERSION, "a Gaussian mixture of apolar", names=names)
+    try:
+        return _restored(cls, arrays)
+    # Text can be nested deeper than Python follows, and hold numbers larger than any float.
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise ValueError(
+            f"{path}, written by apolar {str(arrays['apolar'])[:20]}, holds no sound mixture: "
+            f"{str(error).rstrip('.')}. Save the model again, with the release that reads it: this is "
+            f"{__version__}."
+        ) from error
+
+
+def _arrays(model: Any) -> dict[str, Array]:
+    """Return what stands for a fitted model in a file."""
+    parameters = {name: _plain(name, value) for name, value in model.get_params(deep=False).items()}
+    arrays = {
+        "apolar": np.array(__version__),
+        "parameters": np.array(json.dumps(parameters, allow_nan=False)),
+    }
+    # Attributes in single precision are stored as what they were rounded from.
+    components = exact_components(vars(model))
+    for name in _NUMBERS:
+        value = getattr(components, name[:-1], None)
+        arrays[name] = np.asarray(getattr(model, name) if value is None else value, dtype=np.float64)
+    arrays[_PRECISION] = np.array(np.asarray(model.means_).dtype.name)
+    for name, kind in _SCALARS.items():
+        arrays[name] = np.array(kind(getattr(model, name)))
+    for name in (*_TEXTS, _NAMES):
+        if hasattr(model, name):
+            arrays[name] = np.array(list(getattr(model, name)), dtype=np.str_)
+    arrays |= dict(zip(_CURVATURE, getattr(model, "_curvature", ()), strict=False))
+    return arrays
+
+
+def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
+    """Return the model that arrays stand for, after checking all of it."""
+    parameters = _parameters(cls, stored_value(arrays, "parameters", str))
+    attributes: dict[str, Any] = {
+        name: stored_value(arrays, name, kind, may_be_nan=name in _PERHAPS_UNKNOWN)
+        for name, kind in _SCALARS.items()
+    }
+    r = check_integer(parameters["n_components"], "n_components", least=1)
+    m = check_integer(attributes["n_features_in_"], "n_features_in_", least=1)
+    check_integer(attributes["n_iter_"], "n_iter_", least=0)
+    positive_number(attributes["n_samples_seen_"], "n_samples_seen_")
+    attributes["weights_"] = weights = stored_numbers(arrays, "weights_", (r,))
+    if np.any(weights < 0) or not np.isclose(weights.sum(), 1, atol=1e-6):
+        raise ValueError("weights_ must not be negative, and must add up to one.")
+    attributes["means_"] = stored_numbers(arrays, "means_", (r, m))
+    kind = family(parameters["covariance_type"])
+    attributes |= _spreads(arrays, kind, r, m)
+    if _PRECISION in arrays:
+        precision = stored_value(arrays, _PRECISION, str)
+        one_of(precision, _PRECISION, ("float32", "float64"))
+        attributes |= fitted_attributes(kind, as_components(attributes), np.dtype(precision))
+    n_bounds = arrays["lower_bounds_"].size
+    attributes["lower_bounds_"] = stored_numbers(arrays, "lower_bounds_", (n_bounds,)).tolist()
+    for name in _TEXTS:
+        attributes[name] = _texts(arrays[name], name)
+    if _NAMES in arrays:
+        names = _texts(arrays[_NAMES], _NAMES)
+        if len(names) != m:
+            raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
+        attributes[_NAMES] = np.array(names, dtype=object)
+    if _CURVATURE[0] in arrays:
+        shape = arrays[_CURVATURE[0]].shape
+        if len(shape) != 2:
+            raise ValueError(f"{_CURVATURE[0]} must be a matrix.")
+        attributes["_curvature"] = tuple(stored_numbers(arrays, name, shape) for name in _CURVATURE)
+    model = cls(**parameters)
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
+
+
+def _spreads(arrays: dict[str, Array], kind: Family, r: int, m: int) -> dict[str, Array]:
+    """Return covariances and precisions, checked to be those of a family."""
+    # The shapes are not asked of the family: it would allocate what a file merely claims.
+    one = {"scalar": (), "columns": (m,), "matrix": (m, m)}[kind.frame_kind]
+    covariances = stored_numbers(arrays, "covariances_", one if kind.tied else (r, *one))
+    refusal = f"covariances_ must be positive{' definite and symmetric' if len(one) == 2 else ''}."
+    variances = np.diagonal(covariances, axis1=-2, axis2=-1) if len(one) == 2 else covariances
+    if np.any(variances <= 0):
+        raise ValueError(refusal)
+    with np.errstate(all="ignore"):
+        if len(one) == 2:
+            deviations = np.sqrt(variances)
+            sizes = deviations[..., :, None] * deviations[..., None, :]
+            if not np.all(np.abs(covariances - np.swapaxes(covariances, -1, -2)) <= ASYMMETRY * sizes):
+                raise ValueError(refusal)
+        try:
+            precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(refusal) from error
+    if not (np.all(np.isfinite(precisions)) and np.all(np.isfinite(whiteners))):
+        raise ValueError("covariances_ are too small: their inverses overflow.")
+    found = {"covariances_": covariances, "precisions_": precisions, "precisions_cholesky_": whiteners}
+    # A single variance is a NumPy number after a fit, not an array without axes.
+    return {name: value[()] for name, value in found.items()}
+
+
+def _texts(array: Array, name: str) -> list[str]:
+    if array.dtype.kind != "U" or array.ndim != 1:
+        raise ValueError(f"{name} must be a list of texts.")
+    return [str(text) for text in array.tolist()]
+
+
+# --- parameters as text -----------------------------------------------------------------------
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a parameter as what JSON can hold."""
+    if name == "init_params" and callable(value):
+        return "auto"
+    if name == "checkpoint" or isinstance(value, np.random.Generator | np.random.RandomState):
+        return None
+    if name == "warm_start" and isinstance(value, str | os.PathLike):
+        return False
+    if isinstance(value, Prior):
+        return {"Prior": {field: _plain(field, number) for field, number in asdict(value).items()}}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    plain = np.asarray(value).tolist()
+    try:
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The parameter {name} cannot be written as text: {error}.") from error
+    return plain
+
+
+def _parameters(cls: type[Any], text: str) -> dict[str, Any]:
+    """Return the parameters that a text stands for, checked; those it does not name have their defaults."""
+    stored = json.loads(text, parse_constant=_refused_constant)
+    if not isinstance(stored, dict):
+        raise ValueError("The parameters are no table of names and values.")
+    parameters: dict[str, Any] = cls().get_params(deep=False)
+    unknown = sorted(set(stored) - set(parameters))
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no parameter {unknown[0][:60]!r}.")
+    parameters |= {name: _decoded(value, name) for name, value in stored.items()}
+    for name, check in _CHECKS.items():
+        if name in parameters:
+            check(parameters[name], name)
+    return parameters
+
+
+def _decoded(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        if set(value) != {"Prior"} or not isinstance(value["Prior"], dict):
+            raise ValueError(f"{name} is of no known kind.")
+        prior = Prior(**value["Prior"])
+        positive_number(prior.shrinkage, "shrinkage")
+        return prior
+    if isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":
+        raise ValueError(f"{name} must be an array of numbers or texts.")
+    return value
+
+
+def _refused_constant(text: str) -> None:
+    raise ValueError(f"The parameters contain {text}.")
+
+
+def _whole(least: int) -> Callable[[Any, str], Any]:
+    return lambda value, name: check_integer(value, name, least=least)
+
+
+def _whole_or_none(least: int) -> Callable[[Any, str], Any]:
+    return lambda value, name: None if value is None else check_integer(value, name, least=least)
+
+
+def _numbers_or_none(value: Any, name: str) -> None:
+    if value is not None:
+        numeric_array(value, name)
+
+
+def _start(value: Any, name: str) -> None:
+    if not isinstance(value, list):
+        one_of(value, name, STARTS)
+
+
+def _tolerance(value: Any, name: str) -> None:
+    if value != 0:
+        positive_number(value, name)
+
+
+def _prior(value: Any, name: str) -> None:
+    if not isinstance(value, Prior):
+        one_of(value, name, ("default", None))
+
+
+# What each parameter may be, once it has been text.
+_CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "n_components": _whole(1),
+    "covariance_type": lambda value, _: family(value),
+    "init_params": _start,
+    "n_init": _whole(1),
+    "max_iter": _whole(0),
+    "tol": _tolerance,
+    "reg_covar": lambda value, name: None if value is None else _tolerance(value, name),
+    "prior": _prior,
+    "random_state": _whole_or_none(0),
+    "warm_start": lambda value, name: one_of(value, name, (True, False)),
+    "verbose_interval": _whole(1),
+    "verbose": lambda value, name: isinstance(value, bool) or check_integer(value, name, least=0),
+    "weights_init": _numbers_or_none,
+    "means_init": _numbers_or_none,
+    "precisions_init": _numbers_or_none,
+    "n_threads": _whole_or_none(1),
+    "checkpoint": lambda value, name: one_of(value, name, (None,)),
+    "checkpoint_every": _whole(1),
+}

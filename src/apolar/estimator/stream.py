@@ -1,0 +1,158 @@
+"""A mixture that learns from a stream: first a start from the rows so far, then stepwise EM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.data import Rows, fetch_rows, open_rows
+from apolar.data.rows import stacked
+from apolar.em.loop import converge, in_canonical_order
+from apolar.em.whitened import WhitenedData
+from apolar.em.whitening import Whitening
+from apolar.mixture.families import Family
+from apolar.mixture.parameters import Components
+from apolar.mixture.prior import Prior
+from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
+from apolar.recovery import mixture_from_moments
+from apolar.starts import started
+from apolar.starts.moments import in_frame
+
+# Rows are kept until there are this many a component and column, but no fewer than the least: the start is
+# made from them.
+ROWS_A_PARAMETER = 20
+LEAST_ROWS = 5000
+# Stepwise EM forgets with the power of the number of rows seen [cappe2009].
+FORGETTING = 0.8
+# The mixture of all moments takes over if the log-likelihood of a new batch is higher by this much.
+CLEARLY_BETTER = 10.0
+# Passes and tolerance of EM on the kept rows.
+PASSES = 200
+TOLERANCE = 1e-2
+
+
+@dataclass(eq=False)
+class Stream:
+    """What is known of the rows of a stream, in bounded memory.
+
+    Attributes
+    ----------
+    family : Family
+    n_components : int
+    prior : Prior or None
+    start : str
+        The start that the kept rows are fitted from.
+    weight : float
+        The sum of the weights of the rows seen.
+    components : Components or None
+        The mixture so far, in the units of the data.
+    mean_likelihood : float
+        Of the rows of the last batch, under the mixture after it.
+    noise : float
+        The variance of the noise that each row is taken to have.
+    """
+
+    family: Family
+    n_components: int
+    prior: Prior | None
+    start: str
+    weight: float = 0.0
+    components: Components | None = None
+    mean_likelihood: float = -np.inf
+    noise: float = 0.0
+    _kept: list[tuple[Array, Array | None]] = field(default_factory=list)
+    _whitening: Whitening | None = None
+    _stats: Array | None = None
+    _sketch: MomentSketch | None = None
+    _compared: float = 0.0
+
+    @classmethod
+    def after(
+        cls, family: Family, components: Components, whitening: Whitening, weight: float, prior: Prior | None
+    ) -> Stream:
+        """Return the stream that goes on where a fit of rows of that weight ended."""
+        inside = whitening.transform_parameters(components)
+        stream = cls(family, components.n_components, prior, "moments", weight, components)
+        stream._whitening, stream._stats = whitening, family.stats_of(inside, weight, prior)
+        return stream
+
+    def update(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
+        """Learn from a batch of rows."""
+        if self._whitening is None:
+            self._start_from(rows, rng, threads)
+        else:
+            self._step(rows, threads)
+
+    def _start_from(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
+        """Fit all rows kept so far; from enough of them on, keep only sums."""
+        values, weights = fetch_rows(rows, np.arange(rows.n_rows or 0))
+        if weights is None and any(other is not None for _, other in self._kept):
+            weights = np.ones(values.shape[0])
+        kept = [*self._kept, (values, weights)]
+        all_weights = None
+        if any(other is not None for _, other in kept):
+            all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
+        all_rows = open_rows(stacked([v for v, _ in kept]), all_weights)
+        data = WhitenedData(all_rows, self.family, threads=threads, noise=self.noise)
+        if data.n_rows < self.n_components:
+            raise ValueError(
+                f"{self.n_components} components need at least as many rows; the first batches have "
+                f"n_samples = {data.n_rows}. Pass more rows at once."
+            )
+        afresh = self.components is None or data.weight >= 2 * self._compared
+        if afresh:
+            first = started(self.start, data, self.n_components, self.prior, rng)[0][0].components
+        else:
+            assert self.components is not None
+            first = data.whitening.transform_parameters(self.components)
+        fit = converge(data, first, self.prior, tol=TOLERANCE, max_iter=PASSES)
+        # Until the rows are enough, the order may change; from then on it stays.
+        fit = in_canonical_order(fit, self.family, data.whitening)
+        # Only now, that nothing can fail any more, is anything remembered.
+        self._kept, self.weight = kept, data.weight
+        self._compared = data.weight if afresh else self._compared
+        self.components = data.whitening.inverse_transform_parameters(fit.components)
+        self.mean_likelihood = fit.log_likelihood / data.weight + data.whitening.log_det
+        enough = max(LEAST_ROWS, ROWS_A_PARAMETER * self.n_components * (data.n_features + 1))
+        if data.n_rows >= enough:
+            self._whitening, self._stats = data.whitening, fit.stats
+            self._compared = data.weight
+            if self.n_components <= data.n_features <= MAX_COLUMNS:
+                self._sketch = MomentSketch(data.n_features).update(all_rows)
+            self._kept = []
+
+    def _step(self, rows: Rows, threads: int) -> None:
+        """Mix the sums of a batch into those of the stream: stepwise EM."""
+        assert self._whitening is not None
+        assert self._stats is not None
+        assert self.components is not None
+        checked = WhitenedData(rows, self.family, threads=threads)  # reads the rows once, and checks them
+        whitening = replace(self._whitening, n_rows=checked.n_rows, weight=checked.weight)
+        batch = WhitenedData(rows, self.family, whitening, threads)
+        inside = whitening.transform_parameters(self.components)
+        stats, likelihood = batch.e_step(inside[None])
+        total = self.weight + batch.weight
+        rate = (batch.weight / total) ** FORGETTING
+        mixed = (1 - rate) * self._stats / self.weight + rate * stats[0] / batch.weight
+        if self._sketch is not None:
+            self._sketch.update(rows)
+        self.weight = total
+        self._stats = mixed * total
+        if self._sketch is not None and total >= 2 * self._compared:
+            self._compare_with_moments(batch, float(likelihood[0]))
+        self.components = whitening.inverse_transform_parameters(self.family.m_step(self._stats, self.prior))
+        self.mean_likelihood = float(likelihood[0]) / batch.weight + whitening.log_det
+
+    def _compare_with_moments(self, batch: WhitenedData, likelihood: float) -> None:
+        """Take the mixture of the moments of all rows seen, if a new batch likes it clearly better."""
+        assert self._sketch is not None
+        self._compared = self.weight
+        try:
+            found = mixture_from_moments(self._sketch, self.n_components)
+        except ValueError:
+            return
+        rival = in_frame(batch, found, np.ones(batch.n_features))
+        if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
+            self._stats = self.family.stats_of(rival, self.weight, self.prior)

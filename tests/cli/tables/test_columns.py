@@ -1,0 +1,191 @@
+"""Which columns are read: headers, names, choices, labels, and columns that only number the rows."""
+
+import pytest
+
+from apolar.cli.tables import read_table
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "n_rows"),
+    [
+        ("a,b\n1,2\n3,4\n", ("a", "b"), 2),
+        ("1,2\n3,4\n", ("x1", "x2"), 2),
+        # The cell above the text says nothing, that above the numbers all.
+        ("1,x\n3,y\n", ("x1",), 2),
+        ("2001,b\n3,4\n5,6\n", ("2001", "b"), 2),
+        # A missing number is no name.
+        ("3,?\n4,1\n", ("x1", "x2"), None),
+        (" a  b , c\n1,2\n3,4\n", ("a b", "c"), 2),
+        ("a,,c\n1,2,3\n3,4,5\n", ("a", "column 2", "c"), 2),
+        ("a,b,\n1,2,\n3,4,\n", ("a", "b"), 2),
+        ("a,b\n1,2,\n3,4,\n", ("a", "b"), 2),
+        ('"a, b",c\n1,2\n3,4\n', ("a, b", "c"), 2),
+        ('"a\nb",c\n1,2\n3,4\n', ("a b", "c"), 2),
+        ("y\n1\n2\n", ("y",), 2),
+        ("1\n2\n", ("x1",), 2),
+        ("my weight\n1.5\n2\n", ("my weight",), 2),
+        ("day,a\n2020-01-01 12:00:00,1\n2020-01-02 12:00:00,2\n", ("a",), 2),
+        ("a\tb\tt\n0.5\t0.5\t\n1.5\t1.5\t\n", ("a", "b"), 2),
+        ("n;a\nx, y;1,5\nz, w;2,5\n", ("a",), 2),
+    ],
+)
+def test_headers(read, text, names, n_rows):
+    table = read(text, drop_missing=True) if n_rows else None
+    if table is None:
+        with pytest.raises(
+            ValueError, match="^data.csv: only one row is left without missing values; column 'x2'"
+        ):
+            read(text, drop_missing=True)
+        return
+    assert table.names == names
+    assert table.X.shape == (n_rows, len(names))
+
+
+def test_texts_dates_booleans_and_empty_columns_are_left_out(read):
+    table = read("name,a,day,ok,void\nAnn,1,2020-01-01,true,\nBob,2,2020-01-02,false,NA\n")
+    assert table.names == ("a",)
+    assert table.skipped == ("name", "day", "ok", "void")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "left_out"),
+    [
+        ("0 1 2", True),
+        ("1 2 3", True),
+        ("4 7 9", True),
+        ("9 4 7", True),
+        ("1 1 2", False),
+        ("1 2.5 3", False),
+    ],
+)
+def test_a_first_column_without_a_name(read, numbers, left_out):
+    rows = "".join(f"{number},{i},5\n" for i, number in enumerate(numbers.split()))
+    table = read(f",a,b\n{rows}")
+    assert table.names == (("a", "b") if left_out else ("column 1", "a", "b"))
+    assert table.skipped == (("column 1",) if left_out else ())
+    # Who wants it gets it.
+    assert read(f",a,b\n{rows}", columns=[1]).X.ravel().tolist() == [float(x) for x in numbers.split()]
+
+
+def test_no_column_of_numbers(refusal):
+    assert refusal("a,b,c\nx,2020-01-01,\ny,2020-01-02,\n") == (
+        "data.csv has no column of numbers: 'a' holds text such as 'x', 'b' holds text such as '2020-01-01' "
+        "and 'c' is empty. Give a file with at least one column of numbers."
+    )
+    assert refusal("a\n1\n2\n", label_column="a") == (
+        "data.csv has no column of numbers: there is only the label column. "
+        "Give a file with at least one column of numbers."
+    )
+    many = ",".join(f"c{i}" for i in range(9))
+    assert "'c4' holds text such as 'x' and 4 more." in refusal(f"{many}\n" + ",".join("x" * 9) + "\n")
+
+
+def test_mostly_numbers_is_numbers(refusal, read):
+    rows = [f"{i},1" for i in range(10)]
+    assert read("a,b\n" + "\n".join([*rows[:8], "x,1", "y,1"])).names == ("b",)
+    rows[4] = "<0.1,1"
+    assert refusal("a,b\n" + "\n".join(rows)) == (
+        "data.csv, line 6, column 'a': '<0.1' is not a number. "
+        "Fix the cell (leave it empty if the number is missing), or leave the column out with --columns."
+    )
+
+
+TEXT = "height,weight,3,name\n1,2,3,Ann\n4,5,6,Bob\n7,8,9,Ann\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "names", "first"),
+    [
+        (None, ("height", "weight", "3"), [1, 2, 3]),
+        (["weight", "height"], ("weight", "height"), [2, 1]),
+        ("weight", ("weight",), [2]),
+        (["2", 1], ("weight", "height"), [2, 1]),
+        # A name comes before a number.
+        (["3"], ("3",), [3]),
+        ([3], ("3",), [3]),
+    ],
+)
+def test_choices(read, columns, names, first):
+    table = read(TEXT, columns=columns)
+    assert table.names == names
+    assert table.X[0].tolist() == first
+    assert table.skipped == (("name",) if columns is None else ())
+
+
+@pytest.mark.parametrize("label", ["name", "4", 4])
+def test_labels(read, label):
+    table = read(TEXT, label_column=label)
+    assert table.names == ("height", "weight", "3")
+    assert table.skipped == ()
+    assert table.labels.tolist() == ["Ann", "Bob", "Ann"]
+    assert table.label_names == ("Ann", "Bob")
+    assert table.label_codes.tolist() == [0, 1, 0]
+
+
+def test_a_label_column_of_numbers_is_text(read):
+    table = read("a,b\n1,01\n2,\n3, x\n", label_column="b")
+    assert table.X.tolist() == [[1], [2], [3]]
+    assert table.labels.tolist() == ["01", "", "x"]
+
+
+def test_unknown_columns(refusal):
+    assert refusal(TEXT, columns=["wieght"]) == (
+        "data.csv has no column 'wieght'. Did you mean 'weight' or 'height'? "
+        "Its columns are 'height', 'weight', '3' and 'name'."
+    )
+    assert refusal(TEXT, columns=["NAME"]) == (
+        "data.csv has no column 'NAME'. Did you mean 'name'? "
+        "Its columns are 'height', 'weight', '3' and 'name'."
+    )
+    assert refusal(TEXT, label_column="zzz") == (
+        "data.csv has no column 'zzz'. Its columns are 'height', 'weight', '3' and 'name'."
+    )
+    for number in (0, 5, "5", "00"):
+        assert refusal(TEXT, columns=[number]) == (
+            f"data.csv has no column {int(number)}: it has 4 columns, numbered from 1."
+        )
+    header = ",".join(f"c{i}" for i in range(50))
+    row = ",".join("1" * 50)
+    assert refusal(f"{header}\n{row}\n{row}\n", columns=["q"]).endswith("'c18', 'c19' and 30 more.")
+
+
+def test_choices_that_make_no_sense(refusal):
+    assert refusal(TEXT, columns=["height", "1"]) == (
+        "Column 'height' is chosen 2 times: name it once in --columns."
+    )
+    assert refusal(TEXT, columns=["height"], label_column="height") == (
+        "Column 'height' is the label column and cannot also be read as numbers: take it out of --columns."
+    )
+    assert refusal(TEXT, columns=[]) == (
+        "No column is chosen: name at least one with --columns, or leave the option out."
+    )
+
+
+def test_a_chosen_column_of_text(refusal, read):
+    assert refusal(TEXT, columns=["name"]) == (
+        "data.csv, line 2, column 'name': 'Ann' is not a number. "
+        "Fix the cell (leave it empty if the number is missing), or leave the column out with --columns."
+    )
+    # One that is empty at first may have numbers below.
+    late = "a,b\n" + "1,\n" * 1500 + "1,2\n1,3\n"
+    assert read(late, columns=["b"], drop_missing=True).X.tolist() == [[2], [3]]
+    assert read(late).skipped == ("b",)
+
+
+def test_names_that_are_there_twice(refusal, read):
+    text = "a,b,a,t,t\n1,2,3,x,y\n4,5,6,z,w\n"
+    message = (
+        "data.csv has 2 columns called 'a' (columns 1 and 3): rename them, "
+        "or choose one by its number with --columns."
+    )
+    assert refusal(text) == message
+    assert refusal(text, columns=["a"]) == message
+    assert refusal(text, columns=[1, 3]) == message
+    # Only if it matters.
+    assert read(text, columns=["b", 3]).names == ("b", "a")
+    assert read("a,t,t\n1,x,y\n4,z,w\n").names == ("a",)
+
+
+def test_the_choice_counts_for_missing_numbers(write):
+    name = write("a,b\n1,\n2,3\n")
+    assert read_table(name, columns=["a"]).X.tolist() == [[1], [2]]

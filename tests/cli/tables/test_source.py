@@ -1,0 +1,153 @@
+"""Where tables come from: paths, standard input, open files, and names that are wrong."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apolar.cli.tables.source
+from apolar.cli.tables import FORMATS, TableError, read_table
+
+X = np.arange(12.0).reshape(6, 2) + 0.5
+SCRIPT = """
+import sys
+assert not {"pyarrow", "pandas", "click"} & set(sys.modules)
+from apolar.cli.tables import TableError, read_table
+assert "pyarrow" not in sys.modules
+try:
+    table = read_table("-")
+    print(table.source, table.names, table.X.tolist())
+except TableError as error:
+    print(error)
+"""
+
+
+def piped(content):
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], input=content, capture_output=True, check=True)
+    return ended.stdout.decode().strip()
+
+
+def contents():
+    yield "text", pd.DataFrame(X, columns=["a", "b"]).to_csv(index=False).encode()
+    for name in ("parquet", "feather"):
+        file = io.BytesIO()
+        getattr(pd.DataFrame(X, columns=["a", "b"]), f"to_{name}")(file)
+        yield name, file.getvalue()
+    file = io.BytesIO()
+    np.save(file, X)
+    yield "npy", file.getvalue()
+
+
+def test_standard_input_of_every_format(monkeypatch):
+    assert piped(dict(contents())["text"]) == f"standard input ('a', 'b') {X.tolist()}"
+    assert piped(b"") == "standard input is empty: give a file with a table of numbers."
+    for format, content in contents():
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        table = read_table("-")
+        np.testing.assert_array_equal(table.X, X)
+        assert table.names == (("x1", "x2") if format == "npy" else ("a", "b"))
+
+
+def test_open_files_paths_and_names_without_an_ending(write):
+    for format, content in contents():
+        name = write(content, "table")
+        for source in (name, Path(name), io.BytesIO(content)):
+            np.testing.assert_array_equal(read_table(source).X, X)
+            np.testing.assert_array_equal(read_table(source, format=format).X if source == name else X, X)
+        with open(name, "rb") as file:
+            assert read_table(file).source == "table"
+            assert not file.closed
+    assert read_table(io.BytesIO(dict(contents())["text"])).source == "the open file"
+
+
+def test_a_pipe_with_a_name(write):
+    os.mkfifo("pipe")
+    with subprocess.Popen(["cp", write(dict(contents())["npy"]), "pipe"]):
+        np.testing.assert_array_equal(read_table("pipe").X, X)
+
+
+def test_a_header_that_begins_like_parquet():
+    assert read_table(io.BytesIO(b"PAR1,b\n1,2\n3,4\n")).names == ("PAR1", "b")
+
+
+def test_what_is_no_source():
+    with pytest.raises(TypeError, match="^source must be a path, '-' or a file open as bytes, not int.$"):
+        read_table(5)
+    with pytest.raises(TypeError, match="^the open file is open as text: open it as bytes, with mode 'rb'.$"):
+        read_table(io.StringIO("a\n1\n2\n"))
+    with pytest.raises(TypeError, match="in_memory_bytes must be a whole number"):
+        read_table("a.csv", in_memory_bytes=0.5)
+
+
+def test_formats(refusal):
+    assert FORMATS == ("text", "parquet", "feather", "npy")
+    assert refusal("1,2\n3,4\n", format="xls") == (
+        "There is no format 'xls': it is one of text, parquet, feather and npy."
+    )
+
+
+def said(source):
+    with pytest.raises(TableError) as caught:
+        read_table(source)
+    return str(caught.value)
+
+
+def test_no_such_file(write):
+    write("1\n2\n", "measurements.csv")
+    assert said("mesurements.csv") == "There is no file mesurements.csv: did you mean 'measurements.csv'?"
+    assert said("q.npy") == "There is no file q.npy: check the name and the folder."
+    assert said("nowhere/a.csv") == "There is no folder nowhere: check the name."
+    assert said("a\nb.csv") == "There is no file 'a\\nb.csv': check the name and the folder."
+    assert said("a\0b.csv") == "'a\\x00b.csv' cannot be opened: embedded null byte. Check the name."
+
+
+def test_a_folder(write):
+    Path("empty").mkdir()
+    assert said("empty") == "empty is a folder: give a file in it."
+    for name in ("b.csv.gz", "a.csv", "c.py"):
+        write("1\n2\n", name)
+    assert said(".") == ". is a folder: give a file in it, such as 'a.csv' and 'b.csv.gz'."
+
+
+def test_no_permission(write, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    name = write("1\n2\n")
+    # The user who runs the tests may be one who may read everything.
+    monkeypatch.setattr(apolar.cli.tables.source, "open", refuse, raising=False)
+    assert said(name) == "data.csv may not be read by you: ask its owner for permission, or take a copy."
+
+
+def test_a_file_that_cannot_be_read():
+    class Broken(io.RawIOBase):
+        def read(self, _=-1):
+            raise OSError(5, "Input/output error")
+
+    assert said(Broken()) == "the open file cannot be read: Input/output error."
+
+    class Breaking(io.BytesIO):
+        def read(self, size=-1):
+            if self.tell():
+                raise OSError(5, "Input/output error")
+            return super().read(size)
+
+    assert said(Breaking(b"a,b\n1,2\n3,4\n5,6\n7,8\n")) == (
+        "the open file is cut short or damaged: Input/output error. Make the file again, or take a copy."
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (b"PK\x03\x04", "an Excel workbook or a zip archive, which cannot be read. Save the table as CSV."),
+        (b"BZh9", "compressed by bzip2, which cannot be read. Decompress it first, or use gzip."),
+    ],
+)
+def test_files_of_other_programs(refusal, head, what):
+    assert refusal(head + bytes(20), "a.xlsx") == f"a.xlsx is {what}"

@@ -1,0 +1,198 @@
+"""Arrays of other libraries give what NumPy's give, and answers of their own kind."""
+
+import array_api_strict
+import numpy as np
+import pytest
+
+import apolar
+from apolar._core.namespaces import is_device_array, to_numpy
+from mixtures import distance
+
+X, LABELS = apolar.datasets.make_example(1, 12_000, random_state=0)
+W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
+KINDS = ["spherical", "tied_spherical", "diag", "tied_diag", "full", "tied"]
+
+
+def strict(array):
+    return array_api_strict.asarray(np.array(array))
+
+
+def torch_tensor(array):
+    return pytest.importorskip("torch").from_numpy(np.array(array))
+
+
+LIBRARIES = {"strict": strict, "torch": torch_tensor}
+each_library = pytest.mark.parametrize("array", LIBRARIES.values(), ids=LIBRARIES.keys())
+
+
+def fitted(rows, kind="spherical", sample_weight=None, **kwargs):
+    model = apolar.GaussianMixture(4, covariance_type=kind, random_state=0, **kwargs)
+    return model.fit(rows, sample_weight=sample_weight)
+
+
+def assert_same(one, other, tol=1e-9):
+    np.testing.assert_allclose(one.weights_, other.weights_, atol=tol)
+    np.testing.assert_allclose(one.means_, other.means_, atol=tol * 10)
+    np.testing.assert_allclose(one.covariances_, other.covariances_, atol=tol * 100)
+    assert abs(one.lower_bound_ - other.lower_bound_) < tol
+
+
+@each_library
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_is_that_of_numpy(array, kind):
+    model = fitted(array(X), kind)
+    assert_same(model, fitted(X, kind), 1e-8)
+    assert isinstance(model.means_, np.ndarray)
+    assert model.n_features_in_ == 6
+
+
+@each_library
+def test_weights_go_with_the_rows(array):
+    expected = fitted(X, sample_weight=W)
+    assert_same(fitted(array(X), sample_weight=array(W)), expected)
+    assert_same(fitted(array(X), sample_weight=W), expected)
+    some = np.where(np.arange(len(X)) % 3 == 0, 0.0, W)
+    found, expected = fitted(array(X), sample_weight=array(some)), fitted(X, sample_weight=some)
+    np.testing.assert_allclose(found.means_, expected.means_, atol=1e-2)
+    assert found.n_samples_seen_ == pytest.approx(some.sum())
+
+
+@each_library
+def test_answers_are_of_the_library(array):
+    rows, model = array(X), fitted(X, "full")
+    for method in ("predict", "predict_proba", "score_samples"):
+        expected, found = getattr(model, method)(X), getattr(model, method)(rows)
+        assert type(found) is type(rows)
+        np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-9, atol=1e-12)
+    for method in ("score", "bic", "aic", "icl"):
+        np.testing.assert_allclose(getattr(model, method)(rows), getattr(model, method)(X), rtol=1e-12)
+    np.testing.assert_allclose(
+        model.score(rows, sample_weight=array(W)), model.score(X, sample_weight=W), rtol=1e-12
+    )
+
+
+@each_library
+@pytest.mark.parametrize("form", ["equivariant", "paper"])
+def test_moments_are_those_of_numpy(array, form):
+    expected = apolar.mixture_from_moments(X, 4, form=form)
+    assert distance(apolar.mixture_from_moments(array(X), 4, form=form), expected) < 1e-7
+    weighted = apolar.mixture_from_moments(X, 4, form=form, sample_weight=W)
+    assert (
+        distance(apolar.mixture_from_moments(array(X), 4, form=form, sample_weight=array(W)), weighted) < 1e-7
+    )
+
+
+@each_library
+def test_sketches_are_those_of_numpy(array):
+    expected = apolar.MomentSketch(6).update(X, W).central()
+    found = (
+        apolar.MomentSketch(6).update(array(X[:5000]), array(W[:5000])).update(X[5000:], W[5000:]).central()
+    )
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-10)
+    np.testing.assert_allclose(found.third.coefficients, expected.third.coefficients, rtol=1e-8, atol=1e-8)
+    frame = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 3)))[0]
+    inside = apolar.MomentSketch(6, frame=frame).update(array(X)).central().third.coefficients
+    np.testing.assert_allclose(
+        inside, apolar.MomentSketch(6, frame=frame).update(X).central().third.coefficients
+    )
+    assert apolar.n_components_from_spectrum(array(X)).n_components == 4
+
+
+@each_library
+def test_many_columns(array):
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((2000, 300)) + 3 * rng.standard_normal((3, 300))[rng.integers(0, 3, 2000)]
+    expected = apolar.mixture_from_moments(wide, 3)
+    assert distance(apolar.mixture_from_moments(array(wide), 3), expected) < 1e-6
+
+
+@each_library
+def test_numbers_of_less_precision_are_worked_with_in_double(array):
+    narrow = X.astype(np.float32)
+    assert_same(fitted(array(narrow)), fitted(narrow.astype(np.float64)))
+    whole = np.round(X).astype(np.int32)
+    assert_same(fitted(array(whole)), fitted(whole.astype(np.float64)), 1e-7)
+
+
+@each_library
+def test_far_from_zero_and_in_small_units(array):
+    far = (X + 1e4).astype(np.float32)
+    assert_same(fitted(array(far)), fitted(far.astype(np.float64)), 1e-7)
+    small = 1e-6 * X
+    assert (
+        distance(apolar.mixture_from_moments(array(small), 4), apolar.mixture_from_moments(small, 4)) < 1e-10
+    )
+
+
+@each_library
+def test_starts_by_name_and_by_the_user(array):
+    rows = array(X)
+    for start in ("moments", "overseed", "kmeans"):
+        assert_same(
+            fitted(rows, init_params=start, max_iter=60), fitted(X, init_params=start, max_iter=60), 1e-7
+        )
+    assert_same(fitted(rows, init_params=LABELS), fitted(X, init_params=LABELS), 1e-8)
+    means = fitted(X).means_
+    assert_same(fitted(rows, means_init=means), fitted(X, means_init=means), 1e-8)
+
+
+@each_library
+def test_a_stream_and_errors_of_estimates(array):
+    model, expected = apolar.GaussianMixture(4, random_state=0), apolar.GaussianMixture(4, random_state=0)
+    for part in np.array_split(np.arange(len(X)), 3):
+        model.partial_fit(array(X[part]))
+        expected.partial_fit(X[part])
+    np.testing.assert_allclose(model.means_, expected.means_, atol=1e-6)
+    model = fitted(X)
+    np.testing.assert_allclose(
+        model.standard_errors(array(X)).means, model.standard_errors(X).means, rtol=1e-6
+    )
+
+
+@each_library
+def test_what_is_wrong_is_named(array):
+    bad = X.copy()
+    bad[777, 3] = np.nan
+    with pytest.raises(ValueError, match="row 777, column 3"):
+        fitted(array(bad))
+    with pytest.raises(ValueError, match=r"X\.reshape\(-1, 1\)"):
+        fitted(array(X[:, 0]))
+    with pytest.raises(TypeError, match="complex"):
+        fitted(array(X + 1j))
+    with pytest.raises(ValueError, match=r"shape \(12000,\)"):
+        fitted(array(X), sample_weight=array(W[:5]))
+    with pytest.raises(ValueError, match="negative"):
+        fitted(array(X), sample_weight=array(-W))
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        fitted(X).predict(array(X[:, :5]))
+    with pytest.raises(ValueError, match="at least as many rows"):
+        fitted(array(X[:3]))
+
+
+def test_torch_tensors_that_record_gradients():
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor(X, requires_grad=True)
+    assert_same(fitted(rows), fitted(X))
+    assert not fitted(X).predict_proba(rows).requires_grad
+    half = torch.tensor(X, dtype=torch.bfloat16)
+    assert_same(fitted(half), fitted(half.double().numpy()))
+
+
+def test_tensors_without_numbers_of_their_own():
+    torch = pytest.importorskip("torch")
+    for rows in (torch.tensor(X[:50]).to_sparse(), torch.empty((50, 3), device="meta")):
+        with pytest.raises(TypeError, match="dense tensor"):
+            fitted(rows)
+
+
+def test_what_is_an_array_of_another_library():
+    assert is_device_array(strict(X))
+    assert not is_device_array(X)
+    assert not is_device_array([1.0])
+    assert not is_device_array(np.float64(1))
+    assert not is_device_array("text")
+
+
+def test_chunks_may_be_arrays_of_another_library():
+    chunks = [strict(part) for part in np.array_split(X, 5)]
+    assert_same(fitted(chunks), fitted(X))

@@ -1,0 +1,259 @@
+"""Tables that stay on disk: memory maps, data sets of files, chunks that can be read again."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import apolar
+from apolar.data import disk, open_rows
+
+X, _ = apolar.datasets.make_example(1, 60_000, random_state=0)
+W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
+NAMES = list("abcdef")
+
+
+def fitted(rows, kind="spherical", **kwargs):
+    return apolar.GaussianMixture(4, covariance_type=kind, random_state=0).fit(rows, **kwargs)
+
+
+def assert_same(one, other, tol=1e-8):
+    np.testing.assert_allclose(one.means_, other.means_, atol=tol)
+    np.testing.assert_allclose(one.covariances_, other.covariances_, atol=10 * tol)
+    assert one.n_iter_ == other.n_iter_
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return fitted(X)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_memory_map_is_a_table(tmp_path, mode, order, expected, monkeypatch):
+    monkeypatch.setattr(disk, "BEHIND", 2**16)
+    np.save(tmp_path / "x.npy", np.asarray(X, order=order))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    assert not open_rows(mapped).in_memory
+    model = fitted(mapped)
+    assert_same(model, expected)
+    np.testing.assert_array_equal(model.predict(mapped), expected.predict(X))
+    assert model.score(mapped) == pytest.approx(expected.score(X), rel=1e-12)
+    np.testing.assert_array_equal(mapped, X)
+
+
+def test_what_was_written_to_a_private_map_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk, "BEHIND", 2**14)
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
+    mapped += 1.0
+    fitted(mapped)
+    np.testing.assert_array_equal(mapped, X + 1)
+
+
+def test_parts_and_weights_of_a_memory_map(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk, "BEHIND", 2**16)
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    part, weights = mapped[501:, 1:], W[501:]
+    whole = np.array(part)
+    assert_same(fitted(part, sample_weight=weights), fitted(whole, sample_weight=weights))
+    bad = np.lib.format.open_memmap(tmp_path / "b.npy", mode="w+", dtype=np.float64, shape=(500, 2))
+    bad[:], bad[3, 1] = X[:500, :2], np.inf
+    with pytest.raises(ValueError, match="row 3, column 1"):
+        fitted(bad)
+
+
+def test_memory_stays_bounded(tmp_path):
+    """A file of 96 MB is fitted with far less of it in memory."""
+    rng = np.random.default_rng(0)
+    n_rows = 2_000_000
+    with (tmp_path / "big").open("wb") as file:
+        for _ in range(20):
+            block = rng.standard_normal((n_rows // 20, 12), dtype=np.float32)
+            block[::2] += 5
+            file.write(block.tobytes())
+    script = """
+        import sys
+        import numpy as np
+        import apolar
+
+        def peak():
+            return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
+
+        model = apolar.GaussianMixture(2, covariance_type="spherical", random_state=0, n_threads=1)
+        mapped = np.memmap(sys.argv[1], dtype=np.float32, mode="r").reshape(-1, 12)
+        model.fit(np.array(mapped[:50_000]))
+        before = peak()
+        model.fit(mapped).score(mapped)
+        print(before, peak(), model.n_samples_seen_, model.converged_)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "big")]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    before, after, n_seen, converged = run.stdout.split()
+    assert (float(n_seen), converged) == (n_rows, "True")
+    assert float(after) - float(before) < 60
+
+
+def parquet(tmp_path, n_files=3):
+    table = pa.table({name: X[:, i] for i, name in enumerate(NAMES)})
+    size = -(-len(X) // n_files)
+    (tmp_path / "set").mkdir()
+    for i in range(n_files):
+        pq.write_table(table.slice(i * size, size), tmp_path / "set" / f"{i}.parquet", row_group_size=7000)
+    return tmp_path / "set"
+
+
+def test_data_sets_of_files(tmp_path, expected):
+    folder = parquet(tmp_path)
+    dataset = ds.dataset(folder)
+    model = fitted(dataset)
+    assert_same(model, expected)
+    assert list(model.feature_names_in_) == NAMES
+    np.testing.assert_array_equal(model.predict(dataset), expected.predict(X))
+    weighted = fitted(X, sample_weight=W)
+    assert_same(fitted(dataset, sample_weight=W), weighted)
+    assert apolar.MomentSketch(6).update(dataset).n_rows == len(X)
+    first = pq.ParquetFile(folder / "0.parquet")
+    np.testing.assert_array_equal(model.predict(first), expected.predict(X[:20_000]))
+
+
+def test_data_sets_that_are_no_tables_of_numbers(tmp_path):
+    model = fitted(ds.dataset(parquet(tmp_path)))
+    other = pa.table({name: X[:100, i] for i, name in enumerate("abcdeg")})
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(ds.dataset(other))
+    texts = pa.table({"a": [1.0, 2.0], "city": ["x", "y"]})
+    with pytest.raises(TypeError, match="Column 'city' .* holds string"):
+        fitted(ds.dataset(texts))
+    holes = pa.table({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="Column 'a' has missing values"):
+        fitted(ds.dataset(holes))
+    with pytest.raises(ValueError, match="no rows"):
+        fitted(ds.dataset(texts.select(["a"]).slice(0, 0)))
+
+
+class Chunks:
+    """Chunks from elsewhere, counted."""
+
+    def __init__(self, weighted=False):
+        self.weighted, self.n_read = weighted, 0
+
+    def __iter__(self):
+        self.n_read += 1
+        for part in np.array_split(np.arange(len(X)), 9):
+            yield (X[part], W[part]) if self.weighted else X[part]
+
+
+def test_chunks_that_can_be_read_again(expected):
+    chunks = Chunks()
+    assert_same(fitted(chunks), expected)
+    assert chunks.n_read > 3
+    assert_same(fitted(Chunks(weighted=True)), fitted(X, sample_weight=W))
+    np.testing.assert_array_equal(expected.predict(chunks), expected.predict(X))
+    with pytest.raises(ValueError, match="can be read only once"):
+        fitted(iter(chunks))
+
+
+def test_a_sample_is_the_same_rows_wherever_they_are(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for step in (5, 25, 7):
+        tables = [open_rows(source).systematic_sample(step) for source in (X, mapped, Chunks())]
+        samples = [np.concatenate([block for block, _ in rows.read(1000)]) for rows in tables]
+        for other in samples[1:]:
+            np.testing.assert_array_equal(samples[0], other)
+        assert abs(len(samples[0]) - len(X) / step) <= 1
+        assert tables[0].n_rows == len(samples[0])
+
+
+class Reused:
+    """Chunks that are written over as soon as the next is asked for."""
+
+    def __iter__(self):
+        buffer = np.empty((1000, 6))
+        for start in range(0, len(X), 1000):
+            buffer[:] = X[start : start + 1000]
+            yield buffer
+
+
+def test_chunks_may_be_written_over():
+    model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0, n_threads=3)
+    assert_same(model.fit(Reused()), fitted(X))
+    np.testing.assert_array_equal(model.predict(Reused()), fitted(X).predict(X))
+
+
+def test_an_iterable_that_can_be_read_once_is_told_from_others(expected):
+    class Same:
+        def __init__(self):
+            self.iterator = iter([X[:500], X[500:1000]])
+
+        def __iter__(self):
+            return self.iterator
+
+    with pytest.raises(ValueError, match="can be read only once"):
+        fitted(Same())
+    # One pass is enough to predict.
+    np.testing.assert_array_equal(expected.predict(Same()), expected.predict(X[:1000]))
+    np.testing.assert_array_equal(expected.predict(iter([X[:9], X[9:20]])), expected.predict(X[:20]))
+
+
+def test_chunks_must_be_alike(expected):
+    frames = [pd.DataFrame(X[:500], columns=NAMES), pd.DataFrame(X[500:900], columns=NAMES)[NAMES[::-1]]]
+    for call in (fitted, fitted(frames[:1]).predict):
+        with pytest.raises(ValueError, match="Chunk 1 has other columns"):
+            call(frames)
+    with pytest.raises(ValueError, match="Chunk 1 has 1 columns, not 6"):
+        expected.predict([X[:500], X[500:600, :1]])
+    with pytest.raises(ValueError, match="Some chunks have weights"):
+        fitted([(X[:500], W[:500]), X[500:900]])
+    np.testing.assert_allclose(fitted([X[:900].astype(object), X[900:2000]]).means_, fitted(X[:2000]).means_)
+    tables = [pa.table({name: X[:500, i] for i, name in enumerate(NAMES)})] * 2
+    assert fitted(tables).n_samples_seen_ == 1000
+
+
+def sources(rows, weights, tmp_path):
+    np.save(tmp_path / "rows.npy", rows)
+    yield np.load(tmp_path / "rows.npy", mmap_mode="r"), weights
+    table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+    yield ds.dataset(table), weights
+    half = len(rows) // 2
+    pairs = [(rows[:half], None if weights is None else weights[:half])]
+    yield [*pairs, (rows[half:], None if weights is None else weights[half:])], None
+
+
+def test_rows_without_weight_are_as_if_they_were_not_there(tmp_path):
+    weights = np.where(np.arange(len(X)) < 40_000, 0.0, W)
+    expected = fitted(X[40_000:], sample_weight=weights[40_000:])
+    # Far away: were one of them looked at, it would be seen in every sum and be a component of its own.
+    moved = X + np.where(weights == 0, 100.0, 0.0)[:, None]
+    for rows, given in sources(moved, weights, tmp_path):
+        for start in ("auto", "random_from_data", *(["mbhc"] if isinstance(rows, np.memmap) else [])):
+            model = apolar.GaussianMixture(4, covariance_type="spherical", init_params=start, random_state=0)
+            found = model.fit(rows, sample_weight=given)
+            assert found.lower_bound_ == pytest.approx(expected.lower_bound_, abs=0.1)
+            assert found.n_samples_seen_ == pytest.approx(weights.sum())
+        if given is not None:
+            labels = np.arange(len(X)) % 4
+            model = apolar.GaussianMixture(4, covariance_type="spherical", init_params=labels)
+            assert model.fit(rows, sample_weight=given).converged_
+
+
+def test_rows_are_checked_wherever_they_are_asked_about(tmp_path, expected):
+    bad = X[:1000].copy()
+    bad[7, 2] = np.nan
+    for rows, _ in sources(bad, None, tmp_path):
+        for method in ("predict", "predict_proba", "score_samples", "score", "bic"):
+            with pytest.raises(ValueError, match="row 7, column 2"):
+                getattr(expected, method)(rows)
+    for rows, weights in sources(X[:1000], W[:1000] - 0.5, tmp_path):
+        with pytest.raises(ValueError, match="negative"):
+            expected.score(rows, sample_weight=weights)
+    with pytest.raises(ValueError, match="no rows"):
+        expected.predict(ds.dataset(pa.table({name: X[:0, i] for i, name in enumerate(NAMES)})))

@@ -1,0 +1,160 @@
+"""On an NVIDIA GPU: the results of the host, by the kernel and without it, of torch and of CuPy."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar._core.namespaces import to_numpy
+from apolar.data import open_rows
+from apolar.data.device import Streamed
+from apolar.em.kernels import triton
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import family
+from apolar.mixture.parameters import Components
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+X, _ = apolar.datasets.make_example(1, 200_000, random_state=0)
+W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
+KINDS = ["spherical", "tied_spherical", "diag", "tied_diag", "full", "tied"]
+
+
+def tensor(array):
+    return torch.tensor(array, device="cuda")
+
+
+def cupy_array(array):
+    return pytest.importorskip("cupy").asarray(array)
+
+
+LIBRARIES = {"torch": tensor, "cupy": cupy_array}
+each_library = pytest.mark.parametrize("array", LIBRARIES.values(), ids=LIBRARIES.keys())
+
+
+def fitted(rows, kind="spherical", sample_weight=None):
+    model = apolar.GaussianMixture(4, covariance_type=kind, random_state=0)
+    return model.fit(rows, sample_weight=sample_weight)
+
+
+def assert_same(one, other, tol=1e-8):
+    np.testing.assert_allclose(one.weights_, other.weights_, rtol=0, atol=tol)
+    np.testing.assert_allclose(one.means_, other.means_, rtol=0, atol=10 * tol)
+    np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=0, atol=100 * tol)
+    assert one.n_iter_ == other.n_iter_
+
+
+def random_components(kind, n_components, n_columns, seed=0):
+    rng = np.random.default_rng(seed)
+    weights, means = rng.dirichlet(np.ones(n_components)), rng.standard_normal((n_components, n_columns))
+    variances = rng.uniform(0.3, 1.5, n_components)
+    metric = np.ones(()) if kind.frame_kind == "scalar" else np.ones(n_columns)
+    return Components(weights, means, kind.from_spherical(variances, metric, weights))[None]
+
+
+def test_there_is_a_kernel_where_there_is_triton():
+    pytest.importorskip("triton")
+    assert triton.istriton(tensor(X[:0]), 6, 4)
+    assert not triton.istriton(tensor(X[:0]), 1000, 4)
+    assert not triton.istriton(tensor(X[:0]), 6, 1000)
+    assert not triton.istriton(torch.zeros((0, 6)), 6, 4)
+
+
+SIZES = [(1, 1), (1, 3), (2, 3), (6, 4), (16, 8), (17, 9), (64, 32)]
+# Each combination of sizes and kinds of numbers is a kernel of its own, which takes a second or two to make.
+CASES = [(name, *size, torch.float32, False) for name in ("spherical", "diag") for size in SIZES]
+CASES += [("tied_spherical", 6, 4, torch.float64, True), ("tied_diag", 6, 4, torch.float64, True)]
+CASES += [("spherical", 6, 4, torch.int32, False), ("diag", 6, 4, torch.float64, False)]
+
+
+@pytest.mark.parametrize("n_rows", [40_001, 63])
+@pytest.mark.parametrize(("name", "n_columns", "n_components", "dtype", "weighted"), CASES)
+def test_the_kernel_sums_what_the_host_sums(
+    name, n_columns, n_components, dtype, weighted, n_rows, monkeypatch
+):
+    rng = np.random.default_rng(n_columns)
+    rows = torch.tensor(3 * rng.standard_normal((n_rows, n_columns)) + 5, device="cuda").to(dtype)
+    weights = rng.uniform(0, 2, n_rows) if weighted else None
+    kind = family(name)
+    here = WhitenedData(open_rows(to_numpy(rows).astype(np.float64), weights), kind)
+    # Even few rows are not kept as features here: the kernel is asked for.
+    monkeypatch.setattr("apolar.em.whitened.KEPT_FEATURES", 0)
+    there = WhitenedData(open_rows(rows, None if weights is None else tensor(weights)), kind, here.whitening)
+    assert there.istriton(n_components)
+    components = random_components(kind, n_components, n_columns)
+    for found, expected in zip(there.e_step(components), here.e_step(components), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+@each_library
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_fit_is_that_of_the_host(array, kind, weighted):
+    weights = W if weighted else None
+    model = fitted(array(X), kind, None if weights is None else array(weights))
+    # Where EM is slow, it ends a little apart.
+    assert_same(model, fitted(X, kind, weights), 1e-6 if kind == "tied" else 1e-8)
+
+
+@each_library
+def test_without_the_kernel_it_is_the_same(array, monkeypatch):
+    monkeypatch.setattr(triton, "is_fused", lambda *_: False)
+    for kind in ("spherical", "diag"):
+        assert_same(fitted(array(X), kind), fitted(X, kind))
+
+
+@each_library
+def test_answers_stay_on_the_device(array):
+    model, rows = fitted(X, "full"), array(X)
+    for method in ("predict", "predict_proba", "score_samples"):
+        found = getattr(model, method)(rows)
+        assert type(found) is type(rows)
+        assert found.device == rows.device
+        np.testing.assert_allclose(to_numpy(found), getattr(model, method)(X), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model.bic(rows), model.bic(X), rtol=1e-12)
+
+
+@each_library
+def test_moments_are_those_of_the_host(array):
+    found, expected = apolar.mixture_from_moments(array(X), 4), apolar.mixture_from_moments(X, 4)
+    np.testing.assert_allclose(found.means, expected.means, atol=1e-8)
+    sketch = apolar.MomentSketch(6).update(array(X)).central()
+    other = apolar.MomentSketch(6).update(X).central()
+    np.testing.assert_allclose(sketch.third.coefficients, other.third.coefficients, rtol=1e-9, atol=1e-9)
+
+
+def test_single_precision_is_worked_with_in_double():
+    narrow = X.astype(np.float32)
+    assert_same(fitted(tensor(narrow)), fitted(narrow.astype(np.float64)))
+    far = (X + 1e4).astype(np.float32)
+    assert_same(fitted(tensor(far)), fitted(far.astype(np.float64)), 1e-7)
+
+
+@pytest.mark.parametrize("room", [None, 1_000_000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_of_the_host(room, weighted):
+    weights = W if weighted else None
+    rows = apolar.on_device(X, "cuda", weights, max_bytes=room)
+    assert isinstance(rows, Streamed) == (room is not None)
+    model, expected = fitted(rows), fitted(X, sample_weight=weights)
+    assert_same(model, expected)
+    np.testing.assert_array_equal(model.predict(rows), expected.predict(X))
+
+
+def test_memory_of_the_device_stays_bounded():
+    rows = apolar.on_device(np.repeat(X, 20, axis=0), "cuda", max_bytes=2**24)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    fitted(rows)
+    assert torch.cuda.max_memory_allocated() < 2**30
+
+
+def test_what_is_wrong_is_named():
+    bad = X.copy()
+    bad[777, 3] = np.nan
+    with pytest.raises(ValueError, match="row 777, column 3"):
+        fitted(tensor(bad))

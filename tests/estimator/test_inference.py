@@ -1,0 +1,323 @@
+"""Standard errors from the information and by resampling."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from apolar.data import open_rows
+from apolar.em.loop import short_runs
+from apolar.em.whitened import WhitenedData
+from apolar.estimator.inference import _aligned, bootstrap, standard_errors
+from apolar.mixture.families import family
+from apolar.mixture.parameters import Components
+from apolar.mixture.prior import Prior
+
+NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+
+
+def opened(X, name, sample_weight=None, threads=1):
+    return WhitenedData(open_rows(X, sample_weight), family(name), threads=threads)
+
+
+def optimum(data, labels, n_steps=300, prior=None):
+    """Return the mixture that plain EM reaches from labels, in the units of the data."""
+    start = data.family.m_step(data.hard_stats(labels, labels.max() + 1), prior)
+    if n_steps:
+        start = short_runs(data, start[None], prior, n_steps)[0][0]
+    return data.whitening.inverse_transform_parameters(start)
+
+
+def clusters(separation, counts=(300, 200), seed=0):
+    """Return two clusters of unit variance in the plane, so many deviations apart."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1], counts)
+    X = rng.standard_normal((len(labels), 2)) + 3.0
+    X[:, 0] += separation * labels
+    return X, labels
+
+
+# --- the information ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_component_has_the_errors_of_the_textbook(name):
+    rng = np.random.default_rng(1)
+    n, m = 150, 3
+    X = rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + [1.0, 100.0, -5.0]
+    data = opened(X, name)
+    fit = optimum(data, np.zeros(n, dtype=int), n_steps=0)
+    found = standard_errors(data, fit)
+    S = data.family.matrices(fit.covariances, 1, m)[0]
+    v = np.diag(S)
+    expected = {
+        "full": np.sqrt((np.outer(v, v) + S**2) / n),
+        "diag": v * np.sqrt(2 / n),
+        "spherical": v[0] * np.sqrt(2 / (n * m)),
+    }
+    expected["tied"], expected["tied_diag"] = expected["full"], expected["diag"]
+    expected["tied_spherical"] = expected["spherical"]
+    assert found.covariances.shape == np.shape(fit.covariances)
+    # What is left is the square of the step of the differences.
+    np.testing.assert_allclose(found.means[0], np.sqrt(v / n), rtol=1e-7)
+    np.testing.assert_allclose(found.covariances.ravel(), np.ravel(expected[name]), rtol=1e-7)
+    assert found.weights == [0.0]
+    assert found.information_condition == pytest.approx(1.0, abs=1e-6)
+
+
+def unpacked(theta, name, m=2):
+    """Return weights, means and covariance matrices of two components from their free parameters."""
+    weights = np.array([theta[0], 1 - theta[0]])
+    means, rest = theta[1 : 1 + 2 * m].reshape(2, m), theta[1 + 2 * m :]
+    each = np.broadcast_to(rest, (2, len(rest))) if name.startswith("tied") else rest.reshape(2, -1)
+    if name in ("full", "tied"):
+        upper = np.triu_indices(m)
+        covariances = np.zeros((2, m, m))
+        covariances[:, upper[0], upper[1]] = covariances[:, upper[1], upper[0]] = each
+    else:
+        covariances = each[:, :, None] * np.eye(m)
+    return weights, means, covariances
+
+
+def log_likelihood(theta, name, X):
+    logits = []
+    for w, mu, S in zip(*unpacked(theta, name), strict=True):
+        y = X - mu
+        squares = np.sum(y @ np.linalg.inv(S) * y, axis=1)
+        logits.append(np.log(w) - 0.5 * (2 * np.log(2 * np.pi) + np.log(np.linalg.det(S)) + squares))
+    return logsumexp(logits, axis=0).sum()
+
+
+def hessian(function, theta, step=1e-3):
+    steps = step * np.eye(len(theta))
+    out = np.empty((len(theta), len(theta)))
+    for i, a in enumerate(steps):
+        for j, b in enumerate(steps[: i + 1]):
+            rise = function(theta + a + b) - function(theta + a - b)
+            rise -= function(theta - a + b) - function(theta - a - b)
+            out[i, j] = out[j, i] = rise / (4 * step**2)
+    return out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_components_agree_with_a_plain_hessian(name):
+    X, labels = clusters(3.0, (200, 120))
+    data = opened(X, name)
+    fit = optimum(data, labels)
+    found = standard_errors(data, fit)
+    covariances = np.asarray(fit.covariances)
+    if name in ("full", "tied"):
+        upper = np.triu_indices(2)
+        covariances, errors = (a[..., upper[0], upper[1]] for a in (covariances, found.covariances))
+    else:
+        errors = found.covariances
+    theta = np.concatenate([fit.weights[:1], fit.means.ravel(), covariances.ravel()])
+    inverse = np.linalg.inv(-hessian(lambda t: log_likelihood(t, name, X), theta))
+    expected = np.sqrt(np.diag(inverse))
+    ours = np.concatenate([found.weights[:1], found.means.ravel(), errors.ravel()])
+    # The differences of the test itself: step squared, with third derivatives of about a hundred.
+    np.testing.assert_allclose(ours, expected, rtol=1e-3)
+    assert found.weights[0] == pytest.approx(found.weights[1])
+
+
+def test_overlap_costs():
+    n_k, w = np.array([300, 200]), np.array([0.6, 0.4])
+    ratios = []
+    for separation in (8.0, 2.5):
+        X, labels = clusters(separation)
+        data = opened(X, "spherical")
+        fit = optimum(data, labels)
+        found = standard_errors(data, fit)
+        known = [
+            np.sqrt(w * (1 - w) / 500),
+            np.sqrt(fit.covariances / n_k)[:, None] * np.ones(2),
+            fit.covariances * np.sqrt(2 / (2 * n_k)),
+        ]
+        values = (found.weights, found.means, found.covariances)
+        ratios.append(np.concatenate([np.ravel(a / b) for a, b in zip(values, known, strict=True)]))
+    assert np.all(np.abs(ratios[0] - 1) < 0.15)
+    assert np.all(ratios[1] > ratios[0])
+    assert ratios[1].max() > 1.5
+
+
+@pytest.mark.parametrize("name", ["full", "tied", "spherical"])
+def test_errors_have_the_units_of_the_data(name):
+    X, labels = clusters(4.0)
+    first, second = (
+        standard_errors(data, optimum(data, labels)) for data in (opened(X, name), opened(10 * X + 7, name))
+    )
+    np.testing.assert_allclose(second.weights, first.weights, rtol=1e-6)
+    np.testing.assert_allclose(second.means, 10 * first.means, rtol=1e-6)
+    np.testing.assert_allclose(second.covariances, 100 * first.covariances, rtol=1e-6)
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    X, labels = clusters(3.0)
+    once, twice = opened(X, "diag"), opened(X, "diag", np.full(len(X), 2.0))
+    copied = opened(np.concatenate([X, X]), "diag")
+    fit = optimum(once, labels)
+    errors = [standard_errors(data, fit) for data in (once, twice, copied)]
+    for name in ("weights", "means", "covariances"):
+        one, two, copy = (getattr(error, name) for error in errors)
+        np.testing.assert_allclose(two, one / np.sqrt(2), rtol=1e-6)
+        np.testing.assert_allclose(copy, two, rtol=1e-6)
+
+
+def test_chunks_and_threads_change_nothing():
+    X, labels = clusters(3.0)
+    whole = opened(X, "full")
+    fit = optimum(whole, labels)
+    chunked = opened([X[:123], X[123:124], X[124:]], "full", threads=2)
+    np.testing.assert_allclose(
+        standard_errors(chunked, fit).covariances, standard_errors(whole, fit).covariances, rtol=1e-8
+    )
+    several = [
+        bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=3) for data in (whole, chunked)
+    ]
+    np.testing.assert_allclose(several[0].means, several[1].means, rtol=1e-5)
+
+
+def test_the_maximum_of_the_posterior_is_near_enough():
+    X, labels = clusters(4.0, (60, 40))
+    data = opened(X, "full")
+    fits = {prior: optimum(data, labels, prior=prior) for prior in (None, Prior())}
+    plain, posterior = (standard_errors(data, fit, prior) for prior, fit in fits.items())
+    np.testing.assert_allclose(posterior.means, plain.means, rtol=0.1)
+
+
+# --- what is refused ----------------------------------------------------------------------
+
+
+def test_a_saddle_is_refused():
+    X, _ = clusters(6.0)
+    data = opened(X, "full")
+    mean, covariance = X.mean(axis=0), np.cov(X.T, bias=True)
+    # Two components in the one place: stationary, and no maximum.
+    saddle = Components(np.array([0.5, 0.5]), np.stack([mean] * 2), np.stack([covariance] * 2))
+    with pytest.raises(ValueError, match="not at a maximum .* larger max_iter, a smaller tol"):
+        standard_errors(data, saddle)
+
+
+def test_components_that_are_the_same_are_refused():
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    data = opened(X, "tied")
+    one = optimum(data, np.zeros(200, dtype=int), n_steps=0)
+    same = Components(np.array([0.5, 0.5]), np.repeat(one.means, 2, axis=0), one.covariances)
+    with pytest.raises(ValueError, match="not tell the parameters of component .* fewer components"):
+        standard_errors(data, same)
+
+
+def test_a_mixture_of_other_rows_is_refused():
+    X, labels = clusters(6.0)
+    fit = optimum(opened(X, "diag"), labels)
+    with pytest.raises(ValueError, match="standard errors from the maximum .* sample_weight of the fit"):
+        standard_errors(opened(X + 0.3, "diag"), fit)
+
+
+def test_an_empty_component_is_refused():
+    X, labels = clusters(6.0)
+    fit = optimum(opened(X, "diag"), labels)
+    fit = Components(np.array([1 - 1e-6, 1e-6]), fit.means, fit.covariances)
+    with pytest.raises(ValueError, match="Component 1 holds 0.0005 rows.* fewer components"):
+        standard_errors(opened(X, "diag"), fit)
+
+
+def test_a_component_of_one_row_is_none_of_less():
+    X, labels = clusters(6.0)
+    data = opened(X, "diag")
+    fit = optimum(data, labels)
+    for count, refused in ((1 - 1e-12, False), (0.9999, True)):
+        weight = count / len(X)
+        one = Components(np.array([1 - weight, weight]), fit.means, fit.covariances)
+        # A share of a sum is one only to rounding; less than one is never shown as one.
+        with pytest.raises(ValueError, match="Component 1 holds 0.99 rows" if refused else "maximum"):
+            standard_errors(data, one)
+
+
+def test_a_collapsed_component_is_refused():
+    X, labels = clusters(6.0)
+    X = np.concatenate([X, [[50.0, 50.0]]])
+    data = opened(X, "full")
+    fit = optimum(data, np.append(labels, 2))
+    with pytest.raises(ValueError, match="component 2.* default prior"):
+        standard_errors(data, fit)
+
+
+# --- resampling ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "parametric"), [("spherical", False), ("full", False), ("tied", True)])
+def test_resamples_agree_with_the_information(name, parametric):
+    X, labels = clusters(6.0)
+    data = opened(X, name)
+    fit = optimum(data, labels)
+    found = bootstrap(data, fit, None, rng=np.random.default_rng(0), parametric=parametric)
+    assert found.weights.shape == (200, 2)
+    assert found.means.shape == (200, 2, 2)
+    assert found.covariances.shape == (200, *np.shape(fit.covariances))
+    assert found.converged.all()
+    information, resampled = standard_errors(data, fit), found.standard_errors()
+    assert resampled.information_condition is None
+    for part in ("weights", "means", "covariances"):
+        # The deviation of 200 values is known to 5 per cent; the rows are one sample of theirs.
+        np.testing.assert_allclose(getattr(resampled, part), getattr(information, part), rtol=0.25)
+    interval = found.interval(0.9)
+    assert interval.level == 0.9
+    assert np.all(interval.means[0] < fit.means)
+    assert np.all(fit.means < interval.means[1])
+    inside = (interval.weights[0] <= found.weights) & (found.weights <= interval.weights[1])
+    np.testing.assert_allclose(inside.mean(axis=0), 0.9, atol=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resamples_keep_their_components(name):
+    # Of nearly equal weights and apart by three deviations, so that an order by weight would switch.
+    X, labels = clusters(3.5, (250, 250))
+    data = opened(X, name)
+    fit = optimum(data, labels)
+    found = bootstrap(data, fit, Prior(), rng=np.random.default_rng(3), n_resamples=20)
+    order = np.argsort(fit.means[:, 0])
+    assert np.all(found.means[:, order[0], 0] < found.means[:, order[1], 0])
+
+
+def test_switched_components_are_switched_back():
+    rng = np.random.default_rng(0)
+    # Two in the one place, that differ in spread alone.
+    means = np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    for name, covariances in {
+        "spherical": np.array([1.0, 9.0, 1.0, 1.0]),
+        "tied_spherical": np.ones(()),
+    }.items():
+        weights = np.array([0.4, 0.1, 0.3, 0.2])
+        fitted = Components(weights, means, covariances)
+        order = rng.permutation(4)
+        switched = Components(
+            weights[order], means[order] + 0.1, covariances[order] if covariances.ndim else covariances
+        )
+        aligned = _aligned(switched, fitted, family(name))
+        np.testing.assert_allclose(aligned.weights, weights)
+        np.testing.assert_allclose(aligned.means, means + 0.1)
+
+
+def test_resamples_are_reproducible_and_see_weights():
+    X, labels = clusters(5.0)
+    weights = np.where(labels == 0, 2.0, 1.0)
+    data = opened(X, "diag", weights)
+    fit = optimum(data, labels)
+    one, two, other = (
+        bootstrap(data, fit, None, rng=np.random.default_rng(seed), n_resamples=10) for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(one.means, two.means)
+    assert np.any(one.means != other.means)
+    # 600 of 800 rows.
+    np.testing.assert_allclose(one.weights[:, 0].mean(), 0.75, atol=0.02)
+
+
+def test_what_bootstrap_refuses():
+    X, labels = clusters(5.0)
+    data = opened(X, "diag")
+    fit = optimum(data, labels)
+    with pytest.raises(ValueError, match="n_resamples must be at least 2"):
+        bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=1)
+    found = bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=2)
+    with pytest.raises(ValueError, match="level must be below 1"):
+        found.interval(95)
