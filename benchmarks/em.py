@@ -20,7 +20,7 @@ from apolar._core.threads import one_blas_thread
 from apolar.data import open_rows
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.starts.mbhc import merge_tree
 from benchmarks import problems
 
@@ -75,13 +75,15 @@ def passes() -> str:
         kind = family(name)
         for threads in (1, 2):
             data = WhitenedData(open_rows(X), kind, threads=threads)
-            start = Components(theirs.weights_, theirs.means_, theirs.covariances_)
+            start = WhitenedParameters(theirs.weights_, theirs.means_, theirs.covariances_)
             inside = data.whitening.transform_parameters(start)[None]
 
-            def our_pass(data: WhitenedData = data, inside: Components = inside, kind=kind) -> None:
+            def our_pass(data: WhitenedData = data, inside: WhitenedParameters = inside, kind=kind) -> None:
                 kind.m_step(data.e_step(inside)[0], None)
 
-            def our_first_pass(inside: Components = inside, kind=kind, threads: int = threads) -> None:
+            def our_first_pass(
+                inside: WhitenedParameters = inside, kind=kind, threads: int = threads
+            ) -> None:
                 with one_blas_thread():
                     kind.m_step(WhitenedData(open_rows(X), kind, threads=threads).e_step(inside)[0], None)
 

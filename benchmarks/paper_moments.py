@@ -41,7 +41,7 @@ RULES = {
 def fitted(data: WhitenedData, components: object) -> tuple[float, np.ndarray]:
     """Return log-likelihood and labels of the paper's EM."""
     fit = plain(data, components, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
-    labels = data.row_responsibilities(fit.components)[0].argmax(axis=0)
+    labels = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
     return fit.log_likelihood + data.frame.log_det * data.weight, labels
 
 

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows
-from apolar.em.loop import EQUAL_WEIGHTS, converge, reordered, short_runs
+from apolar.em.loop import converge, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import ROUNDING
 from apolar.estimator import GaussianMixture
@@ -23,7 +23,8 @@ from apolar.estimator.attributes import fitted_attributes
 from apolar.estimator.inputs import opened
 from apolar.exceptions import CollapsedWarning, ConstantColumnWarning
 from apolar.mixture.families import family
-from apolar.mixture.parameters import Components, batch
+from apolar.mixture.order import canonical_order
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
@@ -340,7 +341,9 @@ class _Search:
     sample_weight: Any
     parameters: dict[str, Any]
 
-    def fitted(self, kind: str, n_components: int, start: Components | None = None, name: str = "") -> _Tried:
+    def fitted(
+        self, kind: str, n_components: int, start: MixtureParameters | None = None, name: str = ""
+    ) -> _Tried:
         """Return a candidate, from the start of the estimator or from a mixture in the units of the data."""
         begun = time.perf_counter()
         model = GaussianMixture(**self.parameters)
@@ -445,28 +448,29 @@ class _Search:
             fit = converge(sample, grown[int(i)], prior, tol=TOLERANCE, max_iter=PASSES)
             if not fit.log_likelihood > known + LEAST_GAIN:
                 continue
-            start = sample.whitening.inverse_transform_parameters(fit.components)
+            start = sample.whitening.inverse_transform_parameters(fit.parameters)
             other = self.fitted(model.covariance_type, r, start, f"{way} of {there.n_components}")
             if (other.likelihood - found.likelihood) * data.weight > LEAST_GAIN:
                 found, known = other, fit.log_likelihood
         return found
 
 
-def _inward(data: WhitenedData, model: GaussianMixture) -> Components:
+def _inward(data: WhitenedData, model: GaussianMixture) -> WhitenedParameters:
     """Return the components of a fitted mixture in the frame of a table."""
-    return data.whitening.transform_parameters(model._components())
+    return data.whitening.transform_parameters(model._parameters())
 
 
-def _with_one_less(data: WhitenedData, components: Components, prior: Prior | None) -> list[Components]:
+def _with_one_less(
+    data: WhitenedData, components: WhitenedParameters, prior: Prior | None
+) -> list[WhitenedParameters]:
     """Return the mixture with two components merged, for the pairs where that costs least."""
     return [data.family.m_step(one, prior) for one in merged_pairs(data, components, MERGERS)]
 
 
 def _put_in_canonical_order(model: GaussianMixture) -> None:
     """Reorder the components of a fit, as the estimator does where the start is its own."""
-    kind, components = family(model.covariance_type), model._components()
-    order = np.lexsort((*components.means.T[::-1], -np.round(components.weights, EQUAL_WEIGHTS)))
-    ordered = reordered(components, order, kind)
+    kind, components = family(model.covariance_type), model._parameters()
+    ordered = kind.reordered(components, canonical_order(components.weights, components.means))
     for name, value in fitted_attributes(kind, ordered, model.means_.dtype).items():
         setattr(model, name, value)
 

@@ -10,7 +10,7 @@ from apolar.data.device import Streamed
 from apolar.em.kernels import triton
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 
 torch = pytest.importorskip("torch")
 
@@ -53,7 +53,7 @@ def random_components(kind, n_components, n_columns, seed=0):
     weights, means = rng.dirichlet(np.ones(n_components)), rng.standard_normal((n_components, n_columns))
     variances = rng.uniform(0.3, 1.5, n_components)
     metric = np.ones(()) if kind.frame_kind == "scalar" else np.ones(n_columns)
-    return Components(weights, means, kind.from_spherical(variances, metric, weights))[None]
+    return WhitenedParameters(weights, means, kind.from_spherical(variances, metric, weights))[None]
 
 
 def test_there_is_a_kernel_where_there_is_triton():

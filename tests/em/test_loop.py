@@ -15,7 +15,7 @@ from apolar.em.loop import FitStatus, converge, plain, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from references import EM_CASES, mclust_case
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
@@ -26,7 +26,7 @@ def start_of(reference, data, prior):
     kind, start = data.family, reference["start"]
     if "labels" in start:
         return kind.m_step(data.hard_stats(np.array(start["labels"]) - 1, reference["G"]), prior)
-    given = Components(*(np.array(start[name]) for name in ("pro", "mean", "sigmasq")))
+    given = WhitenedParameters(*(np.array(start[name]) for name in ("pro", "mean", "sigmasq")))
     stats, _ = data.e_step(data.whitening.transform_parameters(given)[None])
     return kind.m_step(stats[0], prior)
 
@@ -41,7 +41,7 @@ def test_iterations_are_those_of_mclust(case):
         fit = plain(
             data, start_of(reference, data, prior), prior, relative_tol=run["tol"], max_iter=run["itmax"]
         )
-        found = data.whitening.inverse_transform_parameters(fit.components)
+        found = data.whitening.inverse_transform_parameters(fit.parameters)
         assert fit.log_likelihood + offset == pytest.approx(run["loglik"], rel=1e-8)
         if name in ("it1", "it5"):
             assert fit.n_iter == run["iterations"]
@@ -105,7 +105,7 @@ def test_the_end_is_an_optimum(name, seed):
     fit = converge(data, start, Prior(), tol=1e-3, max_iter=500, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
     # What plain EM still finds from there, in many more passes.
-    further = plain(data, fit.components, Prior(), relative_tol=0.0, max_iter=300)
+    further = plain(data, fit.parameters, Prior(), relative_tol=0.0, max_iter=300)
     assert further.objective - fit.objective < 0.01
 
 
@@ -126,7 +126,7 @@ def test_two_equal_components_are_left():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
     data = WhitenedData(open_rows(X), family("spherical"))
-    start = Components(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
+    start = WhitenedParameters(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
     stuck = converge(data, start, Prior(), tol=1e-3, max_iter=100)
     left = converge(data, start, Prior(), tol=1e-3, max_iter=200, checked_on=data)
     assert left.objective > stuck.objective + 50

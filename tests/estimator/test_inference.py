@@ -9,7 +9,7 @@ from apolar.em.loop import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.inference import _aligned, bootstrap, standard_errors
 from apolar.mixture.families import family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
@@ -192,7 +192,7 @@ def test_a_saddle_is_refused():
     data = opened(X, "full")
     mean, covariance = X.mean(axis=0), np.cov(X.T, bias=True)
     # Two components in the one place: stationary, and no maximum.
-    saddle = Components(np.array([0.5, 0.5]), np.stack([mean] * 2), np.stack([covariance] * 2))
+    saddle = WhitenedParameters(np.array([0.5, 0.5]), np.stack([mean] * 2), np.stack([covariance] * 2))
     with pytest.raises(ValueError, match="not at a maximum .* larger max_iter, a smaller tol"):
         standard_errors(data, saddle)
 
@@ -201,7 +201,7 @@ def test_components_that_are_the_same_are_refused():
     X = np.random.default_rng(0).standard_normal((200, 2))
     data = opened(X, "tied")
     one = optimum(data, np.zeros(200, dtype=int), n_steps=0)
-    same = Components(np.array([0.5, 0.5]), np.repeat(one.means, 2, axis=0), one.covariances)
+    same = WhitenedParameters(np.array([0.5, 0.5]), np.repeat(one.means, 2, axis=0), one.covariances)
     with pytest.raises(ValueError, match="not tell the parameters of component .* fewer components"):
         standard_errors(data, same)
 
@@ -216,7 +216,7 @@ def test_a_mixture_of_other_rows_is_refused():
 def test_an_empty_component_is_refused():
     X, labels = clusters(6.0)
     fit = optimum(opened(X, "diag"), labels)
-    fit = Components(np.array([1 - 1e-6, 1e-6]), fit.means, fit.covariances)
+    fit = WhitenedParameters(np.array([1 - 1e-6, 1e-6]), fit.means, fit.covariances)
     with pytest.raises(ValueError, match="Component 1 holds 0.0005 rows.* fewer components"):
         standard_errors(opened(X, "diag"), fit)
 
@@ -227,7 +227,7 @@ def test_a_component_of_one_row_is_none_of_less():
     fit = optimum(data, labels)
     for count, refused in ((1 - 1e-12, False), (0.9999, True)):
         weight = count / len(X)
-        one = Components(np.array([1 - weight, weight]), fit.means, fit.covariances)
+        one = WhitenedParameters(np.array([1 - weight, weight]), fit.means, fit.covariances)
         # A share of a sum is one only to rounding; less than one is never shown as one.
         with pytest.raises(ValueError, match="Component 1 holds 0.99 rows" if refused else "maximum"):
             standard_errors(data, one)
@@ -288,9 +288,9 @@ def test_switched_components_are_switched_back():
         "tied_spherical": np.ones(()),
     }.items():
         weights = np.array([0.4, 0.1, 0.3, 0.2])
-        fitted = Components(weights, means, covariances)
+        fitted = WhitenedParameters(weights, means, covariances)
         order = rng.permutation(4)
-        switched = Components(
+        switched = WhitenedParameters(
             weights[order], means[order] + 0.1, covariances[order] if covariances.ndim else covariances
         )
         aligned = _aligned(switched, fitted, family(name))

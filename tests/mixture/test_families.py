@@ -12,7 +12,7 @@ from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import whitening_around
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES, family
-from apolar.mixture.parameters import Components, batch
+from apolar.mixture.parameters import WhitenedParameters, batch
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
 each_family = pytest.mark.parametrize("kind", [family(name) for name in NAMES], ids=NAMES)
@@ -90,10 +90,10 @@ def test_the_gradient_is_that_of_the_objective(kind, prior):
     point = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
 
     def objective(point):
-        components = coordinates.components(point)[None]
+        components = coordinates.parameters(point)[None]
         return float((data.e_step(components)[1] + kind.log_prior(components, prior))[0])
 
-    components = coordinates.components(point)
+    components = coordinates.parameters(point)
     stats, _ = data.e_step(components[None])
     gradient = coordinates.gradient(point, components, stats[0], prior)
     # The error of the differences is that of the root of the rounding.
@@ -204,9 +204,9 @@ def test_posteriors_of_far_rows_are_numbers():
 
 
 def test_components_know_whether_they_are_numbers():
-    good = Components(np.ones(1), np.zeros((1, 2)), np.ones(1))
+    good = WhitenedParameters(np.ones(1), np.zeros((1, 2)), np.ones(1))
     assert good.is_finite
-    assert not Components(np.ones(1), np.full((1, 2), np.nan), np.ones(1)).is_finite
+    assert not WhitenedParameters(np.ones(1), np.full((1, 2), np.nan), np.ones(1)).is_finite
 
 
 def test_the_default_prior_of_full_covariances_hardly_widens_thin_clusters():

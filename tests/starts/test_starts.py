@@ -32,13 +32,13 @@ def data(name, n=300, seed=0, **kwargs):
 def test_every_start_gives_every_family_a_mixture(name, start):
     rows, _ = data(name)
     candidates, notes = started(start, rows, 4, Prior(), np.random.default_rng(0))
-    components = candidates[0].components
+    components = candidates[0].parameters
     assert notes == []
     assert components.is_finite
     assert components.weights.shape == (4,)
     assert components.means.shape == (4, 6)
     assert components.weights.sum() == pytest.approx(1)
-    again = started(start, rows, 4, Prior(), np.random.default_rng(0))[0][0].components
+    again = started(start, rows, 4, Prior(), np.random.default_rng(0))[0][0].parameters
     np.testing.assert_array_equal(again.means, components.means)
 
 
@@ -49,8 +49,8 @@ def test_one_component_one_column_and_more_components_than_columns(start, n_comp
     X = rng.standard_normal((120, n_features)) + 4 * rng.integers(0, 3, (120, 1))
     for name in ("spherical", "full"):
         candidates, _ = started(start, WhitenedData(open_rows(X), family(name)), n_components, Prior(), rng)
-        assert candidates[0].components.is_finite
-        assert candidates[0].components.n_components == n_components
+        assert candidates[0].parameters.is_finite
+        assert candidates[0].parameters.n_components == n_components
 
 
 def test_the_moments_step_aside_and_say_so():
@@ -150,7 +150,7 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
     candidates, _ = portfolio(rows, 4, Prior(), np.random.default_rng(0))
     likelihoods = [candidate.log_likelihood for candidate in candidates]
     assert likelihoods == sorted(likelihoods, reverse=True)
-    found = rows.row_responsibilities(candidates[0].components)[0].argmax(axis=0)
+    found = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
     assert apolar.scores.adjusted_rand_index(labels, found) > 0.98
     assert any(candidate.name == "moments" for candidate in candidates)
 
@@ -166,7 +166,7 @@ def test_the_portfolio_does_not_go_twice_from_the_same_place():
     )
     assert [candidate.name for candidate in first] == ["a", "c"]
     # Nor from where a run has ended.
-    assert search._converged_anew([Candidate("d", first[0].components)]) == []
+    assert search._converged_anew([Candidate("d", first[0].parameters)]) == []
 
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
@@ -208,5 +208,5 @@ def test_duplicated_rows_are_fewer_seeds():
         candidates, _ = started(
             start, WhitenedData(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
         )
-        assert candidates[0].components.is_finite
-        assert candidates[0].components.n_components == 5
+        assert candidates[0].parameters.is_finite
+        assert candidates[0].parameters.n_components == 5

@@ -15,7 +15,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 
@@ -26,14 +26,14 @@ class LocalCoordinates:
     Attributes
     ----------
     family : Family
-    centre : Components
+    centre : WhitenedParameters
         One mixture, in the frame.
     weight : float
         The total weight of the rows.
     """
 
     family: Family
-    centre: Components
+    centre: WhitenedParameters
     weight: float
     _counts: Array = field(init=False)
     _spreads: Array = field(init=False)
@@ -66,7 +66,7 @@ class LocalCoordinates:
         direction[: len(self._counts)] = self._counts
         return direction
 
-    def components(self, point: Array) -> Components:
+    def retract(self, point: Array) -> WhitenedParameters:
         """Return the mixture at a point."""
         a, b, c = self._cut(point)
         logs = np.log(np.maximum(self.centre.weights, 1e-300)) + a / self._counts
@@ -74,25 +74,27 @@ class LocalCoordinates:
         means = self.centre.means + self.family.mean_retraction(self._root, b / self._counts[:, None])
         # Without a prior a component may collapse: it stops at the floor, as in the M-step.
         covariances = self.family.floored(self.family.covariance_retraction(self._root, c / self._spreads))
-        return Components(weights / weights.sum(), means, covariances)
+        return WhitenedParameters(weights / weights.sum(), means, covariances)
 
-    def change(self, point: Array) -> float:
+    def log_change(self, point: Array) -> float:
         """Return the largest change of the logarithm of a weight or a deviation, from the centre."""
         a, _, c = self._cut(point)
         return float(max(np.abs(a / self._counts).max(), np.abs(c / self._spreads).max()))
 
-    def reach(self, point: Array) -> float:
+    def step_size(self, point: Array) -> float:
         """Return the largest change of a logarithm, or of a mean in deviations, from the centre."""
         b = self._cut(point)[1]
-        return max(self.change(point), float(np.linalg.norm(b / self._counts[:, None], axis=1).max()))
+        return max(self.log_change(point), float(np.linalg.norm(b / self._counts[:, None], axis=1).max()))
 
-    def gradient(self, point: Array, components: Components, stats: Array, prior: Prior | None) -> Array:
+    def gradient(
+        self, point: Array, parameters: WhitenedParameters, stats: Array, prior: Prior | None
+    ) -> Array:
         """Return the gradient of the objective, from the sums of the E-step at the point.
 
         Parameters
         ----------
         point : ndarray, shape (n_coordinates,)
-        components : Components
+        parameters : WhitenedParameters
             The mixture at the point.
         sums : ndarray, shape (n_components, width)
         prior : Prior or None
@@ -101,10 +103,10 @@ class LocalCoordinates:
         -------
         gradient : ndarray, shape (n_coordinates,)
         """
-        family, means = self.family, components.means
+        family, means = self.family, parameters.means
         r, m = means.shape
         weight, first, _ = family.split(stats)
-        by_weight = (weight - components.weights * weight.sum()) / self._counts
+        by_weight = (weight - parameters.weights * weight.sum()) / self._counts
         pull = first - weight[:, None] * means
         offsets = pull / np.maximum(weight, 1e-300)[:, None]
         scatter = family.scatter(stats) + family.between(offsets, weight)
@@ -118,7 +120,7 @@ class LocalCoordinates:
             scatter, divisor = scatter.sum(axis=0), divisor.sum()
         if prior is not None:
             scatter, divisor = scatter + added, divisor + dof
-        by_mean = family.mean_gradient(self._root, components.covariances, pull) / self._counts[:, None]
+        by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._counts[:, None]
         stretches = self._cut(point)[2] / self._spreads
         by_covariance = family.covariance_gradient(self._root, stretches, scatter, divisor) / self._spreads
         return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array
 from apolar.em.coordinates import LocalCoordinates, reordered_coordinates
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import LBFGSHistory, line_search
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.order import canonical_order
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 # Steps of plain EM before the accelerated ones: far from an optimum, EM is the better of the two, and it
@@ -31,8 +32,6 @@ LEARNT = 4
 FAR = 1.0
 # Saddles that a run leaves before it gives up, and what leaving one must bring.
 MOST_SADDLES = 10
-# Decimals to which the weights of components that count as equally heavy agree.
-EQUAL_WEIGHTS = 6
 SADDLE_RISE = 1e-6
 
 
@@ -53,7 +52,7 @@ class Fit:
 
     Attributes
     ----------
-    components : Components
+    parameters : WhitenedParameters
         One mixture, in the frame.
     objective : float
         Log-likelihood plus log-prior, in the units of the frame.
@@ -71,7 +70,7 @@ class Fit:
         on more of them can start with it.
     """
 
-    components: Components
+    parameters: WhitenedParameters
     objective: float
     log_likelihood: float
     stats: Array
@@ -81,70 +80,57 @@ class Fit:
     curvature: LBFGSHistory | None = None
 
 
-def canonical_order(components: Components, whitening: Whitening) -> IndexArray:
-    """Return the order of components in a frame: the heaviest first; of equals, the lower first column.
-
-    Weights that differ by rounding only are equal, and columns are those of the data.
-    """
-    means = whitening.inverse_transform(components.means)
-    return np.lexsort((*means.T[::-1], -np.round(components.weights, EQUAL_WEIGHTS)))
-
-
-def reordered(components: Components, order: IndexArray, family: Family) -> Components:
-    """Return the components of one mixture in another order."""
-    covariances = components.covariances if family.tied else components.covariances[order]
-    return Components(components.weights[order], components.means[order], covariances)
-
-
 def in_canonical_order(fit: Fit, family: Family, whitening: Whitening) -> Fit:
     """Return the fit with its components in canonical order."""
-    components = fit.components
-    order = canonical_order(components, whitening)
-    ordered = reordered(components, order, family)
+    parameters = fit.parameters
+    order = canonical_order(parameters.weights, whitening.inverse_transform(parameters.means))
+    ordered = family.reordered(parameters, order)
     curvature = None
     if fit.curvature is not None and fit.curvature.pairs:
         places = reordered_coordinates(
-            order, components.n_features, len(fit.curvature.pairs[0][0]), family.tied
+            order, parameters.n_features, len(fit.curvature.pairs[0][0]), family.tied
         )
         steps, changes = fit.curvature.arrays()
         curvature = LBFGSHistory.of(steps[:, places], changes[:, places])
-    return replace(fit, components=ordered, stats=fit.stats[order], curvature=curvature)
+    return replace(fit, parameters=ordered, stats=fit.stats[order], curvature=curvature)
 
 
 Callback = Callable[["Fit"], bool]
 """Called after each pass with the best so far; true to stop."""
 
 
-def evaluated(data: WhitenedData, components: Components, prior: Prior | None) -> tuple[Array, Array, Array]:
+def evaluated(
+    data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None
+) -> tuple[Array, Array, Array]:
     """Return sums, objectives and log-likelihoods of a batch of mixtures."""
-    stats, log_likelihood = data.e_step(components)
-    return stats, log_likelihood + data.family.log_prior(components, prior), log_likelihood
+    stats, log_likelihood = data.e_step(parameters)
+    return stats, log_likelihood + data.family.log_prior(parameters, prior), log_likelihood
 
 
 def short_runs(
-    data: WhitenedData, components: Components, prior: Prior | None, n_steps: int
-) -> tuple[Components, Array]:
+    data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None, n_steps: int
+) -> tuple[WhitenedParameters, Array]:
     """Return a batch of mixtures after some steps of EM, and log-likelihoods one step before the last.
 
     Parameters
     ----------
     table : Table
-    components : Components
+    parameters : WhitenedParameters
         With one leading axis.
     prior : Prior or None
     n_steps : int
 
     Returns
     -------
-    components : Components
+    parameters : WhitenedParameters
     log_likelihood : ndarray, shape (n_mixtures,)
         Of the components that the last step started from; minus infinity where it is not a number.
     """
-    log_likelihood = np.full(len(components.weights), -np.inf)
+    log_likelihood = np.full(len(parameters.weights), -np.inf)
     for _ in range(n_steps):
-        stats, log_likelihood = data.e_step(components)
-        components = data.family.m_step(stats, prior)
-    return components, np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
+        stats, log_likelihood = data.e_step(parameters)
+        parameters = data.family.m_step(stats, prior)
+    return parameters, np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
 
 
 class _Stop(Exception):  # noqa: N818 - it is not an error
@@ -163,17 +149,17 @@ class Run:
         self.curvature: LBFGSHistory | None = None
         self.status = FitStatus.MAX_ITER
 
-    def __call__(self, components: Components) -> tuple[Array, float]:
+    def __call__(self, parameters: WhitenedParameters) -> tuple[Array, float]:
         """Return the sums and the objective of one mixture, by one pass."""
         if len(self.history) >= self.max_iter:
             raise _Stop
-        stats, objective, likelihood = evaluated(self.data, components[None], self.prior)
+        stats, objective, likelihood = evaluated(self.data, parameters[None], self.prior)
         value = float(objective[0])
         if self.best is None or value >= self.best.objective:
             self.history.append(value)
             n_iter = len(self.history)
             self.best = Fit(
-                components,
+                parameters,
                 value,
                 float(likelihood[0]),
                 stats[0],
@@ -195,7 +181,7 @@ class Run:
             raise ValueError("max_iter must be at least 1.")
         best = self.best
         return Fit(
-            best.components,
+            best.parameters,
             best.objective,
             best.log_likelihood,
             best.stats,
@@ -208,7 +194,7 @@ class Run:
 
 def converge(
     data: WhitenedData,
-    components: Components,
+    parameters: WhitenedParameters,
     prior: Prior | None,
     *,
     tol: float,
@@ -228,7 +214,7 @@ def converge(
     Parameters
     ----------
     table : Table
-    components : Components
+    parameters : WhitenedParameters
         One mixture, in the frame.
     prior : Prior or None
     tol : float
@@ -251,13 +237,13 @@ def converge(
     """
     run = Run(data, prior, max(max_iter, 1), callback)
     if max_iter == 0:
-        run(components)
+        run(parameters)
         return run.result()
     try:
         if curvature is None or max_iter < FIRST_STEPS:
-            _first_steps(run, components, tol, earlier)
+            _first_steps(run, parameters, tol, earlier)
         else:
-            _accelerated(run, components, tol, curvature.copy())
+            _accelerated(run, parameters, tol, curvature.copy())
         for _ in range(MOST_SADDLES if checked_on is not None else 0):
             assert checked_on is not None
             further = _escaped(run, checked_on) or _stepped(run, checked_on, tol)
@@ -270,12 +256,12 @@ def converge(
     fit = run.result()
     if fit.status is FitStatus.MAX_ITER:
         # The sums of the last pass are paid for: one more M-step is free, and one pass tells its likelihood.
-        components = data.family.m_step(fit.stats, prior)
-        stats, objective, likelihood = evaluated(data, components[None], prior)
+        parameters = data.family.m_step(fit.stats, prior)
+        stats, objective, likelihood = evaluated(data, parameters[None], prior)
         if objective[0] >= fit.objective:
             return replace(
                 fit,
-                components=components,
+                parameters=parameters,
                 objective=float(objective[0]),
                 log_likelihood=float(likelihood[0]),
                 stats=stats[0],
@@ -283,15 +269,17 @@ def converge(
     return fit
 
 
-def _first_steps(run: Run, components: Components, tol: float, earlier: tuple[float, ...] = ()) -> None:
+def _first_steps(
+    run: Run, parameters: WhitenedParameters, tol: float, earlier: tuple[float, ...] = ()
+) -> None:
     """Go on by plain EM while it is fast, to the end if it can, and by L-BFGS from there."""
     family, prior = run.data.family, run.prior
     before, gain, n_steps = -np.inf, np.inf, 0
     for value in earlier:
         before, gain, n_steps = value, value - before, n_steps + 1
     while True:
-        stats, value = run(components)
-        components = family.m_step(stats, prior)
+        stats, value = run(parameters)
+        parameters = family.m_step(stats, prior)
         new_gain = value - before
         # What is below rounding is nothing.
         still = abs(new_gain) <= 1e-14 * abs(value)
@@ -305,7 +293,7 @@ def _first_steps(run: Run, components: Components, tol: float, earlier: tuple[fl
             run.status = FitStatus.CONVERGED
             return
         if not 0 <= ratio < FAST:
-            _accelerated(run, components, tol)
+            _accelerated(run, parameters, tol)
             return
 
 
@@ -315,25 +303,25 @@ def _gradient_of(
     """Return the gradient as a function of the point, on those rows."""
 
     def gradient_at(point: Array) -> Array:
-        moved = coordinates.components(point)
+        moved = coordinates.retract(point)
         stats, _ = sample.e_step(moved[None])
         return coordinates.gradient(point, moved, stats[0], prior)
 
     return gradient_at
 
 
-def _stepped(run: Run, sample: WhitenedData, tol: float) -> Components | None:
+def _stepped(run: Run, sample: WhitenedData, tol: float) -> WhitenedParameters | None:
     """Return a better mixture beside the best one if more than the tolerance is left to gain, or None."""
     assert run.best is not None
     best, prior = run.best, run.prior
-    coordinates = LocalCoordinates(sample.family, best.components, sample.weight)
+    coordinates = LocalCoordinates(sample.family, best.parameters, sample.weight)
     gradient_at = _gradient_of(coordinates, sample, prior)
     gradient = gradient_at(coordinates.origin)
     if sample is not run.data:
         # The curvature is that of the sample, the gradient that of all rows: both are in units of the
         # complete information, so that the one fits the other.
-        whole = LocalCoordinates(sample.family, best.components, run.data.weight)
-        target = whole.gradient(whole.origin, best.components, best.stats, prior)
+        whole = LocalCoordinates(sample.family, best.parameters, run.data.weight)
+        target = whole.gradient(whole.origin, best.parameters, best.stats, prior)
         shift = gradient - target
         found = newton_step(
             lambda point: gradient_at(point) - shift, coordinates.origin, target, coordinates.null_direction
@@ -343,37 +331,37 @@ def _stepped(run: Run, sample: WhitenedData, tol: float) -> Components | None:
         found = newton_step(gradient_at, coordinates.origin, gradient, coordinates.null_direction)
     if found is None or not found[0] > tol:
         return None
-    step = found[1] * min(1.0, FAR / max(coordinates.reach(found[1]), 1e-300))
+    step = found[1] * min(1.0, FAR / max(coordinates.step_size(found[1]), 1e-300))
     for length in (1.0, 0.3, 0.1):
-        components = whole.components(length * step)
+        parameters = whole.retract(length * step)
         before = best.objective
-        if run(components)[1] > before + 0.1 * tol:
-            return components
+        if run(parameters)[1] > before + 0.1 * tol:
+            return parameters
     return None
 
 
-def _escaped(run: Run, sample: WhitenedData) -> Components | None:
+def _escaped(run: Run, sample: WhitenedData) -> WhitenedParameters | None:
     """Return a better mixture beside the best one if that is a saddle, or None."""
     assert run.best is not None
-    coordinates = LocalCoordinates(sample.family, run.best.components, sample.weight)
+    coordinates = LocalCoordinates(sample.family, run.best.parameters, sample.weight)
     gradient_at = _gradient_of(coordinates, sample, run.prior)
     found = rising_direction(
         gradient_at, coordinates.origin, gradient_at(coordinates.origin), coordinates.null_direction
     )
     if found is None:
         return None
-    better, direction = None, found[1] / max(coordinates.reach(found[1]), 1e-300)
+    better, direction = None, found[1] / max(coordinates.step_size(found[1]), 1e-300)
     for length in (0.05, -0.05, 0.25, -0.25, 1.0, -1.0):
-        components = coordinates.components(length * direction)
+        parameters = coordinates.retract(length * direction)
         before = run.best.objective
-        if run(components)[1] > before + SADDLE_RISE:
-            better = components
+        if run(parameters)[1] > before + SADDLE_RISE:
+            better = parameters
     return better
 
 
 def plain(
     data: WhitenedData,
-    components: Components,
+    parameters: WhitenedParameters,
     prior: Prior | None,
     *,
     relative_tol: float,
@@ -389,14 +377,14 @@ def plain(
     before = np.inf
     try:
         while True:
-            stats, _ = run(components)
+            stats, _ = run(parameters)
             assert run.best is not None
             likelihood = run.best.log_likelihood + offset
             if abs(before - likelihood) <= relative_tol * (1 + abs(likelihood)):
                 run.status = FitStatus.CONVERGED
                 break
             before = likelihood
-            components = data.family.m_step(stats, prior)
+            parameters = data.family.m_step(stats, prior)
     except _Stop:
         pass
     return run.result()
@@ -414,25 +402,27 @@ class _Ray:
     def __call__(self, length: float) -> tuple[float, float, Array]:
         """Return value, slope and gradient at a length."""
         moved = self.point + length * self.direction
-        components = self.coordinates.components(moved)
-        if not components.is_finite:
+        parameters = self.coordinates.retract(moved)
+        if not parameters.is_finite:
             return -np.inf, 0.0, np.zeros_like(moved)
-        stats, value = self.run(components)
-        gradient = self.coordinates.gradient(moved, components, stats, self.run.prior)
+        stats, value = self.run(parameters)
+        gradient = self.coordinates.gradient(moved, parameters, stats, self.run.prior)
         return value, float(gradient @ self.direction), gradient
 
 
-def _accelerated(run: Run, components: Components, tol: float, curvature: LBFGSHistory | None = None) -> None:
+def _accelerated(
+    run: Run, parameters: WhitenedParameters, tol: float, curvature: LBFGSHistory | None = None
+) -> None:
     """Go from a mixture to the optimum by L-BFGS."""
     family, prior, weight = run.data.family, run.prior, run.data.weight
     coordinates, curvature = (
-        LocalCoordinates(family, components, weight),
+        LocalCoordinates(family, parameters, weight),
         LBFGSHistory() if curvature is None else curvature,
     )
     run.curvature = curvature
     point = coordinates.origin
-    stats, value = run(components)
-    gradient = coordinates.gradient(point, components, stats, prior)
+    stats, value = run(parameters)
+    gradient = coordinates.gradient(point, parameters, stats, prior)
     quiet = 0
     while True:
         direction = curvature.direction(gradient)
@@ -443,7 +433,7 @@ def _accelerated(run: Run, components: Components, tol: float, curvature: LBFGSH
         if left < tol and learnt and quiet >= QUIET_STEPS:
             run.status = FitStatus.CONVERGED
             return
-        first = min(1.0, FAR / max(coordinates.change(direction), 1e-300))
+        first = min(1.0, FAR / max(coordinates.log_change(direction), 1e-300))
         found = line_search(_Ray(run, coordinates, point, direction), value, slope, first)
         if found is None:
             if not curvature.pairs:
@@ -457,9 +447,9 @@ def _accelerated(run: Run, components: Components, tol: float, curvature: LBFGSH
         point = point + length * direction
         quiet = quiet + 1 if new_value - value < tol else 0
         value, gradient = new_value, new_gradient
-        if coordinates.change(point) > FAR and run.best is not None:
-            components = coordinates.components(point)
-            coordinates, curvature = LocalCoordinates(family, components, weight), LBFGSHistory()
+        if coordinates.log_change(point) > FAR and run.best is not None:
+            parameters = coordinates.retract(point)
+            coordinates, curvature = LocalCoordinates(family, parameters, weight), LBFGSHistory()
             run.curvature = curvature
             point = coordinates.origin
-            gradient = coordinates.gradient(point, components, run.best.stats, prior)
+            gradient = coordinates.gradient(point, parameters, run.best.stats, prior)

@@ -20,7 +20,7 @@ from apolar.em.blocks import Chunk, Stored, Written, posteriors, squares_about, 
 from apolar.em.kernels import triton
 from apolar.em.whitening import MOST_DISTANCE, Whitening, whitening_of
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 
 # Numbers in a chunk: 8 MB a thread. Larger than for other sums: a chunk makes a dozen calls, between which
 # threads wait for each other.
@@ -198,12 +198,12 @@ class WhitenedData:
         threads = self.threads if len(starts) > self.threads else 1
         return mapped(((start, None) for start in starts), work, threads)
 
-    def e_step(self, components: Components) -> tuple[Array, Array]:
+    def e_step(self, parameters: WhitenedParameters) -> tuple[Array, Array]:
         """Return the sums of the E-step, and the log-likelihoods.
 
         Parameters
         ----------
-        components : Components
+        parameters : WhitenedParameters
             A batch of mixtures, in the frame: one leading axis.
 
         Returns
@@ -214,8 +214,8 @@ class WhitenedData:
             In the units of the frame: `frame.log_det` a row is to be added.
         """
         noise = self._noise()
-        stats, log_likelihood = self.total(EStep(self.family, self.whitening, components, noise))
-        return _with_noise(stats.reshape(*components.weights.shape, self.n_stats), noise), log_likelihood
+        stats, log_likelihood = self.total(EStep(self.family, self.whitening, parameters, noise))
+        return _with_noise(stats.reshape(*parameters.weights.shape, self.n_stats), noise), log_likelihood
 
     def _noise(self) -> Array | None:
         """Return what noise of the rows adds to the expected quadratics of each of them, if there is any.
@@ -227,7 +227,7 @@ class WhitenedData:
             return None
         one, kind, m = np.ones(1), self.family.untied, self.n_features
         covariances = kind.from_spherical(self.whitening.noise * one, self.whitening.metric, one)
-        return kind.moments(Components(one, np.zeros((1, m)), covariances))[0, 1 + m :]
+        return kind.moments(WhitenedParameters(one, np.zeros((1, m)), covariances))[0, 1 + m :]
 
     def total(self, job: WhitenedStatistic) -> list[Any]:
         """Return what a job sums over the rows: here, or where they are."""
@@ -266,13 +266,13 @@ class WhitenedData:
         other.threads = self.threads if threads is None else threads
         return other
 
-    def row_responsibilities(self, components: Components) -> tuple[Any, Any]:
+    def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
         """Return posteriors, shape (n_components, n_rows), and log-densities, shape (n_rows,), in the frame.
 
         `components` is one mixture.
         """
         parts = list(
-            self.chunks(RowResponsibilities(self.family.natural(components)), 2 * components.n_components)
+            self.chunks(RowResponsibilities(self.family.natural(parameters)), 2 * parameters.n_components)
         )
         xp = namespace(parts[0][0])
         return xp.concat([p for p, _ in parts], axis=1), xp.concat([d for _, d in parts])
@@ -445,13 +445,13 @@ class WhitenedStatistic:
 class EStep(WhitenedStatistic):
     """The E-step of a batch of mixtures, in the frame: sums, all in one matrix, and log-likelihoods."""
 
-    components: Components
+    parameters: WhitenedParameters
     noise: Array | None = None
 
     @functools.cached_property
     def natural(self) -> Array:
         """The natural parameters, shape (n_mixtures, n_components, width)."""
-        natural = self.family.natural(self.components)
+        natural = self.family.natural(self.parameters)
         if self.noise is not None:
             natural[..., 0] += natural[..., -len(self.noise) :] @ self.noise
         return natural

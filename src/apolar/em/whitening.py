@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.signal import column_moments, row_covariance
 
 # The largest deviation of a column, and one over the smallest: squares of squares must still be numbers.
@@ -106,21 +106,21 @@ class Whitening:
             return (moved + np.swapaxes(moved, -1, -2)) / 2
         return covariances * matrix**2
 
-    def transform_parameters(self, components: Components) -> Components:
+    def transform_parameters(self, parameters: MixtureParameters) -> WhitenedParameters:
         """Return components, in the units of the data, in the frame."""
         means, covariances = (
-            self.transform(components.means),
-            self._moved(components.covariances, self.matrix),
+            self.transform(parameters.means),
+            self._moved(parameters.covariances, self.matrix),
         )
-        return Components(components.weights, means, covariances)
+        return WhitenedParameters(parameters.weights, means, covariances)
 
-    def inverse_transform_parameters(self, components: Components) -> Components:
+    def inverse_transform_parameters(self, parameters: WhitenedParameters) -> MixtureParameters:
         """Return components of the frame in the units of the data."""
         means, covariances = (
-            self.inverse_transform(components.means),
-            self._moved(components.covariances, self.inverse),
+            self.inverse_transform(parameters.means),
+            self._moved(parameters.covariances, self.inverse),
         )
-        return Components(components.weights, means, covariances)
+        return MixtureParameters(parameters.weights, means, covariances)
 
 
 def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
@@ -174,16 +174,16 @@ def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None,
         )
 
 
-def whitening_around(components: Components, family: Family) -> Whitening:
+def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening:
     """Return the frame of a mixture, in the units of the data, as if it were that of its own rows."""
-    weights, means = components.weights, components.means
+    weights, means = parameters.weights, parameters.means
     centre = weights @ means
     r, m = means.shape
     offsets = means - centre
     between = family.untied.between(offsets, weights).sum(axis=0)
-    within = components.covariances
+    within = parameters.covariances
     if not family.tied:
-        within = np.tensordot(weights, components.covariances, axes=1)
+        within = np.tensordot(weights, parameters.covariances, axes=1)
     total = within + between / family.divisor(np.ones(()), m)
     if family.frame_kind != "matrix":
         unit = np.sqrt(total)

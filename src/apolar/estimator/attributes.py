@@ -8,40 +8,40 @@ from typing import Any
 import numpy as np
 
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import MixtureParameters
 
 
-def as_components(attributes: Mapping[str, Any]) -> Components:
+def as_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
     """Return fitted attributes as a mixture, in double precision."""
     names = ("weights_", "means_", "covariances_")
-    return Components(*(np.asarray(attributes[name], dtype=np.float64) for name in names))
+    return MixtureParameters(*(np.asarray(attributes[name], dtype=np.float64) for name in names))
 
 
-def exact_components(attributes: Mapping[str, Any]) -> Components:
+def exact_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
     """Return the mixture that fitted attributes were rounded from, unless somebody has set others since."""
-    public, exact = as_components(attributes), attributes.get("_exact")
+    public, exact = as_parameters(attributes), attributes.get("_exact")
     return exact if exact is not None and _rounds_to(exact, public) else public
 
 
-def _rounds_to(exact: Components, public: Components) -> bool:
+def _rounds_to(exact: MixtureParameters, public: MixtureParameters) -> bool:
     """Return whether a mixture, in single precision, is another one."""
     with np.errstate(over="ignore", under="ignore"):
         pairs = zip(vars(exact).values(), vars(public).values(), strict=True)
         return all(np.array_equal(np.asarray(a, dtype=np.float32), b) for a, b in pairs)
 
 
-def fitted_attributes(kind: Family, components: Components, dtype: np.dtype[Any]) -> dict[str, Any]:
+def fitted_attributes(kind: Family, parameters: MixtureParameters, dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return a mixture as fitted attributes of a floating type.
 
     Beside those of single precision, `_exact` keeps what they were rounded from: covariances that are nearly
     singular need it. Squares that leave the range of single precision stay in double precision.
     """
     found = {
-        "weights_": components.weights,
-        "means_": components.means,
-        "covariances_": components.covariances,
-        "precisions_": kind.precisions(components.covariances),
-        "precisions_cholesky_": kind.whiteners(components.covariances),
+        "weights_": parameters.weights,
+        "means_": parameters.means,
+        "covariances_": parameters.covariances,
+        "precisions_": kind.precisions(parameters.covariances),
+        "precisions_cholesky_": kind.whiteners(parameters.covariances),
     }
     if dtype == np.float32:
         with np.errstate(over="ignore", under="ignore"):
@@ -51,6 +51,6 @@ def fitted_attributes(kind: Family, components: Components, dtype: np.dtype[Any]
             spreads = [np.diagonal(matrices, axis1=-2, axis2=-1) for matrices in spreads]
         in_range = all(np.all(np.isfinite(value)) for value in single.values())
         if in_range and all(np.all(value > 0) for value in spreads):
-            return single | {"_exact": components}
+            return single | {"_exact": parameters}
     # A single variance is a NumPy number, not an array without axes.
     return {name: np.asarray(value)[()] for name, value in found.items()} | {"_exact": None}

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from apolar._core.files import check_regular
-from apolar.em.coordinates import LocalCoordinates
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.loop import Fit
 from apolar.estimator.storage import load_model, save_model
 from apolar.exceptions import CheckpointWarning
 from apolar.mixture.families import Family, family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 
 __all__ = ["Checkpoint", "check_writable", "is_path", "resumed"]
 
@@ -61,7 +60,7 @@ class Checkpoint:
         self.ended: Fit | None = None
         self.latest: Fit | None = None
         self.history: list[float] = []
-        self.written: Components | None = None
+        self.written: WhitenedParameters | None = None
         self.has_warned = False
 
     def __call__(self, fit: Fit) -> bool:
@@ -75,11 +74,11 @@ class Checkpoint:
         if (self.n_passes - 1) % self.estimator.checkpoint_every:
             return False
         best = self._best(fit)
-        if best.components is not self.written:
+        if best.parameters is not self.written:
             said = {"start_": "checkpoint", "start_notes_": [], "message_": MESSAGE.format(self.n_passes)}
             kept = self.ordered(best)
             if self._write(self.attributes(kept) | said | _curvature(kept)):
-                self.written = best.components
+                self.written = best.parameters
         return False
 
     def end(self, attributes: dict[str, Any]) -> None:
@@ -152,7 +151,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def resumed(estimator: Any, kind: Family, n_features: int) -> tuple[Components, LBFGSHistory | None] | None:
+def resumed(
+    estimator: Any, kind: Family, n_features: int
+) -> tuple[MixtureParameters, LBFGSHistory | None] | None:
     """Return the mixture of the file that a fit is to start from, or None if there is none.
 
     Parameters
@@ -165,7 +166,7 @@ def resumed(estimator: Any, kind: Family, n_features: int) -> tuple[Components, 
 
     Returns
     -------
-    components : Components
+    parameters : MixtureParameters
         In the units of the data.
     memory : Memory or None
         What is known of the curvature there.
@@ -197,18 +198,19 @@ def resumed(estimator: Any, kind: Family, n_features: int) -> tuple[Components, 
             f"{path!s} holds {_described(*found)}; asked for is {_described(*asked)}. Delete the file to "
             "start afresh, or change the parameters to those of the file."
         )
-    components = Components(model.weights_, model.means_, np.asarray(model.covariances_))
+    parameters = MixtureParameters(model.weights_, model.means_, np.asarray(model.covariances_))
     curvature = None
     if hasattr(model, "_curvature"):
         steps, gradient_changes = model._curvature
-        n_coordinates = LocalCoordinates(kind, components, 1.0).origin.size
+        # One coordinate per parameter, and one more: all weights times one factor is no change.
+        n_coordinates = kind.n_parameters(parameters.n_components, parameters.n_features) + 1
         if steps.shape[1] != n_coordinates:
             raise ValueError(
                 f"{path!s} is damaged: its curvature has {steps.shape[1]} coordinates, the mixture "
                 f"{n_coordinates}. Delete the file to start afresh."
             )
         curvature = LBFGSHistory.of(steps, gradient_changes)
-    return components, curvature
+    return parameters, curvature
 
 
 def _described(name: str, n_components: int, n_features: int) -> str:

@@ -17,7 +17,7 @@ from apolar.exceptions import (
     DisagreementWarning,
     EmptyComponentWarning,
 )
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
 from apolar.starts import Candidate, Started
@@ -110,10 +110,10 @@ def fitted(
         notes += [note for note in new_notes if note not in notes]
         rivals += candidates
         contenders = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
-        for candidate, components, curvature in _approached_all(data, contenders, prior, max_iter):
+        for candidate, parameters, curvature in _approached_all(data, contenders, prior, max_iter):
             fit = converge(
                 data,
-                components,
+                parameters,
                 prior,
                 tol=tol,
                 max_iter=max_iter,
@@ -151,27 +151,27 @@ def _is_better(fit: Fit, other: Fit) -> bool:
 
 def _approached_all(
     data: WhitenedData, candidates: list[Candidate], prior: Prior | None, max_iter: int
-) -> list[tuple[Candidate, Components, LBFGSHistory | None]]:
+) -> list[tuple[Candidate, WhitenedParameters, LBFGSHistory | None]]:
     """Return from where candidates are to go on on all rows, and what is known of the curvature there.
 
     If the rows are many, one of several candidates is enough: the one that is best on a large part of them.
     """
     known = [
-        (one, one.components, one.curvature if one.fit is None else one.fit.curvature) for one in candidates
+        (one, one.parameters, one.curvature if one.fit is None else one.fit.curvature) for one in candidates
     ]
     if max_iter < FEWEST_PASSES or (len(known) == 1 and candidates[0].is_from_all_rows):
         return known
-    runs = [_approached(data, components, prior, curvature) for _, components, curvature in known]
+    runs = [_approached(data, parameters, prior, curvature) for _, parameters, curvature in known]
     ended = [fit for fit in runs if fit is not None]
     if not ended:
         # Each is run to its end, as none is known to be the best before: of many rows only two.
         return known if len(known) < 3 or data.n_rows <= FEW_ROWS else [known[0], known[-1]]
     best = int(np.argmax([fit.log_likelihood for fit in ended]))
-    return [(candidates[best], ended[best].components, ended[best].curvature)]
+    return [(candidates[best], ended[best].parameters, ended[best].curvature)]
 
 
 def _approached(
-    data: WhitenedData, components: Components, prior: Prior | None, curvature: LBFGSHistory | None
+    data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None, curvature: LBFGSHistory | None
 ) -> Fit | None:
     """Return where EM on more and more of the rows leads; None if the rows are too few for that.
 
@@ -180,22 +180,22 @@ def _approached(
     fit = None
     steps = []
     step = GROWTH
-    least = ROWS_A_PARAMETER * data.family.n_parameters(components.n_components, data.n_features)
+    least = ROWS_A_PARAMETER * data.family.n_parameters(parameters.n_components, data.n_features)
     while data.n_rows // step >= max(LEAST_SAMPLE, least):
         steps.append(step)
         step *= GROWTH
     for step in reversed(steps):
         sample = data.systematic_sample(step)
         fit = converge(
-            sample, components, prior, tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_PASSES, curvature=curvature
+            sample, parameters, prior, tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_PASSES, curvature=curvature
         )
-        components, curvature = fit.components, fit.curvature
+        parameters, curvature = fit.parameters, fit.curvature
     return fit
 
 
 def _almost_empty(data: WhitenedData, fit: Fit) -> list[ApolarWarning]:
     """Return a warning on components without rows."""
-    counts = fit.components.weights * data.weight
+    counts = fit.parameters.weights * data.weight
     n_empty = int(np.sum(counts < 0.5))
     if not n_empty:
         return []
@@ -205,7 +205,7 @@ def _almost_empty(data: WhitenedData, fit: Fit) -> list[ApolarWarning]:
 
 def _is_collapsed(data: WhitenedData, fit: Fit) -> bool:
     """Return whether a component is without spread in some direction."""
-    covariances = fit.components.covariances
+    covariances = fit.parameters.covariances
     is_matrix = data.family.frame_kind == "matrix"
     least = float((np.linalg.eigvalsh(covariances) if is_matrix else covariances).min())
     return least <= 2 * data.family.least_variance
@@ -214,17 +214,17 @@ def _is_collapsed(data: WhitenedData, fit: Fit) -> bool:
 def _disagreeing(sample: WhitenedData, fit: Fit, rivals: list[Candidate]) -> list[ApolarWarning]:
     """Return a warning if another optimum, of nearly the same likelihood, parts the rows differently."""
     rivals = [rival for rival in rivals if rival.fit is not None]
-    if not rivals or fit.components.n_components == 1:
+    if not rivals or fit.parameters.n_components == 1:
         return []
     weights = sample.row_weights()
 
-    def seen(components: Components) -> tuple[float, Array]:
-        posteriors, densities = sample.row_responsibilities(components)
+    def seen(parameters: WhitenedParameters) -> tuple[float, Array]:
+        posteriors, densities = sample.row_responsibilities(parameters)
         return float(np.average(densities, weights=weights)), posteriors.argmax(axis=0)
 
-    best, ours = seen(fit.components)
+    best, ours = seen(fit.parameters)
     for rival in rivals:
-        likelihood, theirs = seen(rival.components)
+        likelihood, theirs = seen(rival.parameters)
         if best - likelihood > NEARLY_EQUAL:
             continue
         index = adjusted_rand_index(ours, theirs)

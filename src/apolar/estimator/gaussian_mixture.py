@@ -22,10 +22,10 @@ from apolar._core.checks import check_integer, fits_in_memory, one_of, positive_
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows
 from apolar.em.lbfgs import LBFGSHistory
-from apolar.em.loop import Fit, FitStatus, canonical_order, in_canonical_order, reordered
+from apolar.em.loop import Fit, FitStatus, in_canonical_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import whitening_around
-from apolar.estimator.attributes import exact_components, fitted_attributes
+from apolar.estimator.attributes import exact_parameters, fitted_attributes
 from apolar.estimator.checkpoint import Checkpoint, check_writable, is_path, resumed
 from apolar.estimator.fit import Outcome, fitted
 from apolar.estimator.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
@@ -37,7 +37,8 @@ from apolar.estimator.stream import Stream
 from apolar.exceptions import SkippedStartWarning
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, family
-from apolar.mixture.parameters import Components
+from apolar.mixture.order import canonical_order
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
@@ -296,7 +297,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         if self.reg_covar or data.n_rows <= RECOUNTED_ROWS:
             # The density of the mixture that is returned: without noise of the rows, and after the rounding
             # on the way from the units of the fit to those of the data.
-            found = Reader.of(kind, exact_components(attributes)).likelihood(rows, self._threads())
+            found = Reader.of(kind, exact_parameters(attributes)).likelihood(rows, self._threads())
             attributes["lower_bound_"] = found.log_likelihood / found.weight
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -349,15 +350,15 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         elif hasattr(self, "_stream"):
             stream = copy.deepcopy(self._stream)
         else:
-            whitening = replace(whitening_around(self._components(), kind), noise=self.reg_covar or 0.0)
-            stream = Stream.after(kind, self._components(), whitening, self.n_samples_seen_, prior)
+            whitening = replace(whitening_around(self._parameters(), kind), noise=self.reg_covar or 0.0)
+            stream = Stream.after(kind, self._parameters(), whitening, self.n_samples_seen_, prior)
         with one_blas_thread():
             stream.update(rows, random_generator(self.random_state), self._threads())
-        assert stream.components is not None
-        parameters = fitted_attributes(kind, stream.components, float_type(X))
+        assert stream.parameters is not None
+        attributes = fitted_attributes(kind, stream.parameters, float_type(X))
         # Set together, when nothing can fail any more.
         self._stream = stream
-        for name, value in parameters.items():
+        for name, value in attributes.items():
             setattr(self, name, value)
         self.lower_bound_ = stream.mean_likelihood
         self.n_samples_seen_ = stream.weight
@@ -411,7 +412,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         X: Any,
         prior: Prior | None,
         kept: Array | None,
-        stored: tuple[Components, LBFGSHistory | None] | None,
+        stored: tuple[MixtureParameters, LBFGSHistory | None] | None,
     ) -> tuple[Callable[[np.random.Generator], Started], int, bool]:
         """Return what makes the candidates, how often to call it, and whether their order is the user's.
 
@@ -422,13 +423,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         in_part = any(v is not None for v in (self.weights_init, self.means_init, self.precisions_init))
         is_named = isinstance(self.init_params, str) or callable(self.init_params)
         if stored is not None or (self.warm_start and self._is_of(data.family, r, data.n_features)):
-            found, curvature = (self._components(), self._memory()) if stored is None else stored
-            components = data.whitening.transform_parameters(found)
+            found, curvature = (self._parameters(), self._memory()) if stored is None else stored
+            parameters = data.whitening.transform_parameters(found)
             earlier = self._earlier(data) if stored is None else ()
             # A fit that was killed ends in the order in which it would have ended.
             is_killed = stored is not None and not is_path(self.warm_start)
             warm = Candidate(
-                "warm start", components, is_from_all_rows=True, curvature=curvature, earlier=earlier
+                "warm start", parameters, is_from_all_rows=True, curvature=curvature, earlier=earlier
             )
             return lambda _: ([warm], []), 1, in_part or not is_named or not is_killed
         if in_part:
@@ -438,8 +439,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             return (lambda rng: started(name, data, r, prior, rng)), self.n_init, False
         if is_named:
             return (lambda rng: ([self._called(data, X, prior, rng, kept)], [])), self.n_init, False
-        components = from_assignment(data, r, prior, self.init_params, "init_params", kept)
-        return lambda _: ([Candidate("given", components, is_from_all_rows=True)], []), 1, True
+        parameters = from_assignment(data, r, prior, self.init_params, "init_params", kept)
+        return lambda _: ([Candidate("given", parameters, is_from_all_rows=True)], []), 1, True
 
     def _memory(self) -> LBFGSHistory | None:
         """Return what the last fit, if it did not converge, learnt of the curvature."""
@@ -459,7 +460,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             metric = data.whitening.metric
             covariances = data.family.from_spherical(found.variances, metric, found.weights)
             return Candidate(
-                name, Components(found.weights, data.whitening.transform(found.means), covariances)
+                name, WhitenedParameters(found.weights, data.whitening.transform(found.means), covariances)
             )
         if hasattr(found, "predict_proba"):
             found = found.predict_proba(X)
@@ -476,7 +477,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         if self.precisions_init is not None:
             covariances = checked_precisions(self.precisions_init, data.family, r, m)
             covariances = whitening.transform_parameters(
-                Components(np.ones(r), np.zeros((r, m)), covariances)
+                MixtureParameters(np.ones(r), np.zeros((r, m)), covariances)
             ).covariances
         if weights is None or means is None or covariances is None:
             # What is not given comes from the rows nearest to the means, or from the start by name.
@@ -485,10 +486,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                 base = data.family.m_step(stats, Prior() if prior is None else prior)
             elif isinstance(self.init_params, str):
                 # Precisions are given in an order: that of components in canonical order.
-                best = started(self.init_params, data, r, prior, rng)[0][0].components
-                base = reordered(best, canonical_order(best, whitening), data.family)
+                best = started(self.init_params, data, r, prior, rng)[0][0].parameters
+                means_in_data = whitening.inverse_transform(best.means)
+                base = data.family.reordered(best, canonical_order(best.weights, means_in_data))
             elif callable(self.init_params):
-                base = self._called(data, X, prior, rng, kept).components
+                base = self._called(data, X, prior, rng, kept).parameters
             else:
                 base = from_assignment(data, r, prior, self.init_params, "init_params", kept)
             weights = base.weights if weights is None else weights
@@ -496,12 +498,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             covariances = base.covariances if covariances is None else covariances
         weights = np.maximum(weights, 1e-3 / data.weight)
         return Candidate(
-            "given", Components(weights / weights.sum(), means, covariances), is_from_all_rows=True
+            "given", WhitenedParameters(weights / weights.sum(), means, covariances), is_from_all_rows=True
         )
 
     def _attributes(self, data: WhitenedData, kind: Family, fit: Fit, dtype: np.dtype[Any]) -> dict[str, Any]:
         """Return the fitted attributes that a fit in the frame of a table stands for."""
-        found = data.whitening.inverse_transform_parameters(fit.components)
+        found = data.whitening.inverse_transform_parameters(fit.parameters)
         offset = data.whitening.log_det
         return fitted_attributes(kind, found, dtype) | {
             "converged_": fit.status is FitStatus.CONVERGED,
@@ -530,12 +532,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     # --- what a fitted mixture says of rows ---------------------------------------------------
 
-    def _components(self) -> Components:
+    def _parameters(self) -> MixtureParameters:
         if not self._is_of(family(self.covariance_type), *self.means_.shape):
             raise ValueError(
                 f"The mixture was not fitted with covariance_type={self.covariance_type!r}: fit it again."
             )
-        return exact_components(vars(self))
+        return exact_parameters(vars(self))
 
     def _n_parameters(self) -> int:
         """Return the number of free parameters: scikit-learn's private name for `n_parameters_`."""
@@ -550,7 +552,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return in_single_precision(found) if is_single and answer is not labels else found
 
     def _reader(self) -> Reader:
-        return Reader.of(family(self.covariance_type), self._components())
+        return Reader.of(family(self.covariance_type), self._parameters())
 
     def predict(self, X: Any) -> Any:
         """Return the most probable component of each row, shape (n_samples,).
@@ -631,13 +633,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         check_integer(n_samples, "n_samples", least=1)
         state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        kind, components = family(self.covariance_type), self._components()
-        counts = rng.multinomial(n_samples, components.weights / components.weights.sum())
+        kind, parameters = family(self.covariance_type), self._parameters()
+        counts = rng.multinomial(n_samples, parameters.weights / parameters.weights.sum())
         labels = np.repeat(np.arange(len(counts)), counts)
-        noise = rng.standard_normal(size=(n_samples, components.n_features))
-        root = kind.root(components.covariances)
+        noise = rng.standard_normal(size=(n_samples, parameters.n_features))
+        root = kind.root(parameters.covariances)
         own = root if kind.tied else root[labels]
-        drawn = components.means[labels] + kind.mean_retraction(own, noise)
+        drawn = parameters.means[labels] + kind.mean_retraction(own, noise)
         return drawn.astype(self.means_.dtype, copy=False), labels
 
     # --- how sure it is -----------------------------------------------------------------------
@@ -665,7 +667,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                 f"Column {constant[0]} is constant: its variance has no standard error. Fit without it."
             )
         with one_blas_thread():
-            return standard_errors(data, self._components(), prior)
+            return standard_errors(data, self._parameters(), prior)
 
     def bootstrap(
         self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
@@ -692,7 +694,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         with one_blas_thread():
             return bootstrap(
                 data,
-                self._components(),
+                self._parameters(),
                 prior,
                 rng=rng,
                 n_resamples=n_resamples,

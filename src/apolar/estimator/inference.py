@@ -17,7 +17,7 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import FitStatus, converge
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components, batch
+from apolar.mixture.parameters import MixtureParameters, Parameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 
 __all__ = ["Bootstrap", "Interval", "StandardErrors", "bootstrap", "standard_errors"]
@@ -57,7 +57,9 @@ class StandardErrors:
     information_condition: float | None
 
 
-def standard_errors(data: WhitenedData, components: Components, prior: Prior | None = None) -> StandardErrors:
+def standard_errors(
+    data: WhitenedData, parameters: MixtureParameters, prior: Prior | None = None
+) -> StandardErrors:
     """Return standard errors of a fitted mixture from the observed information.
 
     The information is minus the Hessian of the log-likelihood, without the prior, at the mixture. It is that
@@ -75,7 +77,7 @@ def standard_errors(data: WhitenedData, components: Components, prior: Prior | N
     ----------
     table : Table
         The rows that the mixture was fitted to, with their weights: one of weight 2 counts as two rows.
-    components : Components
+    parameters : MixtureParameters
         One mixture, in the units of the data.
     prior : Prior or None, default=None
         That of the fit. It tells only whether the mixture is at the maximum of what was fitted, and is no
@@ -91,8 +93,8 @@ def standard_errors(data: WhitenedData, components: Components, prior: Prior | N
         If the mixture is not near a maximum, or the rows do not tell its parameters; the message says
         which, and what to do.
     """
-    _check_rows_held(data, components)
-    family, inside = data.family, data.whitening.transform_parameters(components)
+    _check_rows_held(data, parameters)
+    family, inside = data.family, data.whitening.transform_parameters(parameters)
     coordinates = LocalCoordinates(family, inside, data.weight)
     owned = _owned(coordinates)
     stats = data.e_step(inside[None])[0][0]
@@ -119,8 +121,8 @@ def standard_errors(data: WhitenedData, components: Components, prior: Prior | N
     return StandardErrors(weights, means, covariances, float(values[-1] / values[0]))
 
 
-def _check_rows_held(data: WhitenedData, components: Components) -> None:
-    counts = components.weights * data.weight
+def _check_rows_held(data: WhitenedData, parameters: Parameters) -> None:
+    counts = parameters.weights * data.weight
     least = int(np.argmin(counts))
     # The coordinates count a component with less than a row as if it had one.
     if not counts[least] >= LEAST_ROWS:
@@ -194,10 +196,10 @@ def _slopes(
         steps[own] = np.maximum(steps[own], DIFFERENCE * count)
 
     def at(point: Array) -> tuple[Array, Array]:
-        moved = coordinates.components(point)
-        parameters = _by_component(whitening.inverse_transform_parameters(moved), family)
+        moved = coordinates.retract(point)
+        flat_parameters = _by_component(whitening.inverse_transform_parameters(moved), family)
         gradient = coordinates.gradient(point, moved, stats, None)
-        return gradient, np.concatenate([family.natural(moved), parameters], axis=1)
+        return gradient, np.concatenate([family.natural(moved), flat_parameters], axis=1)
 
     known = np.empty((len(steps), len(steps)))
     slopes: list[Array] = []
@@ -219,15 +221,17 @@ def _slopes(
     return known, slopes
 
 
-def _by_component(components: Components, family: Family) -> Array:
+def _by_component(parameters: MixtureParameters, family: Family) -> Array:
     """Return mean and covariance of each component, shape (n_components, n_parameters)."""
-    means = components.means
-    covariances = np.asarray(components.covariances)
+    means = parameters.means
+    covariances = np.asarray(parameters.covariances)
     flat = covariances.reshape(1, -1) if family.tied else covariances.reshape(len(means), -1)
     return np.concatenate([means, np.broadcast_to(flat, (len(means), flat.shape[1]))], axis=1)
 
 
-def _lost(data: WhitenedData, inside: Components, owned: list[IndexArray], slopes: list[Array]) -> Array:
+def _lost(
+    data: WhitenedData, inside: WhitenedParameters, owned: list[IndexArray], slopes: list[Array]
+) -> Array:
     """Return the information that not knowing the components takes away, by one pass over the rows.
 
     The sum over rows of the covariance, over the components of a row, of its score [louis1982].
@@ -256,7 +260,11 @@ def _lost(data: WhitenedData, inside: Components, owned: list[IndexArray], slope
 
 
 def _outward(
-    inverse: Array, inside: Components, data: WhitenedData, owned: list[IndexArray], slopes: list[Array]
+    inverse: Array,
+    inside: WhitenedParameters,
+    data: WhitenedData,
+    owned: list[IndexArray],
+    slopes: list[Array],
 ) -> tuple[Array, Array, Array]:
     """Return the errors in the units of the data, from the covariance of the coordinates: delta method."""
     weights = inside.weights
@@ -347,7 +355,7 @@ class Bootstrap:
 
 def bootstrap(
     data: WhitenedData,
-    components: Components,
+    parameters: MixtureParameters,
     prior: Prior | None,
     *,
     rng: np.random.Generator,
@@ -365,7 +373,7 @@ def bootstrap(
     ----------
     table : Table
         The rows that the mixture was fitted to, with their weights: a row of weight 2 is two rows.
-    components : Components
+    parameters : MixtureParameters
         The fitted mixture, in the units of the data.
     prior : Prior or None
         That of the fit. It stays relative to all rows.
@@ -382,28 +390,28 @@ def bootstrap(
     """
     n_resamples = check_integer(n_resamples, "n_resamples", least=2)
     family, whitening = data.family, data.whitening
-    inside = whitening.transform_parameters(components)
-    drawn = _drawn(data, components, rng) if parametric else _reweighted(data, rng)
+    inside = whitening.transform_parameters(parameters)
+    drawn = _drawn(data, parameters, rng) if parametric else _reweighted(data, rng)
     fits = [converge(next(drawn), inside, prior, tol=tol, max_iter=max_iter) for _ in range(n_resamples)]
     found = whitening.inverse_transform_parameters(
-        batch([_aligned(fit.components, inside, family) for fit in fits])
+        batch([_aligned(fit.parameters, inside, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
     return Bootstrap(found.weights, found.means, found.covariances, converged)
 
 
-def _aligned(components: Components, to: Components, family: Family) -> Components:
+def _aligned(parameters: WhitenedParameters, to: WhitenedParameters, family: Family) -> WhitenedParameters:
     """Return the components in the order that matches those of another mixture best."""
     unit = family.divisor(np.ones(()), to.n_features)
-    offsets = components.means[None, :] - to.means[:, None]
-    spread = family.between(offsets, np.ones(offsets.shape[:2])) + unit * components.covariances
+    offsets = parameters.means[None, :] - to.means[:, None]
+    spread = family.between(offsets, np.ones(offsets.shape[:2])) + unit * parameters.covariances
     metric = to.covariances if family.tied else to.covariances[:, None]
     # The divergence of the Gaussians, but for terms of one of the two alone, which matching does not change.
     apart = 0.5 * family.trace_ratio(spread, metric)
-    logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (components, to))
+    logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (parameters, to))
     order = linear_sum_assignment(apart + np.abs(logs[None, :] - to_logs[:, None]))[1]
-    covariances = components.covariances if family.tied else components.covariances[order]
-    return Components(components.weights[order], components.means[order], covariances)
+    covariances = parameters.covariances if family.tied else parameters.covariances[order]
+    return WhitenedParameters(parameters.weights[order], parameters.means[order], covariances)
 
 
 def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[WhitenedData]:
@@ -438,13 +446,15 @@ def _times(rows: Rows, counts: Array) -> Rows:
     return Rows(rows.n_features, len(chosen), True, read, None if rows.take is None else take)
 
 
-def _drawn(data: WhitenedData, components: Components, rng: np.random.Generator) -> Iterator[WhitenedData]:
+def _drawn(
+    data: WhitenedData, parameters: MixtureParameters, rng: np.random.Generator
+) -> Iterator[WhitenedData]:
     """Yield tables of as many rows, drawn from the mixture."""
     family, n_rows = data.family, max(1, round(data.weight))
     whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
-    root = family.root(np.asarray(components.covariances))
+    root = family.root(np.asarray(parameters.covariances))
     while True:
-        labels = rng.choice(len(components.weights), n_rows, p=components.weights / components.weights.sum())
+        labels = rng.choice(len(parameters.weights), n_rows, p=parameters.weights / parameters.weights.sum())
         noise = rng.standard_normal((n_rows, data.n_features))
-        rows = components.means[labels] + family.mean_retraction(root if family.tied else root[labels], noise)
+        rows = parameters.means[labels] + family.mean_retraction(root if family.tied else root[labels], noise)
         yield WhitenedData(open_rows(rows), family, whitening, data.threads)

@@ -17,7 +17,7 @@ from apolar.em.blocks import Chunk
 from apolar.em.whitened import RowResponsibilities, WhitenedData, WhitenedStatistic
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import MixtureParameters
 
 Answer = Callable[[Any, Any], Any]
 """A function of posteriors, shape (n_components, n), and log-densities, shape (n,), of a chunk."""
@@ -56,10 +56,10 @@ class Reader:
     natural: Array
 
     @classmethod
-    def of(cls, family: Family, components: Components) -> Reader:
+    def of(cls, family: Family, parameters: MixtureParameters) -> Reader:
         """Return the reader of a mixture in the units of the data."""
-        whitening = whitening_around(components, family)
-        inside = whitening.transform_parameters(components)
+        whitening = whitening_around(parameters, family)
+        inside = whitening.transform_parameters(parameters)
         # What rounding has made singular on the way is floored, as in the fit.
         floored = replace(inside, covariances=family.floored(inside.covariances))
         return cls(family, whitening, family.natural(floored))

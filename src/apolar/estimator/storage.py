@@ -15,7 +15,7 @@ from apolar import __version__
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
-from apolar.estimator.attributes import as_components, exact_components, fitted_attributes
+from apolar.estimator.attributes import as_parameters, exact_parameters, fitted_attributes
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
 from apolar.starts import STARTS
@@ -124,7 +124,7 @@ def _arrays(model: Any) -> dict[str, Array]:
         "parameters": np.array(json.dumps(parameters, allow_nan=False)),
     }
     # Attributes in single precision are stored as what they were rounded from.
-    components = exact_components(vars(model))
+    components = exact_parameters(vars(model))
     for name in _NUMBERS:
         value = getattr(components, name[:-1], None)
         arrays[name] = np.asarray(getattr(model, name) if value is None else value, dtype=np.float64)
@@ -158,7 +158,7 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     if _PRECISION in arrays:
         precision = stored_value(arrays, _PRECISION, str)
         one_of(precision, _PRECISION, ("float32", "float64"))
-        attributes |= fitted_attributes(kind, as_components(attributes), np.dtype(precision))
+        attributes |= fitted_attributes(kind, as_parameters(attributes), np.dtype(precision))
     n_bounds = arrays["lower_bounds_"].size
     attributes["lower_bounds_"] = stored_numbers(arrays, "lower_bounds_", (n_bounds,)).tolist()
     for name in _TEXTS:

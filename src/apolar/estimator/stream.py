@@ -13,7 +13,7 @@ from apolar.em.loop import converge, in_canonical_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery import mixture_from_moments
@@ -46,7 +46,7 @@ class Stream:
         The start that the kept rows are fitted from.
     weight : float
         The sum of the weights of the rows seen.
-    components : Components or None
+    parameters : MixtureParameters or None
         The mixture so far, in the units of the data.
     mean_likelihood : float
         Of the rows of the last batch, under the mixture after it.
@@ -59,7 +59,7 @@ class Stream:
     prior: Prior | None
     start: str
     weight: float = 0.0
-    components: Components | None = None
+    parameters: MixtureParameters | None = None
     mean_likelihood: float = -np.inf
     noise: float = 0.0
     _kept: list[tuple[Array, Array | None]] = field(default_factory=list)
@@ -70,11 +70,16 @@ class Stream:
 
     @classmethod
     def after(
-        cls, family: Family, components: Components, whitening: Whitening, weight: float, prior: Prior | None
+        cls,
+        family: Family,
+        parameters: MixtureParameters,
+        whitening: Whitening,
+        weight: float,
+        prior: Prior | None,
     ) -> Stream:
         """Return the stream that goes on where a fit of rows of that weight ended."""
-        inside = whitening.transform_parameters(components)
-        stream = cls(family, components.n_components, prior, "moments", weight, components)
+        inside = whitening.transform_parameters(parameters)
+        stream = cls(family, parameters.n_components, prior, "moments", weight, parameters)
         stream._whitening, stream._stats = whitening, family.stats_of(inside, weight, prior)
         return stream
 
@@ -101,19 +106,19 @@ class Stream:
                 f"{self.n_components} components need at least as many rows; the first batches have "
                 f"n_samples = {data.n_rows}. Pass more rows at once."
             )
-        afresh = self.components is None or data.weight >= 2 * self._compared
+        afresh = self.parameters is None or data.weight >= 2 * self._compared
         if afresh:
-            first = started(self.start, data, self.n_components, self.prior, rng)[0][0].components
+            first = started(self.start, data, self.n_components, self.prior, rng)[0][0].parameters
         else:
-            assert self.components is not None
-            first = data.whitening.transform_parameters(self.components)
+            assert self.parameters is not None
+            first = data.whitening.transform_parameters(self.parameters)
         fit = converge(data, first, self.prior, tol=TOLERANCE, max_iter=PASSES)
         # Until the rows are enough, the order may change; from then on it stays.
         fit = in_canonical_order(fit, self.family, data.whitening)
         # Only now, that nothing can fail any more, is anything remembered.
         self._kept, self.weight = kept, data.weight
         self._compared = data.weight if afresh else self._compared
-        self.components = data.whitening.inverse_transform_parameters(fit.components)
+        self.parameters = data.whitening.inverse_transform_parameters(fit.parameters)
         self.mean_likelihood = fit.log_likelihood / data.weight + data.whitening.log_det
         enough = max(LEAST_ROWS, ROWS_A_PARAMETER * self.n_components * (data.n_features + 1))
         if data.n_rows >= enough:
@@ -127,11 +132,11 @@ class Stream:
         """Mix the sums of a batch into those of the stream: stepwise EM."""
         assert self._whitening is not None
         assert self._stats is not None
-        assert self.components is not None
+        assert self.parameters is not None
         checked = WhitenedData(rows, self.family, threads=threads)  # reads the rows once, and checks them
         whitening = replace(self._whitening, n_rows=checked.n_rows, weight=checked.weight)
         batch = WhitenedData(rows, self.family, whitening, threads)
-        inside = whitening.transform_parameters(self.components)
+        inside = whitening.transform_parameters(self.parameters)
         stats, likelihood = batch.e_step(inside[None])
         total = self.weight + batch.weight
         rate = (batch.weight / total) ** FORGETTING
@@ -142,7 +147,7 @@ class Stream:
         self._stats = mixed * total
         if self._sketch is not None and total >= 2 * self._compared:
             self._compare_with_moments(batch, float(likelihood[0]))
-        self.components = whitening.inverse_transform_parameters(self.family.m_step(self._stats, self.prior))
+        self.parameters = whitening.inverse_transform_parameters(self.family.m_step(self._stats, self.prior))
         self.mean_likelihood = float(likelihood[0]) / batch.weight + whitening.log_det
 
     def _compare_with_moments(self, batch: WhitenedData, likelihood: float) -> None:

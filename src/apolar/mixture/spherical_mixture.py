@@ -8,6 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
+from apolar.mixture.order import canonical_order
 
 
 class MixtureStatus(enum.Enum):
@@ -103,5 +104,5 @@ class SphericalMixture:
 
 def by_weight(weights: Array, means: Array, variances: Array) -> tuple[Array, Array, Array]:
     """Return the components in canonical order: largest weight first."""
-    order = np.argsort(-weights, kind="stable")
+    order = canonical_order(weights, means)
     return weights[order], means[order], variances[order]

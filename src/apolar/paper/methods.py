@@ -18,7 +18,7 @@ from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.recovery import mixture_from_moments
 from apolar.scores import adjusted_rand_index, majority_error_rate, mclust_bic
 from apolar.starts.emem import best_of_short_runs
@@ -161,21 +161,21 @@ class _Found:
 
 
 def _em_from(
-    start: Callable[[WhitenedData, Task, np.random.Generator], Components],
+    start: Callable[[WhitenedData, Task, np.random.Generator], WhitenedParameters],
     task: Task,
     rng: np.random.Generator,
 ) -> _Found:
     """Run the paper's EM from a start."""
     began = time.perf_counter()
     data = WhitenedData(open_rows(task.X), SPHERICAL)
-    components = start(data, task, rng)
+    parameters = start(data, task, rng)
     started = time.perf_counter()
     with one_blas_thread():
-        fit = plain(data, components, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
-        predicted = data.row_responsibilities(fit.components)[0].argmax(axis=0)
+        fit = plain(data, parameters, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
+        predicted = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
     ended = time.perf_counter()
     log_likelihood = fit.log_likelihood + data.whitening.log_det * data.weight
-    inverse_transform = data.whitening.inverse_transform_parameters(fit.components)
+    inverse_transform = data.whitening.inverse_transform_parameters(fit.parameters)
     mixture = SphericalMixture(
         inverse_transform.weights, inverse_transform.means, inverse_transform.covariances
     )
@@ -193,51 +193,51 @@ def _default_fit(task: Task, seed: int) -> _Found:
     return _Found(model.score(task.X) * len(task.X), predicted, mixture, time_s, time_s)
 
 
-def _after_a_step(data: WhitenedData, mixture: SphericalMixture) -> Components:
+def _after_a_step(data: WhitenedData, mixture: SphericalMixture) -> WhitenedParameters:
     """Return the mixture after an E-step and an M-step: mclust's `em` begins so, `me` with the M-step."""
-    components = in_frame(data, mixture, np.ones(data.n_features))
+    parameters = in_frame(data, mixture, np.ones(data.n_features))
     with one_blas_thread():
-        stats, _ = data.e_step(components[None])
+        stats, _ = data.e_step(parameters[None])
     return SPHERICAL.m_step(stats[0], None)
 
 
-def _from_labels(data: WhitenedData, labels: Array, n_components: int) -> Components:
+def _from_labels(data: WhitenedData, labels: Array, n_components: int) -> WhitenedParameters:
     return SPHERICAL.m_step(data.hard_stats(labels, n_components), None)
 
 
-def _kmeans(data: WhitenedData, task: Task, rng: np.random.Generator) -> Components:
+def _kmeans(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     return from_kmeans(data, task.n_components, None, rng, n_runs=KMEANS_RUNS)
 
 
-def _paper_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> Components:
+def _paper_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     mixture = mixture_from_moments(task.X, task.n_components, form="paper", random_state=rng)
     return _after_a_step(data, mixture)
 
 
-def _equivariant_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> Components:
+def _equivariant_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     mixture = mixture_from_moments(task.X, task.n_components, random_state=rng)
     return _after_a_step(data, mixture)
 
 
-def _mbhc(data: WhitenedData, task: Task, _: np.random.Generator) -> Components:
+def _mbhc(data: WhitenedData, task: Task, _: np.random.Generator) -> WhitenedParameters:
     labels = merge_tree(task.X, transform="svd").labels(task.n_components)
     return _from_labels(data, labels, task.n_components)
 
 
-def _emem(data: WhitenedData, task: Task, rng: np.random.Generator) -> Components:
+def _emem(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     with one_blas_thread():
         return best_of_short_runs(
             data, task.n_components, None, rng, from_rows=False, n_runs=EMEM_RUNS, n_steps=EMEM_STEPS
         )
 
 
-def _oracle(data: WhitenedData, task: Task, _: np.random.Generator) -> Components:
+def _oracle(data: WhitenedData, task: Task, _: np.random.Generator) -> WhitenedParameters:
     if task.truth is not None:
         return _after_a_step(data, task.truth)
     return _from_labels(data, task.labels, task.n_components)
 
 
-STARTS: dict[str, Callable[[WhitenedData, Task, np.random.Generator], Components]] = {
+STARTS: dict[str, Callable[[WhitenedData, Task, np.random.Generator], WhitenedParameters]] = {
     "em_km": _kmeans,
     "em_mom": _paper_moments,
     "em_mbhc": _mbhc,

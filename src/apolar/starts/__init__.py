@@ -9,7 +9,7 @@ import numpy as np
 from apolar._core.arrays import IndexArray
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import KEPT, Candidate, portfolio
 from apolar.starts.auto import MOST_ROWS as MOST_ROWS_BY_COLUMNS
@@ -31,16 +31,18 @@ WIDE = 32
 Started = tuple[list[Candidate], list[str]]
 """Candidates, the best first, and notes on what stepped aside."""
 
-_Single = Callable[[WhitenedData, int, Prior | None, np.random.Generator], Components]
+_Single = Callable[[WhitenedData, int, Prior | None, np.random.Generator], WhitenedParameters]
 
 
 def _overseed(
     data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> Components:
+) -> WhitenedParameters:
     return overseeded(data, n_components, prior, rng)[0]
 
 
-def _mbhc(data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator) -> Components:
+def _mbhc(
+    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> WhitenedParameters:
     rows, sizes = data.standardised, data.row_weights()
     n_clusters = min(n_components, data.n_rows)
     criterion = "EII" if data.family.tied else "VII"
@@ -51,7 +53,7 @@ def _mbhc(data: WhitenedData, n_components: int, prior: Prior | None, rng: np.ra
 
 def _random(
     data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> Components:
+) -> WhitenedParameters:
     responsibilities = random_responsibilities(data, n_components, rng)
     return data.family.m_step(data.soft_stats(responsibilities), prior)
 
@@ -59,7 +61,7 @@ def _random(
 def _seeded(choose: Callable[[WhitenedData, int, np.random.Generator], IndexArray]) -> _Single:
     def start(
         data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-    ) -> Components:
+    ) -> WhitenedParameters:
         stats = nearest_stats(data, choose(data, n_components, rng))
         return data.family.m_step(reduced(data, stats, n_components), prior)
 
@@ -152,9 +154,9 @@ def _by_columns(
     found, notes = started(name, narrow, n_components, prior, rng)
     candidates = []
     for candidate in found[:KEPT]:
-        posteriors = narrow.row_responsibilities(candidate.components)[0]
-        components = data.family.m_step(sample.soft_stats(posteriors), Prior() if prior is None else prior)
-        candidates.append(Candidate(candidate.name, components))
+        posteriors = narrow.row_responsibilities(candidate.parameters)[0]
+        parameters = data.family.m_step(sample.soft_stats(posteriors), Prior() if prior is None else prior)
+        candidates.append(Candidate(candidate.name, parameters))
     return candidates, [*notes, f"Starts were looked for among diagonal covariances: {reason}."]
 
 
@@ -168,7 +170,7 @@ def _from_few_directions(
     sample = data.subsample(MOST_ROWS, rng)
     narrow = narrowed(sample, n_components, rng)
     candidates, notes = started(name, narrow, n_components, prior, rng)
-    shares = narrow.row_responsibilities(candidates[0].components)[0]
-    components = data.family.m_step(sample.soft_stats(shares), Prior() if prior is None else prior)
+    shares = narrow.row_responsibilities(candidates[0].parameters)[0]
+    parameters = data.family.m_step(sample.soft_stats(shares), Prior() if prior is None else prior)
     note = f"Starts were looked for in the {narrow.n_features} leading directions of the sparse rows."
-    return [Candidate(candidates[0].name, components)], [*notes, note]
+    return [Candidate(candidates[0].name, parameters)], [*notes, note]

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.loop import Fit, converge, short_runs
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.parameters import Components, batch
+from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.starts.merging import apart, merged_pairs, untied
 from apolar.starts.moments import from_moments, from_more_moments
@@ -58,7 +58,7 @@ class Candidate:
     """
 
     name: str
-    components: Components
+    parameters: WhitenedParameters
     fit: Fit | None = None
     is_from_all_rows: bool = False
     is_contender: bool = False
@@ -167,7 +167,7 @@ class _Search:
         """Return where the search starts, and what stepped aside."""
         sample, n_components = self.sample, self.n_components
         found, notes = [], []
-        methods: dict[str, Callable[[], Components]] = {
+        methods: dict[str, Callable[[], WhitenedParameters]] = {
             "moments": lambda: from_moments(sample, n_components, self.data),
             "moments+1": lambda: from_more_moments(sample, n_components, self.prior),
         }
@@ -182,7 +182,7 @@ class _Search:
 
     def grown(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return the starts after short runs, the best first."""
-        runs = batch([candidate.components for candidate in candidates])
+        runs = batch([candidate.parameters for candidate in candidates])
         runs, likelihoods = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
         order = [int(i) for i in np.argsort(-likelihoods, kind="stable")]
         return [Candidate(candidates[i].name, runs[i]) for i in order]
@@ -213,7 +213,7 @@ class _Search:
         """
         others = self.others
         weights = others.row_weights()
-        densities = [np.asarray(others.row_responsibilities(one.components)[1]) for one in candidates]
+        densities = [np.asarray(others.row_responsibilities(one.parameters)[1]) for one in candidates]
         means = np.array([np.average(density, weights=weights) for density in densities])
         best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
         rivals: list[int] = []
@@ -228,7 +228,7 @@ class _Search:
     def _split_and_merged(self, best: Candidate) -> list[Candidate]:
         """Return what a candidate becomes with one component more and then one less."""
         sample, prior, kind = self.sample, self.prior, self.sample.family
-        proposals = batch(with_one_more(sample, best.components, self.rng))
+        proposals = batch(with_one_more(sample, best.parameters, self.rng))
         grown, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
         merged = []
         for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
@@ -243,23 +243,23 @@ class _Search:
         """Return candidates run to their optima, without those that lead to where others have been."""
         found = []
         for candidate in candidates:
-            begun = self._stats(candidate.components)
+            begun = self._stats(candidate.parameters)
             if any(apart(self.sample.family.untied, begun, other) < SAME for other in self.seen):
                 continue
             found.append(self._converged(candidate))
-            self.seen.extend((begun, self._stats(found[-1].components)))
+            self.seen.extend((begun, self._stats(found[-1].parameters)))
         return found
 
-    def _stats(self, components: Components) -> Array:
+    def _stats(self, parameters: WhitenedParameters) -> Array:
         """Return a mixture as sums over the rows, with a covariance for each component."""
         kind = self.sample.family.untied
-        return kind.moments(untied(self.sample, components[None]))[0] * self.sample.weight
+        return kind.moments(untied(self.sample, parameters[None]))[0] * self.sample.weight
 
     def _converged(self, candidate: Candidate) -> Candidate:
         # The optimum on some of the rows is not that on all: there is no use in coming very near to it.
         tol = LOOSE_TOLERANCE if self.is_of_some_rows else TOLERANCE
-        fit = converge(self.sample, candidate.components, self.prior, tol=tol, max_iter=PASSES)
-        return Candidate(candidate.name, fit.components, fit)
+        fit = converge(self.sample, candidate.parameters, self.prior, tol=tol, max_iter=PASSES)
+        return Candidate(candidate.name, fit.parameters, fit)
 
 
 def _sorted(candidates: list[Candidate]) -> list[Candidate]:

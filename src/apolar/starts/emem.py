@@ -5,7 +5,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.loop import short_runs
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.parameters import Components, batch
+from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.starts.overseed import reduced
 from apolar.starts.seeds import nearest_stats, random_rows
@@ -25,7 +25,7 @@ def best_of_short_runs(
     from_rows: bool = True,
     n_runs: int = RUNS,
     n_steps: int = STEPS,
-) -> Components:
+) -> WhitenedParameters:
     """Return the best mixture after short runs of EM.
 
     Parameters
@@ -41,9 +41,9 @@ def best_of_short_runs(
 
     Returns
     -------
-    components : Components
+    parameters : WhitenedParameters
     """
-    best: tuple[float, Components] | None = None
+    best: tuple[float, WhitenedParameters] | None = None
     for first in range(0, n_runs, TOGETHER):
         n_now = min(TOGETHER, n_runs - first)
         starts = [_random_stats(data, n_components, rng, from_rows) for _ in range(n_now)]

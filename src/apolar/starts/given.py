@@ -10,7 +10,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 # How far the sum of weights_init may be from one.
@@ -24,7 +24,7 @@ def from_assignment(
     given: Any,
     name: str,
     kept: Array | None = None,
-) -> Components:
+) -> WhitenedParameters:
     """Return the M-step from labels or responsibilities.
 
     Parameters
@@ -41,7 +41,7 @@ def from_assignment(
 
     Returns
     -------
-    components : Components
+    parameters : WhitenedParameters
         In the order of the sorted labels, or of the columns.
     """
     if data.rows.is_distributed:

@@ -7,14 +7,14 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.starts.overseed import reduced
 
 
 def from_kmeans(
     data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 10
-) -> Components:
+) -> WhitenedParameters:
     """Return the mixture of the clusters of k-means on standardised columns.
 
     Parameters
@@ -28,7 +28,7 @@ def from_kmeans(
 
     Returns
     -------
-    components : Components
+    parameters : WhitenedParameters
     """
     # Fewer different rows than clusters: the heaviest clusters are halved below.
     n_clusters = min(n_components, data.n_rows)

@@ -7,7 +7,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 
 # Rows for each parameter from which on likelihood tells which components to merge.
 ROWS_A_PARAMETER = 5
@@ -32,19 +32,19 @@ class Mergers:
     ----------
     table : Table
         On whose rows, or some of them, likelihoods are compared.
-    components : Components
+    parameters : WhitenedParameters
         One mixture, in the frame; of the family of the table.
     """
 
-    def __init__(self, data: WhitenedData, components: Components) -> None:
+    def __init__(self, data: WhitenedData, parameters: WhitenedParameters) -> None:
         self._table, self._kind = data, data.family
         self._rows = slice(None, None, max(1, data.n_rows // JUDGES))
         weights = data.row_weights()
         shares = (np.ones(data.n_rows) if weights is None else weights)[self._rows]
         self._shares = (shares * (data.weight / shares.sum())).astype(np.float32)
-        self._covariances = components.covariances
-        self.stats = _stats(data, components)
-        logits = data.row_logits(self._kind.natural(components), self._rows)
+        self._covariances = parameters.covariances
+        self.stats = _stats(data, parameters)
+        logits = data.row_logits(self._kind.natural(parameters), self._rows)
         self._largest = logits.max(axis=0)
         self._parts = self._densities(logits)
         self._total = self._parts.sum(axis=0)
@@ -67,7 +67,9 @@ class Mergers:
         """Return the weighted densities of components with these sums."""
         if self._kind.tied:
             weight, first, _ = self._kind.split(stats)
-            merged = Components(weight / self._table.weight, first / weight[:, None], self._covariances)
+            merged = WhitenedParameters(
+                weight / self._table.weight, first / weight[:, None], self._covariances
+            )
         else:
             merged = self._kind.m_step(stats, None)
             merged = replace(merged, weights=stats[:, 0] / self._table.weight)
@@ -113,13 +115,13 @@ class Mergers:
         return self.stats[active]
 
 
-def untied(data: WhitenedData, components: Components) -> Components:
+def untied(data: WhitenedData, parameters: WhitenedParameters) -> WhitenedParameters:
     """Return a batch of mixtures with a covariance for each component."""
     if not data.family.tied:
-        return components
-    shared = components.covariances[:, None]
-    shape = (*components.weights.shape, *components.covariances.shape[1:])
-    return Components(components.weights, components.means, np.broadcast_to(shared, shape))
+        return parameters
+    shared = parameters.covariances[:, None]
+    shape = (*parameters.weights.shape, *parameters.covariances.shape[1:])
+    return WhitenedParameters(parameters.weights, parameters.means, np.broadcast_to(shared, shape))
 
 
 def is_crowded(data: WhitenedData, n_components: int) -> bool:
@@ -131,11 +133,11 @@ def is_crowded(data: WhitenedData, n_components: int) -> bool:
     return data.weight < ROWS_A_PARAMETER * data.family.n_parameters(n_components, data.n_features)
 
 
-def merged_pairs(data: WhitenedData, components: Components, n_pairs: int) -> list[Array]:
+def merged_pairs(data: WhitenedData, parameters: WhitenedParameters, n_pairs: int) -> list[Array]:
     """Return the sums of a mixture with one pair merged, for each of the pairs that cost least."""
-    if not is_crowded(data, components.n_components - 1):
-        return Mergers(data, components).cheapest(n_pairs)
-    family, stats = data.family.untied, _stats(data, components)
+    if not is_crowded(data, parameters.n_components - 1):
+        return Mergers(data, parameters).cheapest(n_pairs)
+    family, stats = data.family.untied, _stats(data, parameters)
     terms = family.merging_term(stats)
     first, second = np.triu_indices(len(stats), 1)
     costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
@@ -148,16 +150,16 @@ def merged_pairs(data: WhitenedData, components: Components, n_pairs: int) -> li
     return merged
 
 
-def reduced_stats(data: WhitenedData, components: Components, n_components: int) -> Array:
+def reduced_stats(data: WhitenedData, parameters: WhitenedParameters, n_components: int) -> Array:
     """Return a mixture as the sums of at most so many components, merged where that costs least."""
     if is_crowded(data, n_components):
-        return merged_down(data.family.untied, _stats(data, components), n_components)
-    return Mergers(data, components).reduced(n_components)
+        return merged_down(data.family.untied, _stats(data, parameters), n_components)
+    return Mergers(data, parameters).reduced(n_components)
 
 
-def _stats(data: WhitenedData, components: Components) -> Array:
+def _stats(data: WhitenedData, parameters: WhitenedParameters) -> Array:
     """Return one mixture as sums over the rows, with a covariance for each component."""
-    return data.family.untied.moments(untied(data, components[None]))[0] * data.weight
+    return data.family.untied.moments(untied(data, parameters[None]))[0] * data.weight
 
 
 def apart(family: Family, first: Array, second: Array) -> float:

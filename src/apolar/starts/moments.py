@@ -9,7 +9,7 @@ from apolar.data.rows import Divided
 from apolar.em.loop import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import SphericalMixture
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments import signal_moments
 from apolar.recovery.mixtures import mixture_of_signal
@@ -22,7 +22,7 @@ STEPS = 5
 
 def from_moments(
     data: WhitenedData, n_components: int, whole: WhitenedData | None = None, *, refine: bool = True
-) -> Components:
+) -> WhitenedParameters:
     """Return the mixture of the moments of the rows, by the equivariant form.
 
     For families whose columns have units of their own, the columns are standardised first.
@@ -39,7 +39,7 @@ def from_moments(
 
     Returns
     -------
-    components : Components
+    parameters : WhitenedParameters
         In the frame.
     """
     whole = data if whole is None else whole
@@ -56,7 +56,7 @@ def from_moments(
     return in_frame(data, mixture_of_signal(signal, refine=refine), units)
 
 
-def from_more_moments(data: WhitenedData, n_components: int, prior: Prior | None) -> Components:
+def from_more_moments(data: WhitenedData, n_components: int, prior: Prior | None) -> WhitenedParameters:
     """Return the mixture of one component more, after a few steps of EM, merged to as many as asked for."""
     more = from_moments(data, n_components + 1, refine=False)
     grown, _ = short_runs(data, more[None], Prior() if prior is None else prior, STEPS)
@@ -64,7 +64,7 @@ def from_more_moments(data: WhitenedData, n_components: int, prior: Prior | None
     return data.family.m_step(stats, prior)
 
 
-def in_frame(data: WhitenedData, found: SphericalMixture, units: Array) -> Components:
+def in_frame(data: WhitenedData, found: SphericalMixture, units: Array) -> WhitenedParameters:
     """Return a spherical mixture of data divided by `units`, as components in the frame."""
     whitening, family = data.whitening, data.family
     scaled = whitening.matrix * units[:, None] if whitening.matrix.ndim == 2 else whitening.matrix * units
@@ -73,4 +73,4 @@ def in_frame(data: WhitenedData, found: SphericalMixture, units: Array) -> Compo
     else:
         metric = scaled.T @ scaled if scaled.ndim == 2 else scaled**2
     covariances = family.from_spherical(found.variances, metric, found.weights)
-    return Components(found.weights.copy(), whitening.transform(found.means * units), covariances)
+    return WhitenedParameters(found.weights.copy(), whitening.transform(found.means * units), covariances)

@@ -5,7 +5,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.loop import short_runs
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.parameters import Components, batch
+from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.starts.merging import merged_down, reduced_stats
 from apolar.starts.seeds import nearest_stats, spread_rows
@@ -17,7 +17,7 @@ STEPS = 5
 
 def overseeded(
     data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 1
-) -> list[Components]:
+) -> list[WhitenedParameters]:
     """Return mixtures that grew from four times as many k-means++ seeds.
 
     Parameters
@@ -32,7 +32,7 @@ def overseeded(
 
     Returns
     -------
-    mixtures : list of Components
+    mixtures : list of WhitenedParameters
     """
     n_seeds = max(n_components, min(SEEDS_A_COMPONENT * n_components, data.n_rows // 2))
     n_seeds = min(n_seeds, data.n_rows)

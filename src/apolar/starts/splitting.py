@@ -4,7 +4,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 
 # Principal axes are computed from the whole scatter up to this many columns, and by iteration above.
 DENSE_COLUMNS = 64
@@ -20,23 +20,25 @@ WEIGHT_STEPS = 4
 JUDGES = 2000
 
 
-def with_one_more(data: WhitenedData, components: Components, rng: np.random.Generator) -> list[Components]:
+def with_one_more(
+    data: WhitenedData, parameters: WhitenedParameters, rng: np.random.Generator
+) -> list[WhitenedParameters]:
     """Return mixtures of one component more than the given one, in several ways."""
-    posterior, density = _posteriors(data, components)
-    axes = [_axis(data, p, mean) for p, mean in zip(posterior, components.means, strict=True)]
+    posterior, density = _posteriors(data, parameters)
+    axes = [_axis(data, p, mean) for p, mean in zip(posterior, parameters.means, strict=True)]
     found = []
     for k, (value, axis) in enumerate(axes):
         if value > 0:
-            found.append(_halved(data, components, k, HALF_STEP * np.sqrt(value) * axis))
-        parts = _moment_split(data, components, posterior[k], k, value, axis)
+            found.append(_halved(data, parameters, k, HALF_STEP * np.sqrt(value) * axis))
+        parts = _moment_split(data, parameters, posterior[k], k, value, axis)
         if parts is not None:
             found.append(parts)
-    return found + _inserted(data, components, density, rng)
+    return found + _inserted(data, parameters, density, rng)
 
 
-def _posteriors(data: WhitenedData, components: Components) -> tuple[Array, Array]:
+def _posteriors(data: WhitenedData, parameters: WhitenedParameters) -> tuple[Array, Array]:
     """Return weighted posteriors, shape (n_components, n_rows), and log-densities."""
-    posterior, density = data.row_responsibilities(components)
+    posterior, density = data.row_responsibilities(parameters)
     weights = data.row_weights()
     return (posterior if weights is None else posterior * weights), density
 
@@ -63,34 +65,34 @@ def _axis(data: WhitenedData, shares: Array, mean: Array) -> tuple[float, Array]
 
 
 def _appended(
-    components: Components, k: int, weights: Array, means: Array, covariances: Array | None
-) -> Components:
+    parameters: WhitenedParameters, k: int, weights: Array, means: Array, covariances: Array | None
+) -> WhitenedParameters:
     """Return the mixture with component k replaced by two; tied covariances stay as they are."""
-    new_weights = np.append(components.weights, weights[1])
+    new_weights = np.append(parameters.weights, weights[1])
     new_weights[k] = weights[0]
-    new_means = np.vstack([components.means, means[1]])
+    new_means = np.vstack([parameters.means, means[1]])
     new_means[k] = means[0]
     if covariances is None:
-        return Components(new_weights, new_means, components.covariances)
-    new = np.concatenate([components.covariances, covariances[1:]])
+        return WhitenedParameters(new_weights, new_means, parameters.covariances)
+    new = np.concatenate([parameters.covariances, covariances[1:]])
     new[k] = covariances[0]
-    return Components(new_weights, new_means, new)
+    return WhitenedParameters(new_weights, new_means, new)
 
 
-def _halved(data: WhitenedData, components: Components, k: int, offset: Array) -> Components:
+def _halved(data: WhitenedData, parameters: WhitenedParameters, k: int, offset: Array) -> WhitenedParameters:
     """Return the mixture with component k cut in two along an axis."""
-    family, mean, weight = data.family, components.means[k], components.weights[k]
+    family, mean, weight = data.family, parameters.means[k], parameters.weights[k]
     covariances = None
     if not family.tied:
-        narrowed = family.narrowed(components.covariances[k], offset)
+        narrowed = family.narrowed(parameters.covariances[k], offset)
         covariances = np.stack([narrowed, narrowed])
     means = np.stack([mean - offset, mean + offset])
-    return _appended(components, k, np.full(2, weight / 2), means, covariances)
+    return _appended(parameters, k, np.full(2, weight / 2), means, covariances)
 
 
 def _moment_split(
-    data: WhitenedData, components: Components, shares: Array, k: int, value: float, axis: Array
-) -> Components | None:
+    data: WhitenedData, parameters: WhitenedParameters, shares: Array, k: int, value: float, axis: Array
+) -> WhitenedParameters | None:
     """Return the mixture with component k cut in two by the moments of its rows, if it is spherical.
 
     With one signal direction the equivariant form has a closed solution: the two offsets are the roots of
@@ -100,7 +102,7 @@ def _moment_split(
     n_features = data.n_features
     if family.frame_kind != "scalar" or family.tied or n_features < 2:
         return None
-    mean, weight, variance = components.means[k], components.weights[k], float(components.covariances[k])
+    mean, weight, variance = parameters.means[k], parameters.weights[k], float(parameters.covariances[k])
     total = float(shares.sum())
     if not total > 0:
         return None
@@ -124,12 +126,12 @@ def _moment_split(
     variances = np.linalg.solve(system, [mean_variance, noise_times])
     variances = np.clip(variances, 0.05 * variance, 1.2 * variance)
     means = mean + offsets[:, None] * axis
-    return _appended(components, k, weight * parts, means, variances)
+    return _appended(parameters, k, weight * parts, means, variances)
 
 
 def _inserted(
-    data: WhitenedData, components: Components, density: Array, rng: np.random.Generator
-) -> list[Components]:
+    data: WhitenedData, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
+) -> list[WhitenedParameters]:
     """Return the mixture with a small component at rows where that raises the likelihood most."""
     family, n = data.family, len(density)
     weights = data.row_weights()
@@ -143,9 +145,9 @@ def _inserted(
     shares = np.ones(len(density)) if weights is None else weights[judges]
     shares = shares / shares.sum()
     gains = []
-    for spread in _spreads(data, components):
+    for spread in _spreads(data, parameters):
         all_alike = spread if family.tied else np.repeat(spread, len(tried), axis=0)
-        alone = Components(np.ones(len(tried)), centres, all_alike)
+        alone = WhitenedParameters(np.ones(len(tried)), centres, all_alike)
         ratio = data.row_logits(family.natural(alone), judges)
         ratio -= density
         np.minimum(ratio, 50.0, out=ratio)
@@ -168,17 +170,17 @@ def _inserted(
     for _, part, centre, spread in gains[:INSERTED]:
         part = max(part, 1 / n)
         covariances = (
-            components.covariances if family.tied else np.concatenate([components.covariances, spread])
+            parameters.covariances if family.tied else np.concatenate([parameters.covariances, spread])
         )
-        new_weights = np.append(components.weights * (1 - part), part)
-        found.append(Components(new_weights, np.vstack([components.means, centre]), covariances))
+        new_weights = np.append(parameters.weights * (1 - part), part)
+        found.append(WhitenedParameters(new_weights, np.vstack([parameters.means, centre]), covariances))
     return found
 
 
-def _spreads(data: WhitenedData, components: Components) -> list[Array]:
+def _spreads(data: WhitenedData, parameters: WhitenedParameters) -> list[Array]:
     """Return covariances for an inserted component: the smallest and the middle one there are."""
     if data.family.tied:
-        return [components.covariances]
-    order = np.argsort(data.family.log_det(components.covariances, data.n_features))
+        return [parameters.covariances]
+    order = np.argsort(data.family.log_det(parameters.covariances, data.n_features))
     chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
-    return [components.covariances[k : k + 1] for k in chosen]
+    return [parameters.covariances[k : k + 1] for k in chosen]

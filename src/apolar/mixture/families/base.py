@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array
-from apolar.mixture.parameters import Components
+from apolar._core.arrays import Array, IndexArray
+from apolar.mixture.parameters import AnyParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -68,7 +68,7 @@ class Family(abc.ABC):
         """Write the quadratics of x, shape (n_features, n), into `out`, shape (n_quadratics, n)."""
 
     @abc.abstractmethod
-    def natural(self, components: Components) -> Array:
+    def natural(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters, shape (..., n_components, width).
 
         Their product with the features of a row is log(w_k) + log N(x; mu_k, S_k).
@@ -105,7 +105,7 @@ class Family(abc.ABC):
         """Return tr(S^-1 scatter) for each covariance S."""
 
     @abc.abstractmethod
-    def moments(self, components: Components) -> Array:
+    def moments(self, parameters: WhitenedParameters) -> Array:
         """Return the sums, of total weight one, that give these components back without a prior."""
 
     @abc.abstractmethod
@@ -173,6 +173,11 @@ class Family(abc.ABC):
         parted = self.between(offset, np.ones(())) / self.divisor(np.ones(()), n_features)
         return np.maximum(covariance - parted, 0.1 * covariance)
 
+    def reordered(self, parameters: AnyParameters, order: IndexArray) -> AnyParameters:
+        """Return the components of one mixture in another order."""
+        covariances = parameters.covariances if self.tied else parameters.covariances[order]
+        return type(parameters)(parameters.weights[order], parameters.means[order], covariances)
+
     # --- common to all ----------------------------------------------------------------
 
     def n_parameters(self, n_components: int, n_features: int) -> int:
@@ -184,7 +189,7 @@ class Family(abc.ABC):
             + self.n_covariance_parameters(n_components, n_features)
         )
 
-    def m_step(self, stats: Array, prior: Prior | None) -> Components:
+    def m_step(self, stats: Array, prior: Prior | None) -> WhitenedParameters:
         """Return the M-step: the components that the sums give, with the prior or without.
 
         Parameters
@@ -194,7 +199,7 @@ class Family(abc.ABC):
 
         Returns
         -------
-        components : Components
+        parameters : WhitenedParameters
         """
         weight, first, _ = self.split(stats)
         n_components, n_features = first.shape[-2:]
@@ -215,40 +220,42 @@ class Family(abc.ABC):
             scatter, divisor = scatter + added, divisor + dof
         extra = scatter.ndim - divisor.ndim
         covariances = scatter / divisor[(...,) + (None,) * extra]
-        return Components(weight / weight.sum(axis=-1, keepdims=True), means, self.floored(covariances))
+        return WhitenedParameters(
+            weight / weight.sum(axis=-1, keepdims=True), means, self.floored(covariances)
+        )
 
-    def stats_of(self, components: Components, weight: float, prior: Prior | None) -> Array:
+    def stats_of(self, parameters: WhitenedParameters, weight: float, prior: Prior | None) -> Array:
         """Return sums of that total weight whose M-step, with the prior, is these components."""
         if prior is None:
-            return self.moments(components) * weight
-        n_components, n_features = components.means.shape
+            return self.moments(parameters) * weight
+        n_components, n_features = parameters.means.shape
         shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
-        counts = np.maximum(components.weights * weight, LEAST_WEIGHT)
-        means = components.means * (1 + shrinkage / counts)[:, None]
+        counts = np.maximum(parameters.weights * weight, LEAST_WEIGHT)
+        means = parameters.means * (1 + shrinkage / counts)[:, None]
         pulled = self.between(means, counts * shrinkage / (counts + shrinkage))
         rows = self.divisor(counts, n_features)
         divisor = rows + mean_dof
         if self.tied:
             pulled, rows, divisor = pulled.sum(axis=0), rows.sum(), divisor.sum()
         extra = (...,) + (None,) * (pulled.ndim - divisor.ndim)
-        scatter = components.covariances * (divisor + dof)[extra] - added - pulled
+        scatter = parameters.covariances * (divisor + dof)[extra] - added - pulled
         covariances = self.floored(scatter / rows[extra])
-        return self.moments(Components(components.weights, means, covariances)) * weight
+        return self.moments(WhitenedParameters(parameters.weights, means, covariances)) * weight
 
-    def log_prior(self, components: Components, prior: Prior | None) -> Array:
+    def log_prior(self, parameters: WhitenedParameters, prior: Prior | None) -> Array:
         """Return the logarithm of the prior density, up to a constant, of each mixture of a batch."""
         if prior is None:
-            return np.zeros(components.weights.shape[:-1])
-        n_components, n_features = components.means.shape[-2:]
+            return np.zeros(parameters.weights.shape[:-1])
+        n_components, n_features = parameters.means.shape[-2:]
         shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
         unit = self.divisor(np.ones(()), n_features)
-        log_det = self.log_det(components.covariances, n_features)
+        log_det = self.log_det(parameters.covariances, n_features)
         # Multiples of log|S|: the divisors count what one row adds to them as `unit`.
-        spread = -0.5 * (dof / unit * log_det + self.trace_ratio(added, components.covariances))
-        squares = self.between(components.means, np.full(components.weights.shape, shrinkage))
-        covariances = components.covariances
+        spread = -0.5 * (dof / unit * log_det + self.trace_ratio(added, parameters.covariances))
+        squares = self.between(parameters.means, np.full(parameters.weights.shape, shrinkage))
+        covariances = parameters.covariances
         if self.tied:
-            squares = squares.sum(axis=components.weights.ndim - 1)
+            squares = squares.sum(axis=parameters.weights.ndim - 1)
             pulled = -0.5 * (
                 n_components * mean_dof / unit * log_det + self.trace_ratio(squares, covariances)
             )

@@ -7,7 +7,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.namespaces import write
 from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 
@@ -32,9 +32,9 @@ class Diagonal(Family):
     def write_quadratics(self, x: Any, out: Any) -> None:
         write("multiply", x, x, out=out)
 
-    def natural(self, components: Components) -> Array:
-        weights, means = components.weights, components.means
-        precisions = 1 / self._each(components)
+    def natural(self, parameters: WhitenedParameters) -> Array:
+        weights, means = parameters.weights, parameters.means
+        precisions = 1 / self._each(parameters)
         constants = (
             np.log(np.maximum(weights, LEAST_WEIGHT))
             - 0.5 * means.shape[-1] * LOG_2PI
@@ -43,9 +43,9 @@ class Diagonal(Family):
         parts = np.broadcast_arrays(means * precisions, -0.5 * precisions)
         return np.concatenate([constants[..., None], *parts], axis=-1)
 
-    def _each(self, components: Components) -> Array:
+    def _each(self, parameters: WhitenedParameters) -> Array:
         """Return the variances of each component."""
-        return components.covariances
+        return parameters.covariances
 
     def scatter(self, stats: Array) -> Array:
         weight, first, second = self.split(stats)
@@ -73,9 +73,9 @@ class Diagonal(Family):
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return (scatter / covariances).sum(axis=-1)
 
-    def moments(self, components: Components) -> Array:
-        weights, means = components.weights[..., None], components.means
-        second = weights * (self._each(components) + means**2)
+    def moments(self, parameters: WhitenedParameters) -> Array:
+        weights, means = parameters.weights[..., None], parameters.means
+        second = weights * (self._each(parameters) + means**2)
         return np.concatenate([weights, weights * means, second], axis=-1)
 
     def n_covariance_parameters(self, n_components: int, n_features: int) -> int:

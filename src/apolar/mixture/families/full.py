@@ -8,7 +8,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import write_pairs
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 # The scale of the default prior, relative to that of the other families.
@@ -57,12 +57,12 @@ class Full(Family):
     def write_quadratics(self, x: Any, out: Any) -> None:
         write_pairs(x, out)
 
-    def natural(self, components: Components) -> Array:
-        weights, means = components.weights, components.means
+    def natural(self, parameters: WhitenedParameters) -> Array:
+        weights, means = parameters.weights, parameters.means
         n_features = means.shape[-1]
         rows, columns, counts = _upper(n_features)
-        precisions = np.linalg.inv(components.covariances)
-        log_dets = self.log_det(components.covariances, n_features)
+        precisions = np.linalg.inv(parameters.covariances)
+        log_dets = self.log_det(parameters.covariances, n_features)
         if self.tied:
             precisions, log_dets = precisions[..., None, :, :], log_dets[..., None]
         linear = (precisions @ means[..., None])[..., 0]
@@ -118,10 +118,10 @@ class Full(Family):
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return np.einsum("...ij,...ji->...", np.linalg.inv(covariances), scatter)
 
-    def moments(self, components: Components) -> Array:
-        weights, means = components.weights, components.means
+    def moments(self, parameters: WhitenedParameters) -> Array:
+        weights, means = parameters.weights, parameters.means
         rows, columns, _ = _upper(means.shape[-1])
-        covariances = components.covariances[..., None, :, :] if self.tied else components.covariances
+        covariances = parameters.covariances[..., None, :, :] if self.tied else parameters.covariances
         second = weights[..., None, None] * covariances + self.between(means, weights)
         parts = [weights[..., None], weights[..., None] * means, second[..., rows, columns]]
         return np.concatenate(parts, axis=-1)

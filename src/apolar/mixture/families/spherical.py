@@ -7,7 +7,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace
 from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 
@@ -35,9 +35,9 @@ class Spherical(Family):
         else:
             out[0, :] = namespace(x).sum(x * x, axis=0)
 
-    def natural(self, components: Components) -> Array:
-        variances = self._each(components)
-        weights, means = components.weights, components.means
+    def natural(self, parameters: WhitenedParameters) -> Array:
+        variances = self._each(parameters)
+        weights, means = parameters.weights, parameters.means
         n_features = means.shape[-1]
         out = np.empty((*weights.shape, n_features + 2))
         out[..., 0] = (
@@ -49,9 +49,9 @@ class Spherical(Family):
         out[..., -1] = -0.5 / variances
         return out
 
-    def _each(self, components: Components) -> Array:
+    def _each(self, parameters: WhitenedParameters) -> Array:
         """Return one variance a component."""
-        return components.covariances
+        return parameters.covariances
 
     def scatter(self, stats: Array) -> Array:
         weight, first, second = self.split(stats)
@@ -79,14 +79,14 @@ class Spherical(Family):
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return scatter / covariances
 
-    def moments(self, components: Components) -> Array:
-        weights, means = components.weights, components.means
+    def moments(self, parameters: WhitenedParameters) -> Array:
+        weights, means = parameters.weights, parameters.means
         n_features = means.shape[-1]
         out = np.empty((*weights.shape, n_features + 2))
         out[..., 0] = weights
         out[..., 1:-1] = weights[..., None] * means
         squares = np.einsum("...i,...i->...", means, means)
-        out[..., -1] = weights * (n_features * self._each(components) + squares)
+        out[..., -1] = weights * (n_features * self._each(parameters) + squares)
         return out
 
     def n_covariance_parameters(self, n_components: int, n_features: int) -> int:

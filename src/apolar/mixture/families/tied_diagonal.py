@@ -5,7 +5,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.diagonal import Diagonal
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 
 
 class TiedDiagonal(Diagonal):
@@ -19,8 +19,8 @@ class TiedDiagonal(Diagonal):
     def untied(self) -> Family:
         return Diagonal()
 
-    def _each(self, components: Components) -> Array:
-        return components.covariances[..., None, :]
+    def _each(self, parameters: WhitenedParameters) -> Array:
+        return parameters.covariances[..., None, :]
 
     def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
         return n_features

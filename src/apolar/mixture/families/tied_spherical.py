@@ -3,7 +3,7 @@
 from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.spherical import Spherical
-from apolar.mixture.parameters import Components
+from apolar.mixture.parameters import WhitenedParameters
 
 
 class TiedSpherical(Spherical):
@@ -17,8 +17,8 @@ class TiedSpherical(Spherical):
     def untied(self) -> Family:
         return Spherical()
 
-    def _each(self, components: Components) -> Array:
-        return components.covariances[..., None]
+    def _each(self, parameters: WhitenedParameters) -> Array:
+        return parameters.covariances[..., None]
 
     def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
         return 1
