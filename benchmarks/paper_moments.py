@@ -8,7 +8,8 @@ import numpy as np
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.loop import plain
+from apolar.em.result import FitResult
+from apolar.em.run import plain_em
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import SphericalMixture
 from apolar.moments import spherical_moments
@@ -40,9 +41,9 @@ RULES = {
 
 def fitted(data: WhitenedData, components: object) -> tuple[float, np.ndarray]:
     """Return log-likelihood and labels of the paper's EM."""
-    fit = plain(data, components, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
+    fit = plain_em(data, FitResult(components, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
     labels = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
-    return fit.log_likelihood + data.frame.log_det * data.weight, labels
+    return fit.log_likelihood + data.whitening.log_det * data.weight, labels
 
 
 def from_parameters(data: WhitenedData, mixture: SphericalMixture) -> tuple[float, np.ndarray]:

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
-from apolar.selection import Row, _reason, select
+from apolar.selection import Row, select
+from apolar.selection.result import reason as _reason
 
 
 def clusters(covariances, counts, seed=0, apart=6.0):

@@ -219,7 +219,7 @@ def test_moments():
 @pytest.mark.usefixtures("engine")
 def test_many_rows_are_approached_by_the_same_samples(kind, monkeypatch):
     # Overlapping clusters, so that the samples matter; several are fetched, or thinned where they are.
-    monkeypatch.setattr("apolar.estimator.fit.LEAST_SAMPLE", 2000)
+    monkeypatch.setattr("apolar.estimator.search.LEAST_SAMPLE", 2000)
     X = 0.3 * rows_of_block(60_000, 7) + np.random.default_rng(3).standard_normal((60_000, 4))
     lazy = da.from_array(X, chunks=(13_000, 4))
     assert_same_mixture(model(covariance_type=kind).fit(lazy), model(covariance_type=kind).fit(X))

@@ -11,7 +11,9 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import LBFGSHistory, line_search
-from apolar.em.loop import FitStatus, converge, plain, short_runs
+from apolar.em.loop import converge
+from apolar.em.result import FitResult, FitStatus
+from apolar.em.run import plain_em, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
@@ -38,16 +40,20 @@ def test_iterations_are_those_of_mclust(case):
     data = WhitenedData(open_rows(X), family("VII"))
     offset = data.whitening.log_det * data.weight
     for name, run in reference["runs"].items():
-        fit = plain(
-            data, start_of(reference, data, prior), prior, relative_tol=run["tol"], max_iter=run["itmax"]
+        fit = plain_em(
+            data,
+            FitResult(start_of(reference, data, prior), ""),
+            prior,
+            relative_tol=run["tol"],
+            max_iter=run["itmax"],
         )
-        found = data.whitening.inverse_transform_parameters(fit.parameters)
+        mixture = data.whitening.inverse_transform_parameters(fit.parameters)
         assert fit.log_likelihood + offset == pytest.approx(run["loglik"], rel=1e-8)
         if name in ("it1", "it5"):
             assert fit.n_iter == run["iterations"]
-            np.testing.assert_allclose(found.weights, run["pro"], rtol=1e-8)
-            np.testing.assert_allclose(found.means, run["mean"], rtol=1e-8, atol=1e-10)
-            np.testing.assert_allclose(found.covariances, run["sigmasq"], rtol=1e-8)
+            np.testing.assert_allclose(mixture.weights, run["pro"], rtol=1e-8)
+            np.testing.assert_allclose(mixture.means, run["mean"], rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(mixture.covariances, run["sigmasq"], rtol=1e-8)
 
 
 @pytest.mark.parametrize("case", EM_CASES)
@@ -55,7 +61,7 @@ def test_the_accelerated_fit_ends_where_mclust_does(case):
     reference, X = mclust_case(case)
     prior = Prior() if "prior" in reference else None
     data = WhitenedData(open_rows(X), family("VII"))
-    fit = converge(data, start_of(reference, data, prior), prior, tol=1e-7, max_iter=1000)
+    fit = converge(data, FitResult(start_of(reference, data, prior), ""), prior, tol=1e-7, max_iter=1000)
     assert fit.status is FitStatus.CONVERGED
     end = fit.log_likelihood + data.whitening.log_det * data.weight
     assert end == pytest.approx(reference["runs"]["tight"]["loglik"], rel=1e-8)
@@ -76,10 +82,10 @@ def test_iterations_are_those_of_scikit_learn(name):
         warnings.simplefilter("ignore")
         theirs.fit(X)
     components, _ = short_runs(data, first[None], None, 5)
-    found = data.whitening.inverse_transform_parameters(components[0])
-    np.testing.assert_allclose(found.weights, theirs.weights_, rtol=1e-8)
-    np.testing.assert_allclose(found.means, theirs.means_, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(found.covariances, theirs.covariances_, rtol=1e-8, atol=1e-8)
+    mixture = data.whitening.inverse_transform_parameters(components[0])
+    np.testing.assert_allclose(mixture.weights, theirs.weights_, rtol=1e-8)
+    np.testing.assert_allclose(mixture.means, theirs.means_, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(mixture.covariances, theirs.covariances_, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
@@ -89,9 +95,9 @@ def test_the_objective_never_falls(name, prior):
     data = WhitenedData(open_rows(X), family(name))
     labels = np.random.default_rng(0).integers(0, 3, 300)
     start = data.family.m_step(data.hard_stats(labels, 3), prior)
-    fit = converge(data, start, prior, tol=1e-3, max_iter=60)
+    fit = converge(data, FitResult(start, ""), prior, tol=1e-3, max_iter=60)
     assert np.all(np.diff(fit.history) >= 0)
-    by_steps = plain(data, start, prior, relative_tol=0.0, max_iter=30).history
+    by_steps = plain_em(data, FitResult(start, ""), prior, relative_tol=0.0, max_iter=30).history
     assert np.all(np.diff(by_steps) >= -1e-9)
 
 
@@ -102,10 +108,10 @@ def test_the_end_is_an_optimum(name, seed):
     data = WhitenedData(open_rows(X), family(name))
     labels = KMeans(4, n_init=1, random_state=seed).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
-    fit = converge(data, start, Prior(), tol=1e-3, max_iter=500, checked_on=data)
+    fit = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=500, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
     # What plain EM still finds from there, in many more passes.
-    further = plain(data, fit.parameters, Prior(), relative_tol=0.0, max_iter=300)
+    further = plain_em(data, fit, Prior(), relative_tol=0.0, max_iter=300)
     assert further.objective - fit.objective < 0.01
 
 
@@ -115,8 +121,8 @@ def test_plateaus_and_saddles_do_not_end_a_fit():
     data = WhitenedData(open_rows(X), family("spherical"))
     labels = KMeans(3, n_init=1, random_state=0).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 3), Prior())
-    slow = plain(data, start, Prior(), relative_tol=0.0, max_iter=1000)
-    fit = converge(data, start, Prior(), tol=1e-3, max_iter=300, checked_on=data)
+    slow = plain_em(data, FitResult(start, ""), Prior(), relative_tol=0.0, max_iter=1000)
+    fit = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=300, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
     assert fit.objective > slow.objective + 5
 
@@ -127,8 +133,8 @@ def test_two_equal_components_are_left():
     X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
     data = WhitenedData(open_rows(X), family("spherical"))
     start = WhitenedParameters(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
-    stuck = converge(data, start, Prior(), tol=1e-3, max_iter=100)
-    left = converge(data, start, Prior(), tol=1e-3, max_iter=200, checked_on=data)
+    stuck = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=100)
+    left = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=200, checked_on=data)
     assert left.objective > stuck.objective + 50
 
 
@@ -138,12 +144,12 @@ def test_passes_are_counted_and_bounded():
     labels = np.random.default_rng(0).integers(0, 4, 300)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     for most in (1, 2, 5):
-        fit = converge(data, start, Prior(), tol=1e-12, max_iter=most)
+        fit = converge(data, FitResult(start, ""), Prior(), tol=1e-12, max_iter=most)
         assert fit.n_iter == len(fit.history) == most
         assert fit.status is FitStatus.MAX_ITER
 
 
-def test_a_watcher_sees_each_pass_and_can_stop():
+def test_a_callback_sees_each_pass_and_can_stop():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
     data = WhitenedData(open_rows(X), family("full"))
     labels = np.random.default_rng(0).integers(0, 4, 300)
@@ -154,7 +160,7 @@ def test_a_watcher_sees_each_pass_and_can_stop():
         seen.append(fit.objective)
         return len(seen) == 4
 
-    fit = converge(data, start, Prior(), tol=1e-12, max_iter=50, callback=callback)
+    fit = converge(data, FitResult(start, ""), Prior(), tol=1e-12, max_iter=50, callback=callback)
     assert fit.status is FitStatus.STOPPED
     assert len(seen) == fit.n_iter == 4
 
@@ -228,15 +234,17 @@ def test_a_line_search_rises_or_says_no():
 
 def test_curvature_tells_saddles_from_maxima():
     rng = np.random.default_rng(0)
-    whitening = np.linalg.qr(rng.standard_normal((8, 8)))[0]
-    null_direction = whitening[:, 0]
+    axes = np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    null_direction = axes[:, 0]
     for top, rises in ((-0.01, False), (0.001, True)):
         values = np.array([0.0, top, -0.2, -0.3, -0.5, -0.8, -0.9, -1.0])
-        hessian = (whitening * values) @ whitening.T
-        found = rising_direction(lambda point, h=hessian: h @ point, np.zeros(8), np.zeros(8), null_direction)
-        assert (found is not None) == rises
+        hessian = (axes * values) @ axes.T
+        rising = rising_direction(
+            lambda point, h=hessian: h @ point, np.zeros(8), np.zeros(8), null_direction
+        )
+        assert (rising is not None) == rises
         if rises:
-            assert abs(found[1] @ whitening[:, 1]) > 0.9
+            assert abs(rising[1] @ axes[:, 1]) > 0.9
 
 
 def test_what_is_left_is_that_of_newtons_model():

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from apolar.data import open_rows
-from apolar.em.loop import short_runs
+from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.inference import _aligned, bootstrap, standard_errors
 from apolar.mixture.families import family

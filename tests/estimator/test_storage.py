@@ -16,6 +16,7 @@ import apolar
 from apolar import GaussianMixture, MomentSketch, Prior
 from apolar._core.files import load_arrays, part_path, save_arrays
 from apolar.estimator import storage
+from apolar.estimator.parameters import PARAMETERS
 from apolar.estimator.storage import load_model, save_model
 from apolar.mixture.families import FAMILIES
 
@@ -90,7 +91,7 @@ def test_the_kinds_are_all_there_are():
 
 
 def test_every_parameter_is_checked():
-    assert set(storage._CHECKS) == set(GaussianMixture().get_params())
+    assert set(PARAMETERS) == set(GaussianMixture().get_params())
 
 
 def test_names_of_columns_come_back(tmp_path):
@@ -399,7 +400,7 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"lower_bound_": np.inf}, "must be finite"),
         ({"lower_bounds_": np.zeros((2, 2))}, "lower_bounds_ must be float64"),
         ({"message_": ["a", "b"]}, "message_ must be a single str"),
-        ({"start_notes_": [1, 2]}, "list of texts"),
+        ({"start_notes_": [1, 2]}, "list of strings"),
         ({"feature_names_in_": ["a", "b"]}, "must be 3 names"),
         ({"parameters": 3}, "parameters must be a single str"),
         ({"parameters": "{"}, "Expecting"),
@@ -426,10 +427,10 @@ def test_files_that_hold_no_mixture_are_refused(path, changes, message):
         ({"covariance_type": "diag"}, "covariances_ must be float64"),
         ({"init_params": "other"}, "init_params must be one of"),
         ({"init_params": [[1], 2]}, "inhomogeneous"),
-        ({"init_params": [{"a": 1}]}, "numbers or texts"),
+        ({"init_params": [{"a": 1}]}, "numbers or strings"),
         ({"tol": -1}, "tol must be finite"),
         ({"tol": 10**400}, "too large"),
-        ({"prior": "weak"}, "prior must be one of"),
+        ({"prior": "weak"}, "prior must be 'default'"),
         ({"prior": {"Prior": {"shrinkage": -1}}}, "above zero"),
         ({"prior": {"Prior": {"shrinkage": None}}}, "shrinkage must be a number"),
         ({"prior": {"Prior": {"power": 1}}}, "unexpected keyword"),

@@ -90,10 +90,10 @@ def test_the_gradient_is_that_of_the_objective(kind, prior):
     point = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
 
     def objective(point):
-        components = coordinates.parameters(point)[None]
+        components = coordinates.retract(point)[None]
         return float((data.e_step(components)[1] + kind.log_prior(components, prior))[0])
 
-    components = coordinates.parameters(point)
+    components = coordinates.retract(point)
     stats, _ = data.e_step(components[None])
     gradient = coordinates.gradient(point, components, stats[0], prior)
     # The error of the differences is that of the root of the rounding.

@@ -5,12 +5,13 @@ import pytest
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.loop import evaluated
+from apolar.em.result import FitResult
+from apolar.em.run import evaluated
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.starts import STARTS, started
-from apolar.starts.auto import Candidate, _Search, portfolio
+from apolar.starts import STARTS, start_candidates
+from apolar.starts.auto import _Search, portfolio
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
 from apolar.starts.merging import apart, merged_down
@@ -31,14 +32,14 @@ def data(name, n=300, seed=0, **kwargs):
 @pytest.mark.parametrize("start", STARTS)
 def test_every_start_gives_every_family_a_mixture(name, start):
     rows, _ = data(name)
-    candidates, notes = started(start, rows, 4, Prior(), np.random.default_rng(0))
+    candidates = start_candidates(start, rows, 4, Prior(), np.random.default_rng(0))
     components = candidates[0].parameters
-    assert notes == []
+    assert candidates[0].skipped == ()
     assert components.is_finite
     assert components.weights.shape == (4,)
     assert components.means.shape == (4, 6)
     assert components.weights.sum() == pytest.approx(1)
-    again = started(start, rows, 4, Prior(), np.random.default_rng(0))[0][0].parameters
+    again = start_candidates(start, rows, 4, Prior(), np.random.default_rng(0))[0].parameters
     np.testing.assert_array_equal(again.means, components.means)
 
 
@@ -48,18 +49,20 @@ def test_one_component_one_column_and_more_components_than_columns(start, n_comp
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, n_features)) + 4 * rng.integers(0, 3, (120, 1))
     for name in ("spherical", "full"):
-        candidates, _ = started(start, WhitenedData(open_rows(X), family(name)), n_components, Prior(), rng)
+        candidates = start_candidates(
+            start, WhitenedData(open_rows(X), family(name)), n_components, Prior(), rng
+        )
         assert candidates[0].parameters.is_finite
         assert candidates[0].parameters.n_components == n_components
 
 
-def test_the_moments_step_aside_and_say_so():
+def test_moments_that_do_not_work_are_skipped_with_the_reason():
     X = np.random.default_rng(0).standard_normal((100, 2))
-    candidates, notes = started(
+    candidates = start_candidates(
         "moments", WhitenedData(open_rows(X), family("full")), 4, Prior(), np.random.default_rng(0)
     )
-    assert candidates[0].name == "overseed"
-    assert "at most as many components" in notes[0]
+    assert candidates[0].start == "overseed"
+    assert "at most as many components" in candidates[0].skipped[0]
 
 
 @each_family
@@ -147,12 +150,12 @@ def test_wide_tables_are_split_along_an_iterated_axis(name):
 def test_the_portfolio_is_sorted_and_finds_the_optimum():
     X, labels = apolar.datasets.make_example(1, 1000, random_state=3)
     rows = WhitenedData(open_rows(X), family("spherical"))
-    candidates, _ = portfolio(rows, 4, Prior(), np.random.default_rng(0))
+    candidates = portfolio(rows, 4, Prior(), np.random.default_rng(0))
     likelihoods = [candidate.log_likelihood for candidate in candidates]
     assert likelihoods == sorted(likelihoods, reverse=True)
     found = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
     assert apolar.scores.adjusted_rand_index(labels, found) > 0.98
-    assert any(candidate.name == "moments" for candidate in candidates)
+    assert any(candidate.start == "moments" for candidate in candidates)
 
 
 def test_the_portfolio_does_not_go_twice_from_the_same_place():
@@ -162,11 +165,11 @@ def test_the_portfolio_does_not_go_twice_from_the_same_place():
     near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
     far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
     first = search._converged_anew(
-        [Candidate(name, start) for name, start in zip("abc", (near, near, far), strict=True)]
+        [FitResult(start, name) for name, start in zip("abc", (near, near, far), strict=True)]
     )
-    assert [candidate.name for candidate in first] == ["a", "c"]
+    assert [candidate.start for candidate in first] == ["a", "c"]
     # Nor from where a run has ended.
-    assert search._converged_anew([Candidate("d", first[0].parameters)]) == []
+    assert search._converged_anew([FitResult(first[0].parameters, "d")]) == []
 
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
@@ -205,7 +208,7 @@ def test_short_runs_from_responsibilities_are_offered_as_well():
 def test_duplicated_rows_are_fewer_seeds():
     X = np.repeat(np.arange(3.0)[:, None], 20, axis=0) @ np.ones((1, 2))
     for start in STARTS:
-        candidates, _ = started(
+        candidates = start_candidates(
             start, WhitenedData(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
         )
         assert candidates[0].parameters.is_finite

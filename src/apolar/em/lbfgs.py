@@ -69,14 +69,14 @@ class LBFGSHistory:
 
 
 def line_search(
-    evaluate: Callable[[float], Evaluation], value: float, slope: float, first: float = 1.0
+    evaluate: Callable[[float], Evaluation | None], value: float, slope: float, first: float = 1.0
 ) -> tuple[float, float, Array] | None:
     """Return a step length that raises the function, its value and gradient; None if there is none.
 
     Parameters
     ----------
     evaluate : callable
-        Takes a step length.
+        Takes a step length; None ends the search.
     value, slope : float
         At zero; the slope is positive.
     first : float
@@ -86,7 +86,10 @@ def line_search(
     length = first
     best: tuple[float, float, Array] | None = None
     for _ in range(MOST_TRIALS):
-        trial, trial_slope, gradient = evaluate(length)
+        evaluation = evaluate(length)
+        if evaluation is None:
+            return None
+        trial, trial_slope, gradient = evaluation
         enough = np.isfinite(trial) and trial >= value + LEAST_RISE * length * slope
         if enough and (best is None or trial > best[1]):
             best = (length, trial, gradient)

@@ -14,13 +14,14 @@ import numpy as np
 
 from apolar._core.files import check_regular
 from apolar.em.lbfgs import LBFGSHistory
-from apolar.em.loop import Fit
+from apolar.em.result import FitResult
+from apolar.estimator.parameters import is_path
 from apolar.estimator.storage import load_model, save_model
 from apolar.exceptions import CheckpointWarning
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 
-__all__ = ["Checkpoint", "check_writable", "is_path", "resumed"]
+__all__ = ["Checkpoint", "check_writable", "resumed"]
 
 # Numbers that are kept of each half of the curvature, at most: 8 MB.
 MOST_CURVATURE = 2**20
@@ -43,27 +44,27 @@ class Checkpoint:
         Its parameters are written with the mixture. "auto" takes the place of labels and responsibilities:
         these are as long as the table.
     attributes : callable
-        The fitted attributes that a Fit stands for.
+        The fitted attributes that a FitResult stands for.
     ordered : callable
-        A Fit with its components in the order in which they are to be written.
+        A FitResult with its components in the order in which they are to be written.
     """
 
     def __init__(
         self,
         estimator: Any,
-        attributes: Callable[[Fit], dict[str, Any]],
-        ordered: Callable[[Fit], Fit],
+        attributes: Callable[[FitResult], dict[str, Any]],
+        ordered: Callable[[FitResult], FitResult],
     ) -> None:
         self.estimator, self.attributes, self.ordered = estimator, attributes, ordered
         self.n_passes = 0
         # The best of the runs that have ended; the run that goes on, and what it raised.
-        self.ended: Fit | None = None
-        self.latest: Fit | None = None
+        self.ended: FitResult | None = None
+        self.latest: FitResult | None = None
         self.history: list[float] = []
         self.written: WhitenedParameters | None = None
         self.has_warned = False
 
-    def __call__(self, fit: Fit) -> bool:
+    def __call__(self, fit: FitResult) -> bool:
         """Take in a pass, and write if it is time to; never ask to stop."""
         if self.latest is None or (fit.n_iter == 1 and fit is not self.latest):
             self.ended = None if self.latest is None else self._best(self.latest)
@@ -85,7 +86,7 @@ class Checkpoint:
         """Write the fitted mixture, whose attributes these are."""
         self._write(attributes)
 
-    def _best(self, latest: Fit) -> Fit:
+    def _best(self, latest: FitResult) -> FitResult:
         """Return the best of all runs; they are compared by likelihood, as where the winner is chosen."""
         if self.ended is not None and self.ended.log_likelihood >= latest.log_likelihood:
             return self.ended
@@ -116,17 +117,12 @@ class Checkpoint:
         return True
 
 
-def _curvature(fit: Fit) -> dict[str, Any]:
+def _curvature(fit: FitResult) -> dict[str, Any]:
     """Return what a run has learnt of the curvature, as an attribute, if it is not too much for a file."""
     if fit.curvature is None or not fit.curvature.pairs:
         return {}
     arrays = fit.curvature.arrays()
     return {"_curvature": arrays} if arrays[0].size <= MOST_CURVATURE else {}
-
-
-def is_path(value: Any) -> bool:
-    """Return whether a parameter is a path."""
-    return isinstance(value, str | os.PathLike)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

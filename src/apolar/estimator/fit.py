@@ -1,239 +1,203 @@
-"""From rows to a fitted mixture: starts, EM, and what there is to say about the result."""
+"""One call of `fit`: from rows to the attributes of the estimator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+import warnings
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.checks import fits_in_memory, random_generator
+from apolar.data import Rows
 from apolar.em.lbfgs import LBFGSHistory
-from apolar.em.loop import Callback, Fit, FitStatus, converge
+from apolar.em.result import FitResult, FitStatus, in_canonical_order
 from apolar.em.whitened import WhitenedData
-from apolar.exceptions import (
-    ApolarWarning,
-    CollapsedWarning,
-    DisagreementWarning,
-    EmptyComponentWarning,
-)
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.estimator.attributes import exact_parameters, result_attributes
+from apolar.estimator.checkpoint import Checkpoint, resumed
+from apolar.estimator.inputs import float_type
+from apolar.estimator.parameters import is_path
+from apolar.estimator.predict import Reader
+from apolar.estimator.progress import NotConvergedWarning, Progress
+from apolar.estimator.search import best_fit
+from apolar.exceptions import SkippedStartWarning
+from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
-from apolar.scores import adjusted_rand_index
-from apolar.starts import Candidate, Started
+from apolar.starts.given import covariance_shape
+from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
 
-# Rows on which the end of EM is checked to be a maximum, and on which partitions are compared.
-CHECKED_ROWS = 10_000
-# On the way to the optimum on many rows EM sees a part of them first, each time this factor more, from this
-# many on and so many a parameter; for that, so many passes must be allowed. The optimum on some rows is not
-# approached closely.
-GROWTH = 5
-LEAST_SAMPLE = 20_000
-ROWS_A_PARAMETER = 200
-FEWEST_PASSES = 50
-SAMPLE_TOLERANCE = 0.1
-SAMPLE_PASSES = 200
-# Up to so many rows each of several candidates is run to its end.
-FEW_ROWS = 20_000
-# Optima whose log-likelihoods differ by less than this a row are nearly equal; partitions whose adjusted
-# Rand index is below this are different.
-NEARLY_EQUAL = 0.15
-# Log-likelihoods that differ by less than this, relative to themselves, are equal but for rounding.
-ROUNDING = 1e-12
-DIFFERENT = 0.5
+__all__ = ["fit_rows", "is_fitted_as", "n_threads_of"]
+
+# Up to so many rows, the likelihood of the mixture that is returned is computed once more, in the units of X.
+RECOMPUTED_ROWS = 10_000
+# The objectives that a fit which did not converge leaves for a warm start.
+TRACE = 3
+# What a fit leaves for the next one, beside the public attributes.
+_LEFT_FOR_NEXT = ("_stream", "_curvature", "_trace")
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """A fitted mixture.
-
-    Attributes
-    ----------
-    fit : Fit
-        In the frame of the table.
-    start : str
-        The name of the start that won.
-    warnings : tuple of ApolarWarning
-        What the user should know.
-    notes : tuple of str
-        What stepped aside on the way.
-    is_collapsed : bool
-        Whether a variance is at its floor: without a prior the likelihood has no maximum there.
-    """
-
-    fit: Fit
-    start: str
-    warnings: tuple[ApolarWarning, ...]
-    notes: tuple[str, ...]
-    is_collapsed: bool
-
-
-def fitted(
-    data: WhitenedData,
-    prior: Prior | None,
-    start: Callable[[np.random.Generator], Started],
-    *,
-    n_init: int,
-    tol: float,
-    max_iter: int,
-    rng: np.random.Generator,
-    callback: Callback | None = None,
-) -> Outcome:
-    """Return the best mixture of several starts.
+def fit_rows(
+    estimator: Any, X: Any, rows: Rows, family: Family, prior: Prior | None, kept: Array | None
+) -> None:
+    """Fit an estimator to rows, and set its attributes.
 
     Parameters
     ----------
-    table : Table
+    estimator : GaussianMixture
+    X : object
+        The rows as the user gave them, for callables and callbacks.
+    rows : Rows
+    family : Family
     prior : Prior or None
-    start : callable
-        Takes a generator, returns candidates and notes.
-    n_init : int
-        How often to start.
-    tol : float
-        The log-likelihood that may be left to gain.
-    max_iter : int
-        The most passes of each run.
-    rng : numpy.random.Generator
-    watcher : callable, optional
-
-    Returns
-    -------
-    outcome : Outcome
+    kept : ndarray of bool or None
+        Which rows of X have weight, where not all do.
     """
-    best: tuple[Fit, Candidate] | None = None
-    warnings: list[ApolarWarning] = []
-    notes: list[str] = []
-    rivals: list[Candidate] = []
-    sample = data.subsample(CHECKED_ROWS, np.random.default_rng(0))
-    for _ in range(n_init):
-        candidates, new_notes = start(rng)
-        notes += [note for note in new_notes if note not in notes]
-        rivals += candidates
-        contenders = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
-        for candidate, parameters, curvature in _approached_all(data, contenders, prior, max_iter):
-            fit = converge(
-                data,
-                parameters,
-                prior,
-                tol=tol,
-                max_iter=max_iter,
-                callback=callback,
-                checked_on=sample,
-                curvature=curvature,
-                earlier=candidate.earlier,
-            )
-            if best is None or _is_better(fit, best[0]):
-                best = fit, candidate
-            is_stopped = fit.status is FitStatus.STOPPED
-            if is_stopped:
-                break
-        if is_stopped:
-            break
-    assert best is not None
-    fit, winner = best
-    warnings += _almost_empty(data, fit)
-    is_collapsed = _is_collapsed(data, fit)
-    if is_collapsed:
-        remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
-        message = (
-            "A component has collapsed: its variance is zero in some direction, and the likelihood has no "
-            f"maximum. {remedy}sk for fewer components, or remove columns that depend on others."
+    _check_memory(estimator, rows, family)
+    stored = resumed(estimator, family, rows.n_features)
+    n_threads = n_threads_of(estimator)
+    data = WhitenedData(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
+    data.refuse_rows_out_of_reach()
+    if data.n_rows < estimator.n_components:
+        raise ValueError(
+            f"n_components = {estimator.n_components} components need at least as many rows; got "
+            f"n_samples = {data.n_rows}. Ask for fewer components."
         )
-        warnings.append(CollapsedWarning(message))
-    warnings += _disagreeing(sample, fit, [rival for rival in rivals if rival is not winner])
-    return Outcome(fit, winner.name, tuple(warnings), tuple(notes), is_collapsed)
+    start = _warm_start(estimator, data, stored) or resolved_start(estimator, data, X, prior, kept)
+    dtype = float_type(X)
+
+    def ordered(result: FitResult) -> FitResult:
+        return result if start.keeps_order else in_canonical_order(result, family, data.whitening)
+
+    def attributes_of(result: FitResult) -> dict[str, Any]:
+        return result_attributes(result, data, dtype)
+
+    progress = Progress(estimator, X, data.weight, data.whitening.log_det, attributes_of)
+    checkpoint = None
+    if estimator.checkpoint is not None:
+        checkpoint = Checkpoint(estimator, attributes_of, ordered)
+
+    def callback(result: FitResult) -> bool:
+        if checkpoint is not None:
+            checkpoint(result)
+        return progress(result)
+
+    result = best_fit(
+        data,
+        prior,
+        start,
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        rng=random_generator(estimator.random_state),
+        callback=callback,
+    )
+    _check_not_collapsed(estimator, result)
+    result = ordered(result)
+    attributes = attributes_of(result)
+    if estimator.reg_covar or data.n_rows <= RECOMPUTED_ROWS:
+        # The density of the mixture that is returned: without the noise that `reg_covar` stands for, and
+        # after the rounding on the way from whitened coordinates to the units of the data.
+        likelihood = Reader.of(family, exact_parameters(attributes)).likelihood(rows, n_threads)
+        attributes["lower_bound_"] = likelihood.log_likelihood / likelihood.weight
+    for name, value in attributes.items():
+        setattr(estimator, name, value)
+    if checkpoint is not None:
+        checkpoint.end(attributes)
+    _leave_for_next(estimator, data, result)
+    _warn(estimator, result)
+    progress.end(estimator.message_, {})
 
 
-def _is_better(fit: Fit, other: Fit) -> bool:
-    """Return whether a fit is better by more than rounding: of equals the first is kept."""
-    return fit.log_likelihood > other.log_likelihood + ROUNDING * abs(other.log_likelihood)
+def n_threads_of(estimator: Any) -> int:
+    """Return the number of threads of an estimator: by default one per processor."""
+    if estimator.n_threads is not None:
+        return int(estimator.n_threads)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1
 
 
-def _approached_all(
-    data: WhitenedData, candidates: list[Candidate], prior: Prior | None, max_iter: int
-) -> list[tuple[Candidate, WhitenedParameters, LBFGSHistory | None]]:
-    """Return from where candidates are to go on on all rows, and what is known of the curvature there.
-
-    If the rows are many, one of several candidates is enough: the one that is best on a large part of them.
-    """
-    known = [
-        (one, one.parameters, one.curvature if one.fit is None else one.fit.curvature) for one in candidates
-    ]
-    if max_iter < FEWEST_PASSES or (len(known) == 1 and candidates[0].is_from_all_rows):
-        return known
-    runs = [_approached(data, parameters, prior, curvature) for _, parameters, curvature in known]
-    ended = [fit for fit in runs if fit is not None]
-    if not ended:
-        # Each is run to its end, as none is known to be the best before: of many rows only two.
-        return known if len(known) < 3 or data.n_rows <= FEW_ROWS else [known[0], known[-1]]
-    best = int(np.argmax([fit.log_likelihood for fit in ended]))
-    return [(candidates[best], ended[best].parameters, ended[best].curvature)]
+def is_fitted_as(estimator: Any, family: Family, n_components: int, n_features: int) -> bool:
+    """Return whether an estimator holds a fitted mixture of that family and size."""
+    if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
+        return False
+    return np.shape(estimator.covariances_) == covariance_shape(family, n_components, n_features)
 
 
-def _approached(
-    data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None, curvature: LBFGSHistory | None
-) -> Fit | None:
-    """Return where EM on more and more of the rows leads; None if the rows are too few for that.
+def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
+    """Refuse covariances that this machine cannot hold, before the work begins."""
+    m = rows.n_features
+    n_numbers = 4 * m**2 + 4 * estimator.n_components * family.n_stats(m)
+    if family.frame_kind == "matrix":
+        what = f"covariance_type={estimator.covariance_type!r} of {m} columns"
+        fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
 
-    This is near the optimum on all rows, for a part of the cost of getting there.
-    """
-    fit = None
-    steps = []
-    step = GROWTH
-    least = ROWS_A_PARAMETER * data.family.n_parameters(parameters.n_components, data.n_features)
-    while data.n_rows // step >= max(LEAST_SAMPLE, least):
-        steps.append(step)
-        step *= GROWTH
-    for step in reversed(steps):
-        sample = data.systematic_sample(step)
-        fit = converge(
-            sample, parameters, prior, tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_PASSES, curvature=curvature
+
+def _warm_start(
+    estimator: Any, data: WhitenedData, stored: tuple[Any, LBFGSHistory | None] | None
+) -> ResolvedStart | None:
+    """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
+    r, m = estimator.n_components, data.n_features
+    if stored is not None:
+        parameters, curvature = stored
+        earlier: tuple[float, ...] = ()
+    elif estimator.warm_start and is_fitted_as(estimator, data.family, r, m):
+        parameters = estimator._parameters()
+        saved = vars(estimator).get("_curvature")
+        curvature = None if saved is None else LBFGSHistory.of(*saved)
+        earlier = _earlier(estimator, data)
+    else:
+        return None
+    start = FitResult(
+        data.whitening.transform_parameters(parameters),
+        "warm start",
+        curvature=curvature,
+        is_from_all_rows=True,
+        earlier=earlier,
+    )
+    # A fit that was killed ends in the order in which it would have ended; others keep the order they had.
+    was_killed = stored is not None and not is_path(estimator.warm_start)
+    is_own_start = isinstance(estimator.init_params, str) or callable(estimator.init_params)
+    keeps_order = has_given_parameters(estimator) or not is_own_start or not was_killed
+    return ResolvedStart.fixed(start, keeps_order=keeps_order)
+
+
+def _earlier(estimator: Any, data: WhitenedData) -> tuple[float, ...]:
+    """Return the last objectives of the fit that a warm start continues, on rows of the same weight."""
+    weight, values = vars(estimator).get("_trace", (0.0, ()))
+    return values if estimator.warm_start and weight == data.weight else ()
+
+
+def _leave_for_next(estimator: Any, data: WhitenedData, result: FitResult) -> None:
+    """Keep what a warm start needs: a fit of few passes cannot tell by itself that it has converged."""
+    earlier = _earlier(estimator, data)
+    for name in _LEFT_FOR_NEXT:
+        vars(estimator).pop(name, None)
+    if result.status is FitStatus.MAX_ITER:
+        estimator._trace = data.weight, (*earlier, *result.history)[-TRACE:]
+        if result.curvature is not None and result.curvature.pairs:
+            estimator._curvature = result.curvature.arrays()
+
+
+def _check_not_collapsed(estimator: Any, result: FitResult) -> None:
+    """Refuse a collapsed component where the user asked for no regularisation, as scikit-learn does."""
+    is_final = result.status is FitStatus.CONVERGED
+    if result.is_collapsed and is_final and estimator.reg_covar == 0:
+        raise ValueError(
+            "Fitting the mixture model failed because some components have ill-defined empirical "
+            "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
+            "number of components, increase reg_covar, or scale the input data. reg_covar=None, the "
+            "default, keeps components from collapsing by a prior."
         )
-        parameters, curvature = fit.parameters, fit.curvature
-    return fit
 
 
-def _almost_empty(data: WhitenedData, fit: Fit) -> list[ApolarWarning]:
-    """Return a warning on components without rows."""
-    counts = fit.parameters.weights * data.weight
-    n_empty = int(np.sum(counts < 0.5))
-    if not n_empty:
-        return []
-    message = f"{n_empty} of {len(counts)} components hold less than one row. Ask for fewer components."
-    return [EmptyComponentWarning(message)]
-
-
-def _is_collapsed(data: WhitenedData, fit: Fit) -> bool:
-    """Return whether a component is without spread in some direction."""
-    covariances = fit.parameters.covariances
-    is_matrix = data.family.frame_kind == "matrix"
-    least = float((np.linalg.eigvalsh(covariances) if is_matrix else covariances).min())
-    return least <= 2 * data.family.least_variance
-
-
-def _disagreeing(sample: WhitenedData, fit: Fit, rivals: list[Candidate]) -> list[ApolarWarning]:
-    """Return a warning if another optimum, of nearly the same likelihood, parts the rows differently."""
-    rivals = [rival for rival in rivals if rival.fit is not None]
-    if not rivals or fit.parameters.n_components == 1:
-        return []
-    weights = sample.row_weights()
-
-    def seen(parameters: WhitenedParameters) -> tuple[float, Array]:
-        posteriors, densities = sample.row_responsibilities(parameters)
-        return float(np.average(densities, weights=weights)), posteriors.argmax(axis=0)
-
-    best, ours = seen(fit.parameters)
-    for rival in rivals:
-        likelihood, theirs = seen(rival.parameters)
-        if best - likelihood > NEARLY_EQUAL:
-            continue
-        index = adjusted_rand_index(ours, theirs)
-        if index < DIFFERENT:
-            message = (
-                f"Good starts disagree: another optimum, only {max(best - likelihood, 0.0):.2g} lower in "
-                f"mean log-likelihood, parts the rows differently (adjusted Rand index {index:.2f} between "
-                "the two). Components of this form may not be what the data are made of: try another "
-                "covariance_type or n_components."
-            )
-            return [DisagreementWarning(message)]
-    return []
+def _warn(estimator: Any, result: FitResult) -> None:
+    """Warn of what the user should know."""
+    if result.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
+        warnings.warn(estimator.message_, NotConvergedWarning, stacklevel=5)
+    if isinstance(estimator.init_params, str) and estimator.init_params == "moments":
+        for remark in result.skipped:
+            warnings.warn(remark, SkippedStartWarning, stacklevel=5)
+    for warning in result.warnings:
+        warnings.warn(warning, stacklevel=5)

@@ -14,7 +14,8 @@ from apolar._core.checks import check_integer, positive_number
 from apolar.data import CHUNK_SIZE, Rows, open_rows
 from apolar.em.blocks import Written, posteriors
 from apolar.em.coordinates import LocalCoordinates
-from apolar.em.loop import FitStatus, converge
+from apolar.em.loop import converge
+from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, Parameters, WhitenedParameters, batch
@@ -392,7 +393,10 @@ def bootstrap(
     family, whitening = data.family, data.whitening
     inside = whitening.transform_parameters(parameters)
     drawn = _drawn(data, parameters, rng) if parametric else _reweighted(data, rng)
-    fits = [converge(next(drawn), inside, prior, tol=tol, max_iter=max_iter) for _ in range(n_resamples)]
+    fits = [
+        converge(next(drawn), FitResult(inside, "fit"), prior, tol=tol, max_iter=max_iter)
+        for _ in range(n_resamples)
+    ]
     found = whitening.inverse_transform_parameters(
         batch([_aligned(fit.parameters, inside, family) for fit in fits])
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from apolar.em.loop import Fit
+from apolar.em.result import FitResult
 from apolar.exceptions import ApolarWarning
 
 try:  # scikit-learn 1.9 or later
@@ -43,7 +43,7 @@ class Progress:
     offset : float
         What is added to a log-likelihood of the frame, a row.
     attributes : callable
-        The fitted attributes that a Fit stands for.
+        The fitted attributes that a FitResult stands for.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Progress:
         X: Any,
         weight: float,
         offset: float,
-        attributes: Callable[[Fit], dict[str, Any]],
+        attributes: Callable[[FitResult], dict[str, Any]],
     ) -> None:
         self.estimator, self.X = estimator, X
         self.weight, self.offset, self.attributes = weight, offset, attributes
@@ -62,7 +62,7 @@ class Progress:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator, X=X)
 
-    def __call__(self, fit: Fit) -> bool:
+    def __call__(self, fit: FitResult) -> bool:
         """Report a pass; return whether a callback asks to stop."""
         self.n_passes += 1
         mean = fit.log_likelihood / self.weight + self.offset

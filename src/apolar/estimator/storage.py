@@ -1,11 +1,9 @@
-"""Fitted models as files that cannot run code: parameters as text, the rest as arrays."""
+"""Fitted models as files that cannot run code: parameters as JSON, the rest as arrays."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from apolar import __version__
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
+from apolar._core.checks import check_integer, one_of, positive_number
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
-from apolar.estimator.attributes import as_parameters, exact_parameters, fitted_attributes
+from apolar.estimator.attributes import exact_parameters, parameter_attributes
+from apolar.estimator.parameters import PARAMETERS
 from apolar.mixture.families import Family, family
+from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
-from apolar.starts import STARTS
 
 __all__ = ["load_model", "save_model"]
 
@@ -38,11 +37,11 @@ _SCALARS: dict[str, type] = {
 }
 # NaN where it was not computed: a mixture from moments has seen no rows.
 _PERHAPS_UNKNOWN = ("lower_bound_",)
-_TEXTS = ("start_notes_",)
+_STRINGS = ("start_notes_",)
 _NAMES = "feature_names_in_"
 # The floating type of the attributes; files of before it were all of float64.
 _PRECISION = "precision"
-# What a checkpoint has learnt of the curvature: pairs of steps and falls of the gradient.
+# What a checkpoint knows of the curvature: pairs of steps and gradient differences.
 _CURVATURE = ("curvature_steps", "curvature_falls")
 
 # How far the two triangles of a covariance may differ, relative to its diagonal: rounding, with room.
@@ -69,7 +68,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         Fitted; otherwise scikit-learn's NotFittedError is raised.
     path : str or path
     """
-    check_is_fitted(model, [*_NUMBERS, *_SCALARS, *_TEXTS])
+    check_is_fitted(model, [*_NUMBERS, *_SCALARS, *_STRINGS])
     try:
         arrays = _arrays(model)
         # What is written can be read: the same checks, before there is a file.
@@ -77,7 +76,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"This {type(model).__name__} cannot be saved: {str(error).rstrip('.')}. "
-            "Give it the parameters it was fitted with, as numbers and texts, or fit it again."
+            "Give it the parameters it was fitted with, as numbers and strings, or fit it again."
         ) from error
     save_arrays(path, FORMAT, VERSION, arrays)
 
@@ -103,7 +102,7 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
         If the file is of another kind or version, damaged, or if what it
         holds is no mixture.
     """
-    names = ["apolar", "parameters", *_NUMBERS, *_SCALARS, *_TEXTS]
+    names = ["apolar", "parameters", *_NUMBERS, *_SCALARS, *_STRINGS]
     arrays = load_arrays(path, FORMAT, VERSION, "a Gaussian mixture of apolar", names=names)
     try:
         return _restored(cls, arrays)
@@ -131,7 +130,7 @@ def _arrays(model: Any) -> dict[str, Array]:
     arrays[_PRECISION] = np.array(np.asarray(model.means_).dtype.name)
     for name, kind in _SCALARS.items():
         arrays[name] = np.array(kind(getattr(model, name)))
-    for name in (*_TEXTS, _NAMES):
+    for name in (*_STRINGS, _NAMES):
         if hasattr(model, name):
             arrays[name] = np.array(list(getattr(model, name)), dtype=np.str_)
     arrays |= dict(zip(_CURVATURE, getattr(model, "_curvature", ()), strict=False))
@@ -149,22 +148,21 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     m = check_integer(attributes["n_features_in_"], "n_features_in_", least=1)
     check_integer(attributes["n_iter_"], "n_iter_", least=0)
     positive_number(attributes["n_samples_seen_"], "n_samples_seen_")
-    attributes["weights_"] = weights = stored_numbers(arrays, "weights_", (r,))
+    weights = stored_numbers(arrays, "weights_", (r,))
     if np.any(weights < 0) or not np.isclose(weights.sum(), 1, atol=1e-6):
         raise ValueError("weights_ must not be negative, and must add up to one.")
-    attributes["means_"] = stored_numbers(arrays, "means_", (r, m))
+    means = stored_numbers(arrays, "means_", (r, m))
     kind = family(parameters["covariance_type"])
-    attributes |= _spreads(arrays, kind, r, m)
-    if _PRECISION in arrays:
-        precision = stored_value(arrays, _PRECISION, str)
-        one_of(precision, _PRECISION, ("float32", "float64"))
-        attributes |= fitted_attributes(kind, as_parameters(attributes), np.dtype(precision))
+    mixture = MixtureParameters(weights, means, _checked_covariances(arrays, kind, r, m))
+    precision = stored_value(arrays, _PRECISION, str) if _PRECISION in arrays else "float64"
+    one_of(precision, _PRECISION, ("float32", "float64"))
+    attributes |= parameter_attributes(kind, mixture, np.dtype(precision))
     n_bounds = arrays["lower_bounds_"].size
     attributes["lower_bounds_"] = stored_numbers(arrays, "lower_bounds_", (n_bounds,)).tolist()
-    for name in _TEXTS:
-        attributes[name] = _texts(arrays[name], name)
+    for name in _STRINGS:
+        attributes[name] = _strings(arrays[name], name)
     if _NAMES in arrays:
-        names = _texts(arrays[_NAMES], _NAMES)
+        names = _strings(arrays[_NAMES], _NAMES)
         if len(names) != m:
             raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
         attributes[_NAMES] = np.array(names, dtype=object)
@@ -179,8 +177,8 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     return model
 
 
-def _spreads(arrays: dict[str, Array], kind: Family, r: int, m: int) -> dict[str, Array]:
-    """Return covariances and precisions, checked to be those of a family."""
+def _checked_covariances(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Array:
+    """Return covariances, checked to be those of a family, and to have inverses."""
     # The shapes are not asked of the family: it would allocate what a file merely claims.
     one = {"scalar": (), "columns": (m,), "matrix": (m, m)}[kind.frame_kind]
     covariances = stored_numbers(arrays, "covariances_", one if kind.tied else (r, *one))
@@ -200,15 +198,13 @@ def _spreads(arrays: dict[str, Array], kind: Family, r: int, m: int) -> dict[str
             raise ValueError(refusal) from error
     if not (np.all(np.isfinite(precisions)) and np.all(np.isfinite(whiteners))):
         raise ValueError("covariances_ are too small: their inverses overflow.")
-    found = {"covariances_": covariances, "precisions_": precisions, "precisions_cholesky_": whiteners}
-    # A single variance is a NumPy number after a fit, not an array without axes.
-    return {name: value[()] for name, value in found.items()}
+    return covariances
 
 
-def _texts(array: Array, name: str) -> list[str]:
+def _strings(array: Array, name: str) -> list[str]:
     if array.dtype.kind != "U" or array.ndim != 1:
-        raise ValueError(f"{name} must be a list of texts.")
-    return [str(text) for text in array.tolist()]
+        raise ValueError(f"{name} must be a list of strings.")
+    return [str(string) for string in array.tolist()]
 
 
 # --- parameters as text -----------------------------------------------------------------------
@@ -216,14 +212,9 @@ def _texts(array: Array, name: str) -> list[str]:
 
 def _plain(name: str, value: Any) -> Any:
     """Return a parameter as what JSON can hold."""
-    if name == "init_params" and callable(value):
-        return "auto"
-    if name == "checkpoint" or isinstance(value, np.random.Generator | np.random.RandomState):
-        return None
-    if name == "warm_start" and isinstance(value, str | os.PathLike):
-        return False
-    if isinstance(value, Prior):
-        return {"Prior": {field: _plain(field, number) for field, number in asdict(value).items()}}
+    value = PARAMETERS[name].stored(value) if name in PARAMETERS else value
+    if isinstance(value, dict):
+        return {key: _plain(key, entry) for key, entry in value.items()}
     if value is None or isinstance(value, str | bool | int | float):
         return value
     plain = np.asarray(value).tolist()
@@ -244,9 +235,11 @@ def _parameters(cls: type[Any], text: str) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"{cls.__name__} has no parameter {unknown[0][:60]!r}.")
     parameters |= {name: _decoded(value, name) for name, value in stored.items()}
-    for name, check in _CHECKS.items():
-        if name in parameters:
-            check(parameters[name], name)
+    for name, value in parameters.items():
+        PARAMETERS[name].check(value, name)
+        # What is never written to a file is not taken from one: paths, above all.
+        if not isinstance(value, Prior):
+            one_of(value, name, (PARAMETERS[name].stored(value),))
     return parameters
 
 
@@ -258,60 +251,9 @@ def _decoded(value: Any, name: str) -> Any:
         positive_number(prior.shrinkage, "shrinkage")
         return prior
     if isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":
-        raise ValueError(f"{name} must be an array of numbers or texts.")
+        raise ValueError(f"{name} must be an array of numbers or strings.")
     return value
 
 
 def _refused_constant(text: str) -> None:
     raise ValueError(f"The parameters contain {text}.")
-
-
-def _whole(least: int) -> Callable[[Any, str], Any]:
-    return lambda value, name: check_integer(value, name, least=least)
-
-
-def _whole_or_none(least: int) -> Callable[[Any, str], Any]:
-    return lambda value, name: None if value is None else check_integer(value, name, least=least)
-
-
-def _numbers_or_none(value: Any, name: str) -> None:
-    if value is not None:
-        numeric_array(value, name)
-
-
-def _start(value: Any, name: str) -> None:
-    if not isinstance(value, list):
-        one_of(value, name, STARTS)
-
-
-def _tolerance(value: Any, name: str) -> None:
-    if value != 0:
-        positive_number(value, name)
-
-
-def _prior(value: Any, name: str) -> None:
-    if not isinstance(value, Prior):
-        one_of(value, name, ("default", None))
-
-
-# What each parameter may be, once it has been text.
-_CHECKS: dict[str, Callable[[Any, str], Any]] = {
-    "n_components": _whole(1),
-    "covariance_type": lambda value, _: family(value),
-    "init_params": _start,
-    "n_init": _whole(1),
-    "max_iter": _whole(0),
-    "tol": _tolerance,
-    "reg_covar": lambda value, name: None if value is None else _tolerance(value, name),
-    "prior": _prior,
-    "random_state": _whole_or_none(0),
-    "warm_start": lambda value, name: one_of(value, name, (True, False)),
-    "verbose_interval": _whole(1),
-    "verbose": lambda value, name: isinstance(value, bool) or check_integer(value, name, least=0),
-    "weights_init": _numbers_or_none,
-    "means_init": _numbers_or_none,
-    "precisions_init": _numbers_or_none,
-    "n_threads": _whole_or_none(1),
-    "checkpoint": lambda value, name: one_of(value, name, (None,)),
-    "checkpoint_every": _whole(1),
-}

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.checks import random_generator
+from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.rows import stacked
-from apolar.em.loop import converge, in_canonical_order
+from apolar.em.loop import converge
+from apolar.em.result import FitResult, in_canonical_order
 from apolar.em.whitened import WhitenedData
-from apolar.em.whitening import Whitening
+from apolar.em.whitening import Whitening, whitening_around
+from apolar.estimator.fit import n_threads_of
+from apolar.estimator.inputs import float_type, opened
+from apolar.estimator.parameters import checked_parameters
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery import mixture_from_moments
-from apolar.starts import started
+from apolar.starts import start_candidates
 from apolar.starts.moments import in_frame
 
-# Rows are kept until there are this many a component and column, but no fewer than the least: the start is
+# Rows are kept until there are this many per component and column, but no fewer than the least: the start is
 # made from them.
-ROWS_A_PARAMETER = 20
+ROWS_PER_PARAMETER = 20
 LEAST_ROWS = 5000
 # Stepwise EM forgets with the power of the number of rows seen [cappe2009].
 FORGETTING = 0.8
@@ -91,7 +99,7 @@ class Stream:
             self._step(rows, threads)
 
     def _start_from(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
-        """Fit all rows kept so far; from enough of them on, keep only sums."""
+        """Fit all rows kept so far; from enough of them on, keep only sufficient statistics."""
         values, weights = fetch_rows(rows, np.arange(rows.n_rows or 0))
         if weights is None and any(other is not None for _, other in self._kept):
             weights = np.ones(values.shape[0])
@@ -108,28 +116,28 @@ class Stream:
             )
         afresh = self.parameters is None or data.weight >= 2 * self._compared
         if afresh:
-            first = started(self.start, data, self.n_components, self.prior, rng)[0][0].parameters
+            first = start_candidates(self.start, data, self.n_components, self.prior, rng)[0].parameters
         else:
             assert self.parameters is not None
             first = data.whitening.transform_parameters(self.parameters)
-        fit = converge(data, first, self.prior, tol=TOLERANCE, max_iter=PASSES)
+        result = converge(data, FitResult(first, "stream"), self.prior, tol=TOLERANCE, max_iter=PASSES)
         # Until the rows are enough, the order may change; from then on it stays.
-        fit = in_canonical_order(fit, self.family, data.whitening)
+        result = in_canonical_order(result, self.family, data.whitening)
         # Only now, that nothing can fail any more, is anything remembered.
         self._kept, self.weight = kept, data.weight
         self._compared = data.weight if afresh else self._compared
-        self.parameters = data.whitening.inverse_transform_parameters(fit.parameters)
-        self.mean_likelihood = fit.log_likelihood / data.weight + data.whitening.log_det
-        enough = max(LEAST_ROWS, ROWS_A_PARAMETER * self.n_components * (data.n_features + 1))
+        self.parameters = data.whitening.inverse_transform_parameters(result.parameters)
+        self.mean_likelihood = result.log_likelihood / data.weight + data.whitening.log_det
+        enough = max(LEAST_ROWS, ROWS_PER_PARAMETER * self.n_components * (data.n_features + 1))
         if data.n_rows >= enough:
-            self._whitening, self._stats = data.whitening, fit.stats
+            self._whitening, self._stats = data.whitening, result.stats
             self._compared = data.weight
             if self.n_components <= data.n_features <= MAX_COLUMNS:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
 
     def _step(self, rows: Rows, threads: int) -> None:
-        """Mix the sums of a batch into those of the stream: stepwise EM."""
+        """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""
         assert self._whitening is not None
         assert self._stats is not None
         assert self.parameters is not None
@@ -155,9 +163,56 @@ class Stream:
         assert self._sketch is not None
         self._compared = self.weight
         try:
-            found = mixture_from_moments(self._sketch, self.n_components)
+            mixture = mixture_from_moments(self._sketch, self.n_components)
         except ValueError:
             return
-        rival = in_frame(batch, found, np.ones(batch.n_features))
+        rival = in_frame(batch, mixture, np.ones(batch.n_features))
         if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
             self._stats = self.family.stats_of(rival, self.weight, self.prior)
+
+
+def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
+    """Update an estimator from a batch of a stream, and set its attributes.
+
+    Parameters
+    ----------
+    estimator : GaussianMixture
+        Its stream goes on; without one, a fitted mixture does, and else a new stream begins.
+    X : rows
+        One batch, in memory.
+    sample_weight : array_like or None
+    """
+    family, prior = checked_parameters(estimator)
+    is_new = not hasattr(estimator, "weights_")
+    rows = opened(estimator, X, sample_weight, reset=is_new, once=True, is_batch=True)
+    if rows.is_distributed:
+        raise ValueError(
+            "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "
+            "or use fit, which reads all of them where they are."
+        )
+    if rows.n_rows is None:
+        raise ValueError("partial_fit takes one batch at a time: call it for each chunk.")
+    noise = estimator.reg_covar or 0.0
+    if is_new:
+        start = estimator.init_params if isinstance(estimator.init_params, str) else "auto"
+        stream = Stream(family, estimator.n_components, prior, start, noise=noise)
+    elif hasattr(estimator, "_stream"):
+        stream = copy.deepcopy(estimator._stream)
+    else:
+        parameters = estimator._parameters()
+        whitening = replace(whitening_around(parameters, family), noise=noise)
+        stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)
+    with one_blas_thread():
+        stream.update(rows, random_generator(estimator.random_state), n_threads_of(estimator))
+    assert stream.parameters is not None
+    # Set together, when nothing can fail any more.
+    estimator._set_parameters(stream.parameters, float_type(X))
+    estimator._stream = stream
+    estimator.lower_bound_ = stream.mean_likelihood
+    estimator.n_samples_seen_ = stream.weight
+    estimator.n_iter_ = getattr(estimator, "n_iter_", 0) + 1
+    estimator.lower_bounds_ = [*getattr(estimator, "lower_bounds_", []), stream.mean_likelihood]
+    estimator.converged_ = False
+    estimator.start_ = "stream"
+    estimator.start_notes_ = []
+    estimator.message_ = "The mixture follows a stream: each call of partial_fit moves it."

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.data import open_rows
-from apolar.em.loop import plain
+from apolar.em.result import FitResult
+from apolar.em.run import plain_em
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
@@ -171,7 +172,7 @@ def _em_from(
     parameters = start(data, task, rng)
     started = time.perf_counter()
     with one_blas_thread():
-        fit = plain(data, parameters, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
+        fit = plain_em(data, FitResult(parameters, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
         predicted = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
     ended = time.perf_counter()
     log_likelihood = fit.log_likelihood + data.whitening.log_det * data.weight

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from apolar._core.arrays import IndexArray
+from apolar.em.result import FitResult
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.starts.auto import KEPT, Candidate, portfolio
+from apolar.starts.auto import KEPT, portfolio
 from apolar.starts.auto import MOST_ROWS as MOST_ROWS_BY_COLUMNS
 from apolar.starts.emem import best_of_short_runs, random_responsibilities
 from apolar.starts.kmeans import from_kmeans
@@ -21,17 +23,14 @@ from apolar.starts.overseed import overseeded, reduced
 from apolar.starts.projection import narrowed
 from apolar.starts.seeds import nearest_stats, random_rows, spread_rows
 
-__all__ = ["STARTS", "Candidate", "Started", "started"]
+__all__ = ["STARTS", "start_candidates"]
 
 # Starts other than the moments, which see all rows, see at most this many.
 MOST_ROWS = 20_000
 # With more columns than this, the search of "auto" leaves full covariances for the end.
 WIDE = 32
 
-Started = tuple[list[Candidate], list[str]]
-"""Candidates, the best first, and notes on what stepped aside."""
-
-_Single = Callable[[WhitenedData, int, Prior | None, np.random.Generator], WhitenedParameters]
+_Start = Callable[[WhitenedData, int, Prior | None, np.random.Generator], WhitenedParameters]
 
 
 def _overseed(
@@ -58,7 +57,7 @@ def _random(
     return data.family.m_step(data.soft_stats(responsibilities), prior)
 
 
-def _seeded(choose: Callable[[WhitenedData, int, np.random.Generator], IndexArray]) -> _Single:
+def _seeded(choose: Callable[[WhitenedData, int, np.random.Generator], IndexArray]) -> _Start:
     def start(
         data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
     ) -> WhitenedParameters:
@@ -68,7 +67,8 @@ def _seeded(choose: Callable[[WhitenedData, int, np.random.Generator], IndexArra
     return start
 
 
-_SINGLES: dict[str, _Single] = {
+# Starts that see the rows themselves, or a sample of them.
+_FROM_ROWS: dict[str, _Start] = {
     "overseed": _overseed,
     "kmeans": from_kmeans,
     "mbhc": _mbhc,
@@ -78,27 +78,27 @@ _SINGLES: dict[str, _Single] = {
     "random": _random,
 }
 
-STARTS = ("auto", "moments", *_SINGLES)
+STARTS = ("auto", "moments", *_FROM_ROWS)
 
 
-def started(
+def start_candidates(
     name: str, data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> Started:
-    """Return the candidates of a start.
+) -> list[FitResult]:
+    """Return the candidates of a start, the best first.
 
     Parameters
     ----------
     name : str
         One of `STARTS`.
-    table : Table
+    data : WhitenedData
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
 
     Returns
     -------
-    candidates : list of Candidate
-    notes : list of str
+    candidates : list of FitResult
+        Those of "auto" were run on a sample of the rows; the others say where EM is to start.
     """
     if data.is_wide and n_components > 1 and name != "moments":
         return _from_few_directions(name, data, n_components, prior, rng)
@@ -108,21 +108,23 @@ def started(
             return _by_columns(name, data, n_components, prior, rng, reason)
     if name == "auto" or n_components == 1:
         return portfolio(data, n_components, prior, rng)
-    notes: list[str] = []
     if name == "moments":
         try:
             # For other families the moments are only a rough start.
             spherical = data.family.frame_kind == "scalar"
-            found = Candidate(name, from_moments(data, n_components), is_from_all_rows=spherical)
-            return [found], notes
+            return [FitResult(from_moments(data, n_components), name, is_from_all_rows=spherical)]
         except ValueError as error:
-            notes.append(f"moments stepped aside, overseed took over: {error}")
-            name = "overseed"
-            if data.is_wide:
-                found_others, more = _from_few_directions(name, data, n_components, prior, rng)
-                return found_others, [*notes, *more]
+            skipped = f"moments was skipped, and overseed used in its place: {error}"
+            return _with_remark(start_candidates("overseed", data, n_components, prior, rng), skipped)
     sample = data.subsample(MOST_ROWS, rng).distinct()
-    return [Candidate(name, _SINGLES[name](sample, n_components, prior, rng))], notes
+    return [FitResult(_FROM_ROWS[name](sample, n_components, prior, rng), name)]
+
+
+def _with_remark(candidates: list[FitResult], remark: str, *, last: bool = False) -> list[FitResult]:
+    """Return candidates with one more remark on what was skipped or done in its place."""
+    return [
+        replace(one, skipped=(*one.skipped, remark) if last else (remark, *one.skipped)) for one in candidates
+    ]
 
 
 def _reason_for_columns(name: str, data: WhitenedData) -> str | None:
@@ -145,32 +147,42 @@ def _by_columns(
     prior: Prior | None,
     rng: np.random.Generator,
     reason: str,
-) -> Started:
+) -> list[FitResult]:
     """Return candidates for full covariances that were found with diagonal ones."""
     sample = data.subsample(MOST_ROWS_BY_COLUMNS, rng)
-    narrow = WhitenedData(
-        sample.rows, family("tied_diag" if data.family.tied else "diag"), threads=data.threads
-    )
-    found, notes = started(name, narrow, n_components, prior, rng)
-    candidates = []
-    for candidate in found[:KEPT]:
-        posteriors = narrow.row_responsibilities(candidate.parameters)[0]
-        parameters = data.family.m_step(sample.soft_stats(posteriors), Prior() if prior is None else prior)
-        candidates.append(Candidate(candidate.name, parameters))
-    return candidates, [*notes, f"Starts were looked for among diagonal covariances: {reason}."]
+    diagonal = family("tied_diag" if data.family.tied else "diag")
+    narrow = WhitenedData(sample.rows, diagonal, threads=data.threads)
+    candidates = start_candidates(name, narrow, n_components, prior, rng)[:KEPT]
+    remark = f"Starts were looked for among diagonal covariances: {reason}."
+    return _with_remark(_carried_over(candidates, narrow, sample, data, prior), remark, last=True)
 
 
 def _from_few_directions(
     name: str, data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> Started:
+) -> list[FitResult]:
     """Return the best candidate of a start on sparse rows of many columns, which are never made dense.
 
-    It is looked for in the leading directions of a sample; the posteriors there are the start here.
+    It is looked for in the leading directions of a sample; the responsibilities there are the start here.
     """
     sample = data.subsample(MOST_ROWS, rng)
     narrow = narrowed(sample, n_components, rng)
-    candidates, notes = started(name, narrow, n_components, prior, rng)
-    shares = narrow.row_responsibilities(candidates[0].parameters)[0]
-    parameters = data.family.m_step(sample.soft_stats(shares), Prior() if prior is None else prior)
-    note = f"Starts were looked for in the {narrow.n_features} leading directions of the sparse rows."
-    return [Candidate(candidates[0].name, parameters)], [*notes, note]
+    candidates = start_candidates(name, narrow, n_components, prior, rng)[:1]
+    remark = f"Starts were looked for in the {narrow.n_features} leading directions of the sparse rows."
+    return _with_remark(_carried_over(candidates, narrow, sample, data, prior), remark, last=True)
+
+
+def _carried_over(
+    candidates: list[FitResult],
+    narrow: WhitenedData,
+    sample: WhitenedData,
+    data: WhitenedData,
+    prior: Prior | None,
+) -> list[FitResult]:
+    """Return candidates of a simpler family, or of fewer columns, as starts, by one M-step."""
+    carried = []
+    for candidate in candidates:
+        responsibilities = narrow.row_responsibilities(candidate.parameters)[0]
+        stats = sample.soft_stats(responsibilities)
+        parameters = data.family.m_step(stats, Prior() if prior is None else prior)
+        carried.append(FitResult(parameters, candidate.start, skipped=candidate.skipped))
+    return carried

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.em.lbfgs import LBFGSHistory
-from apolar.em.loop import Fit, converge, short_runs
+from apolar.em.loop import converge
+from apolar.em.result import FitResult
+from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
@@ -19,10 +19,10 @@ from apolar.starts.moments import from_moments, from_more_moments
 from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
 
-# The portfolio is run on at most this many rows, or so many a parameter if that is more.
+# The portfolio is run on at most this many rows, or so many per parameter if that is more.
 MOST_ROWS = 5_000
-ROWS_A_PARAMETER = 50
-# With fewer rows a parameter than this, optima on a sample are not to be trusted.
+ROWS_PER_PARAMETER = 50
+# With fewer rows per parameter than this, optima on a sample are not to be trusted.
 CROWDED = 60
 # Starts by over-seeding; steps of EM after which the best starts are kept, and how many.
 OVERSEEDED = 4
@@ -48,41 +48,14 @@ CONTENDERS = 3
 SAME = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A mixture on its way, and the name of the start it came from.
-
-    Whether that saw all rows, and whether it is to be run beside the first of the candidates, are flags; the
-    memory is what is known of the curvature, where that is not in the fit; `earlier` are the last objectives
-    of the run that this one continues.
-    """
-
-    name: str
-    parameters: WhitenedParameters
-    fit: Fit | None = None
-    is_from_all_rows: bool = False
-    is_contender: bool = False
-    curvature: LBFGSHistory | None = None
-    earlier: tuple[float, ...] = ()
-
-    @property
-    def log_likelihood(self) -> float:
-        """The log-likelihood of its fit, by which candidates are compared.
-
-        Not the objective: that of a component near the mode of the prior is high whatever the rows say, so
-        that it prefers small and almost empty components.
-        """
-        return -np.inf if self.fit is None else self.fit.log_likelihood
-
-
 def portfolio(
     data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> tuple[list[Candidate], list[str]]:
-    """Return the candidates that were run to their optima, the best first, and notes on what stepped aside.
+) -> list[FitResult]:
+    """Return candidates that were run to their optima, the best first.
 
     Parameters
     ----------
-    table : Table
+    data : WhitenedData
         If its rows are many, the portfolio sees some of them; the moments see all.
     n_components : int
     prior : Prior or None
@@ -92,41 +65,46 @@ def portfolio(
 
     Returns
     -------
-    candidates : list of Candidate
-        Their fits are on the rows that the portfolio saw.
-    notes : list of str
+    candidates : list of FitResult
+        Their optima are those of the rows that the portfolio saw. All of them name the starts that were
+        skipped.
     """
     search = _Search(data, n_components, Prior() if prior is None else prior, rng)
     if n_components == 1:
-        return [search.single()], []
-    candidates, notes = search.starts()
+        return [search.single()]
+    candidates, skipped = search.starts()
     grown = search.grown(candidates)
     finalists = search.improved(search.finalists(grown))
     if search.is_of_some_rows:
-        moments = [candidate for candidate in candidates if candidate.name == "moments"]
+        moments = [candidate for candidate in candidates if candidate.start == "moments"]
         finalists = search.proven([*finalists, *moments])
         if search.is_crowded:
             finalists.append(replace(search.proven(grown)[0], is_contender=True))
-    return finalists, notes
+    return [replace(candidate, skipped=skipped) for candidate in finalists]
 
 
-@dataclass(frozen=True, eq=False)
 class _Search:
-    """The steps of the portfolio."""
+    """The steps of the portfolio.
 
-    data: WhitenedData
-    n_components: int
-    prior: Prior
-    rng: np.random.Generator
-    # The rows that the search sees, and the different ones of them, on which it works.
-    drawn: WhitenedData = field(init=False)
-    sample: WhitenedData = field(init=False)
-    # Where runs began and ended, as sums over the rows.
-    seen: list[Array] = field(init=False, default_factory=list)
+    Parameters
+    ----------
+    data : WhitenedData
+    n_components : int
+    prior : Prior
+    rng : numpy.random.Generator
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "drawn", self._drawn())
-        object.__setattr__(self, "sample", self.drawn.distinct())
+    def __init__(self, data: WhitenedData, n_components: int, prior: Prior, rng: np.random.Generator) -> None:
+        self.data, self.n_components, self.prior, self.rng = data, n_components, prior, rng
+        # The rows that the search sees, some or all, and the different ones among them, on which it works.
+        # Optima of most of the rows are not those of all, and all cost little more.
+        n_rows = max(MOST_ROWS, ROWS_PER_PARAMETER * self.n_parameters)
+        self.drawn = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
+        self.sample = self.drawn.distinct()
+        # Rows on which candidates that were fitted to a sample are compared: drawn when they are needed.
+        self._others: WhitenedData | None = None
+        # Where runs began and ended, as sufficient statistics of the rows.
+        self.visited: list[Array] = []
 
     @property
     def n_parameters(self) -> int:
@@ -135,7 +113,7 @@ class _Search:
 
     @property
     def is_of_some_rows(self) -> bool:
-        """Whether the sample is not all rows of the table, here or brought here."""
+        """Whether the sample does not hold all rows."""
         available = self.data.rows.n_rows or self.data.n_rows
         return self.drawn is not self.data and self.drawn.n_rows < available
 
@@ -147,26 +125,23 @@ class _Search:
         """
         return self.drawn.n_rows < CROWDED * self.n_parameters
 
-    def _drawn(self) -> WhitenedData:
-        """Return some of the rows, or all if they are few."""
-        n_rows = max(MOST_ROWS, ROWS_A_PARAMETER * self.n_parameters)
-        # Optima of most of the rows are not those of all, and all cost little more.
-        return self.data.subsample(n_rows if self.data.n_rows > 2 * n_rows else self.data.n_rows, self.rng)
-
-    @functools.cached_property
+    @property
     def others(self) -> WhitenedData:
         """Rows on which candidates are compared that were fitted to a sample."""
-        return self.data.subsample(PROVING_ROWS, self.rng)
+        # Not a cached_property: before Python 3.12 its lock is held while a cluster works.
+        if self._others is None:
+            self._others = self.data.subsample(PROVING_ROWS, self.rng)
+        return self._others
 
-    def single(self) -> Candidate:
+    def single(self) -> FitResult:
         """Return the only component there is."""
         stats = self.sample.soft_stats(np.ones((1, self.sample.n_rows)))
-        return self._converged(Candidate("moments", self.sample.family.m_step(stats, self.prior)))
+        return self._converged(FitResult(self.sample.family.m_step(stats, self.prior), "moments"))
 
-    def starts(self) -> tuple[list[Candidate], list[str]]:
-        """Return where the search starts, and what stepped aside."""
+    def starts(self) -> tuple[list[FitResult], tuple[str, ...]]:
+        """Return where the search starts, and which starts were skipped, with the reason."""
         sample, n_components = self.sample, self.n_components
-        found, notes = [], []
+        candidates, skipped = [], []
         methods: dict[str, Callable[[], WhitenedParameters]] = {
             "moments": lambda: from_moments(sample, n_components, self.data),
             "moments+1": lambda: from_more_moments(sample, n_components, self.prior),
@@ -174,28 +149,29 @@ class _Search:
         for name, method in methods.items():
             try:
                 everything = name == "moments" and sample.family.frame_kind == "scalar"
-                found.append(Candidate(name, method(), is_from_all_rows=everything))
+                candidates.append(FitResult(method(), name, is_from_all_rows=everything))
             except ValueError as error:
-                notes.append(f"{name} stepped aside: {error}")
-        grown = overseeded(sample, n_components, self.prior, self.rng, OVERSEEDED)
-        return found + [Candidate("overseed", one) for one in grown], notes
+                skipped.append(f"{name} was skipped: {error}")
+        mixtures = overseeded(sample, n_components, self.prior, self.rng, OVERSEEDED)
+        candidates += [FitResult(parameters, "overseed") for parameters in mixtures]
+        return candidates, tuple(skipped)
 
-    def grown(self, candidates: list[Candidate]) -> list[Candidate]:
+    def grown(self, candidates: list[FitResult]) -> list[FitResult]:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
         runs, likelihoods = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
         order = [int(i) for i in np.argsort(-likelihoods, kind="stable")]
-        return [Candidate(candidates[i].name, runs[i]) for i in order]
+        return [FitResult(runs[i], candidates[i].start) for i in order]
 
-    def finalists(self, grown: list[Candidate]) -> list[Candidate]:
+    def finalists(self, grown: list[FitResult]) -> list[FitResult]:
         """Return the best of the short runs, run to their optima."""
         # The start from moments goes on in any case, and first: it has no luck in it, and is the one to
         # disagree with.
-        kept = [candidate for candidate in grown if candidate.name == "moments"]
-        kept += [candidate for candidate in grown[:KEPT] if candidate.name != "moments"]
+        kept = [candidate for candidate in grown if candidate.start == "moments"]
+        kept += [candidate for candidate in grown[:KEPT] if candidate.start != "moments"]
         return _sorted(self._converged_anew(kept))
 
-    def improved(self, finalists: list[Candidate]) -> list[Candidate]:
+    def improved(self, finalists: list[FitResult]) -> list[FitResult]:
         """Return the finalists with what rounds of split and merge made of the best."""
         for _ in range(ROUNDS):
             before = finalists[0].log_likelihood
@@ -204,7 +180,7 @@ class _Search:
                 break
         return finalists
 
-    def proven(self, candidates: list[Candidate]) -> list[Candidate]:
+    def proven(self, candidates: list[FitResult]) -> list[FitResult]:
         """Return the candidates with the one first that is best on other rows than it was fitted to.
 
         The moments of all rows, as they are, are among them: where they are good, they are nearer to the
@@ -213,7 +189,9 @@ class _Search:
         """
         others = self.others
         weights = others.row_weights()
-        densities = [np.asarray(others.row_responsibilities(one.parameters)[1]) for one in candidates]
+        densities = [
+            np.asarray(others.row_responsibilities(candidate.parameters)[1]) for candidate in candidates
+        ]
         means = np.array([np.average(density, weights=weights) for density in densities])
         best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
         rivals: list[int] = []
@@ -225,7 +203,7 @@ class _Search:
         order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
         return [replace(candidates[i], is_contender=i in rivals) for i in order]
 
-    def _split_and_merged(self, best: Candidate) -> list[Candidate]:
+    def _split_and_merged(self, best: FitResult) -> list[FitResult]:
         """Return what a candidate becomes with one component more and then one less."""
         sample, prior, kind = self.sample, self.prior, self.sample.family
         proposals = batch(with_one_more(sample, best.parameters, self.rng))
@@ -233,35 +211,34 @@ class _Search:
         merged = []
         for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
             pairs = merged_pairs(sample, grown[int(i)], PAIRS)
-            merged += [kind.m_step(one, prior) for one in pairs]
+            merged += [kind.m_step(stats, prior) for stats in pairs]
         runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
-        name = best.name if best.name.endswith("+split") else f"{best.name}+split"
+        start = best.start if best.start.endswith("+split") else f"{best.start}+split"
         kept = np.argsort(-likelihoods, kind="stable")[:KEPT]
-        return self._converged_anew([Candidate(name, runs[int(i)]) for i in kept])
+        return self._converged_anew([FitResult(runs[int(i)], start) for i in kept])
 
-    def _converged_anew(self, candidates: list[Candidate]) -> list[Candidate]:
+    def _converged_anew(self, candidates: list[FitResult]) -> list[FitResult]:
         """Return candidates run to their optima, without those that lead to where others have been."""
-        found = []
+        results = []
         for candidate in candidates:
             begun = self._stats(candidate.parameters)
-            if any(apart(self.sample.family.untied, begun, other) < SAME for other in self.seen):
+            if any(apart(self.sample.family.untied, begun, other) < SAME for other in self.visited):
                 continue
-            found.append(self._converged(candidate))
-            self.seen.extend((begun, self._stats(found[-1].parameters)))
-        return found
+            results.append(self._converged(candidate))
+            self.visited.extend((begun, self._stats(results[-1].parameters)))
+        return results
 
     def _stats(self, parameters: WhitenedParameters) -> Array:
-        """Return a mixture as sums over the rows, with a covariance for each component."""
+        """Return a mixture as sufficient statistics of the rows, with a covariance for each component."""
         kind = self.sample.family.untied
         return kind.moments(untied(self.sample, parameters[None]))[0] * self.sample.weight
 
-    def _converged(self, candidate: Candidate) -> Candidate:
+    def _converged(self, candidate: FitResult) -> FitResult:
         # The optimum on some of the rows is not that on all: there is no use in coming very near to it.
         tol = LOOSE_TOLERANCE if self.is_of_some_rows else TOLERANCE
-        fit = converge(self.sample, candidate.parameters, self.prior, tol=tol, max_iter=PASSES)
-        return Candidate(candidate.name, fit.parameters, fit)
+        return converge(self.sample, candidate, self.prior, tol=tol, max_iter=PASSES)
 
 
-def _sorted(candidates: list[Candidate]) -> list[Candidate]:
+def _sorted(candidates: list[FitResult]) -> list[FitResult]:
     """Return the candidates, the best first."""
     return sorted(candidates, key=lambda candidate: -candidate.log_likelihood)

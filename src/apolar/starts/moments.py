@@ -6,7 +6,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.data.rows import Divided
-from apolar.em.loop import short_runs
+from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import SphericalMixture
 from apolar.mixture.parameters import WhitenedParameters

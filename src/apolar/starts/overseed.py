@@ -3,7 +3,7 @@
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.em.loop import short_runs
+from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior

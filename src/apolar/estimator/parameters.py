@@ -1,0 +1,139 @@
+"""The parameters of the estimator, declared once: what each may be, and what stands for it in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
+from apolar.mixture.families import Family, family
+from apolar.mixture.prior import Prior
+from apolar.starts import STARTS
+
+__all__ = ["PARAMETERS", "Parameter", "checked_parameters", "is_path"]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the estimator.
+
+    Attributes
+    ----------
+    check : callable
+        Takes a value and the name; raises TypeError or ValueError, with a message for the user.
+    stored : callable
+        What stands for a value in a file, which holds no code and no paths: a loaded model reads and writes
+        no files until it is told to.
+    """
+
+    check: Callable[[Any, str], Any]
+    stored: Callable[[Any], Any] = _as_it_is
+
+
+def is_path(value: Any) -> bool:
+    """Return whether a parameter is a path."""
+    return isinstance(value, str | os.PathLike)
+
+
+def _integer(least: int) -> Callable[[Any, str], Any]:
+    return lambda value, name: check_integer(value, name, least=least)
+
+
+def _optional(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    return lambda value, name: None if value is None else check(value, name)
+
+
+def _zero_or_positive(value: Any, name: str) -> None:
+    if value != 0:
+        positive_number(value, name)
+
+
+def _family(value: Any, _: str) -> Family:
+    return family(value)
+
+
+def _start(value: Any, name: str) -> None:
+    # Labels and responsibilities are compared with the rows, when these are known.
+    if isinstance(value, str):
+        one_of(value, name, STARTS)
+
+
+def _prior(value: Any, name: str) -> None:
+    is_default = isinstance(value, str) and value == "default"
+    if value is not None and not is_default and not isinstance(value, Prior):
+        raise ValueError(f"{name} must be 'default', an apolar.Prior, or None; got {value!r}.")
+
+
+def _random_state(value: Any, name: str) -> None:
+    if not isinstance(value, np.random.Generator | np.random.RandomState):
+        check_integer(value, name, least=0)
+
+
+def _warm_start(value: Any, name: str) -> None:
+    if not is_path(value):
+        one_of(value, name, (True, False))
+
+
+def _verbosity(value: Any, name: str) -> None:
+    if not isinstance(value, bool | np.bool_):
+        check_integer(value, name, least=0)
+
+
+def _path(value: Any, name: str) -> None:
+    if not is_path(value):
+        raise TypeError(f"{name} must be the path of a file, or None; got {value!r}.")
+
+
+def _stored_start(value: Any) -> Any:
+    return "auto" if callable(value) else value
+
+
+def _stored_prior(value: Any) -> Any:
+    return {"Prior": asdict(value)} if isinstance(value, Prior) else value
+
+
+def _stored_random_state(value: Any) -> Any:
+    return None if isinstance(value, np.random.Generator | np.random.RandomState) else value
+
+
+PARAMETERS: dict[str, Parameter] = {
+    "n_components": Parameter(_integer(1)),
+    "covariance_type": Parameter(_family),
+    "init_params": Parameter(_start, _stored_start),
+    "n_init": Parameter(_integer(1)),
+    "max_iter": Parameter(_integer(0)),
+    "tol": Parameter(_zero_or_positive),
+    "reg_covar": Parameter(_optional(_zero_or_positive)),
+    "prior": Parameter(_prior, _stored_prior),
+    "random_state": Parameter(_optional(_random_state), _stored_random_state),
+    "warm_start": Parameter(_warm_start, lambda value: False if is_path(value) else value),
+    "verbose": Parameter(_verbosity),
+    "verbose_interval": Parameter(_integer(1)),
+    "weights_init": Parameter(_optional(numeric_array)),
+    "means_init": Parameter(_optional(numeric_array)),
+    "precisions_init": Parameter(_optional(numeric_array)),
+    "n_threads": Parameter(_optional(_integer(1))),
+    "checkpoint": Parameter(_optional(_path), lambda _: None),
+    "checkpoint_every": Parameter(_integer(1)),
+}
+
+
+def checked_parameters(settings: Any) -> tuple[Family, Prior | None]:
+    """Return family and prior of an estimator, after checking all of its parameters.
+
+    Where `reg_covar` is given, it takes the place of the default prior.
+    """
+    for name, parameter in PARAMETERS.items():
+        parameter.check(getattr(settings, name), name)
+    prior = settings.prior
+    if isinstance(prior, str):
+        prior = Prior() if settings.reg_covar is None else None
+    return family(settings.covariance_type), prior

@@ -1,0 +1,218 @@
+"""What a fitted mixture says: of rows, and of how sure it is."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, random_generator
+from apolar._core.threads import one_blas_thread
+from apolar.em.whitened import WhitenedData
+from apolar.estimator.attributes import exact_parameters
+from apolar.estimator.fit import is_fitted_as, n_threads_of
+from apolar.estimator.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
+from apolar.estimator.inputs import float_type, in_single_precision, opened
+from apolar.estimator.parameters import checked_parameters
+from apolar.estimator.predict import Answer, Likelihood, Reader, densities, labels, probabilities
+from apolar.mixture.families import family
+from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.prior import Prior
+from apolar.moments.signal import column_moments
+from apolar.scores import lower_is_better_aic, lower_is_better_bic
+
+__all__ = ["FittedMixtureMixin"]
+
+
+class FittedMixtureMixin:
+    """The methods of a fitted mixture that change nothing."""
+
+    covariance_type: str
+    max_iter: int
+    tol: float
+    reg_covar: float | None
+    random_state: Any
+    weights_: Array
+    means_: Array
+    covariances_: Array
+
+    def _parameters(self) -> MixtureParameters:
+        if not is_fitted_as(self, family(self.covariance_type), *self.means_.shape):
+            raise ValueError(
+                f"The mixture was not fitted with covariance_type={self.covariance_type!r}: fit it again."
+            )
+        return exact_parameters(vars(self))
+
+    def _n_parameters(self) -> int:
+        """Return the number of free parameters: scikit-learn's private name for `n_parameters_`."""
+        return self.n_parameters_
+
+    def _asked(self, X: Any, answer: Answer) -> Any:
+        """Return an answer on each row of X."""
+        check_is_fitted(self)
+        rows = opened(self, X, reset=False, once=True)
+        answers = self._reader().each(rows, answer, n_threads_of(self))
+        is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
+        return in_single_precision(answers) if is_single and answer is not labels else answers
+
+    def _reader(self) -> Reader:
+        return Reader.of(family(self.covariance_type), self._parameters())
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable component of each row, shape (n_samples,).
+
+        Arrays of another library give one of that library, where they are; those of Dask, a lazy one.
+        """
+        return self._asked(X, labels)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the posterior probability of each component, shape (n_samples, n_components)."""
+        return self._asked(X, probabilities)
+
+    def score_samples(self, X: Any) -> Any:
+        """Return the log-density of each row, shape (n_samples,)."""
+        return self._asked(X, densities)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Return the mean log-density of the rows.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array_like, shape (n_samples,), optional
+
+        Returns
+        -------
+        score : float
+        """
+        likelihood = self._likelihood(X, sample_weight)
+        return likelihood.log_likelihood / likelihood.weight
+
+    @property
+    def n_parameters_(self) -> int:
+        """The number of free parameters of the fitted mixture."""
+        check_is_fitted(self)
+        return family(self.covariance_type).n_parameters(*self.means_.shape)
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
+        likelihood = self._likelihood(X, sample_weight)
+        return lower_is_better_bic(likelihood.log_likelihood, self.n_parameters_, likelihood.weight)
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return Akaike's information criterion on X: lower is better, as in scikit-learn."""
+        return lower_is_better_aic(self._likelihood(X, sample_weight).log_likelihood, self.n_parameters_)
+
+    def icl(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the integrated completed likelihood on X: lower is better; overlap costs."""
+        likelihood = self._likelihood(X, sample_weight)
+        bic = lower_is_better_bic(likelihood.log_likelihood, self.n_parameters_, likelihood.weight)
+        return bic - 2 * likelihood.log_certainty
+
+    def _likelihood(self, X: Any, sample_weight: Any) -> Likelihood:
+        check_is_fitted(self)
+        rows = opened(self, X, sample_weight, reset=False, once=True)
+        return self._reader().likelihood(rows, n_threads_of(self))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
+        """Return rows drawn from the mixture, and their components.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, n_features)
+            Grouped by component, as in scikit-learn.
+        y : ndarray of int, shape (n_samples,)
+        """
+        check_is_fitted(self)
+        if isinstance(n_samples, numbers.Integral) and n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at least one sample."
+            )
+        check_integer(n_samples, "n_samples", least=1)
+        state = self.random_state
+        rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
+        kind, parameters = family(self.covariance_type), self._parameters()
+        counts = rng.multinomial(n_samples, parameters.weights / parameters.weights.sum())
+        labels = np.repeat(np.arange(len(counts)), counts)
+        noise = rng.standard_normal(size=(n_samples, parameters.n_features))
+        root = kind.root(parameters.covariances)
+        own = root if kind.tied else root[labels]
+        drawn = parameters.means[labels] + kind.mean_retraction(own, noise)
+        return drawn.astype(self.means_.dtype, copy=False), labels
+
+    # --- how sure it is -----------------------------------------------------------------------
+
+    def standard_errors(self, X: Any, sample_weight: Any = None) -> StandardErrors:
+        """Return standard errors of weights, means and covariances, from the observed information.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+            Their weights.
+
+        Returns
+        -------
+        errors : StandardErrors
+            Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
+        """
+        data, prior = self._table_again(X, sample_weight)
+        _, _, mean, variances = column_moments(data.rows)
+        constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= 1e-13 * np.abs(mean))
+        if len(constant):
+            raise ValueError(
+                f"Column {constant[0]} is constant: its variance has no standard error. Fit without it."
+            )
+        with one_blas_thread():
+            return standard_errors(data, self._parameters(), prior)
+
+    def bootstrap(
+        self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
+    ) -> Bootstrap:
+        """Return the parameters of fits to resamples of the rows, components aligned with the fitted ones.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+        n_resamples : int, default=200
+        parametric : bool, default=False
+            Draw the rows from the mixture in place of the data.
+
+        Returns
+        -------
+        resamples : Bootstrap
+            With `standard_errors()` and `interval(level)`.
+        """
+        check_integer(n_resamples, "n_resamples", least=2)
+        data, prior = self._table_again(X, sample_weight)
+        rng = random_generator(self.random_state)
+        with one_blas_thread():
+            return bootstrap(
+                data,
+                self._parameters(),
+                prior,
+                rng=rng,
+                n_resamples=n_resamples,
+                parametric=parametric,
+                tol=max(self.tol, 1e-9),
+                max_iter=max(self.max_iter, 1),
+            )
+
+    def _table_again(self, X: Any, sample_weight: Any) -> tuple[WhitenedData, Prior | None]:
+        check_is_fitted(self)
+        kind, prior = checked_parameters(self)
+        rows = opened(self, X, sample_weight, reset=False).on_host()
+        return WhitenedData(rows, kind, threads=n_threads_of(self), noise=self.reg_covar or 0.0), prior

@@ -1,0 +1,155 @@
+"""What a selection found: a table of candidates, and the verdict in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from apolar.estimator import GaussianMixture
+
+__all__ = ["Row", "Selection", "reason"]
+
+# What a difference of the criterion says, from this size on [kass1995, section 3.2].
+EVIDENCE = (
+    (10.0, "very strong evidence"),
+    (6.0, "strong evidence"),
+    (2.0, "positive evidence"),
+    (0.0, "hardly worth a mention"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate of a selection.
+
+    Attributes
+    ----------
+    covariance_type : str
+    n_components : int
+    n_parameters : int
+    log_likelihood : float
+        Of all rows together; this and the criteria are NaN if the candidate failed.
+    bic, aic, icl : float
+        Lower is better.
+    converged : bool
+    start : str
+        The start that won: one of the estimator's, or "split of" or "merger of" a neighbour.
+    seconds : float
+        What the candidate took.
+    failed : str or None
+        Why there is no such mixture.
+    warnings : tuple of str
+        What the fit warned of.
+    """
+
+    covariance_type: str
+    n_components: int
+    n_parameters: int
+    log_likelihood: float = np.nan
+    bic: float = np.nan
+    aic: float = np.nan
+    icl: float = np.nan
+    converged: bool = False
+    start: str = ""
+    seconds: float = 0.0
+    failed: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> str:
+        """The candidate in words."""
+        return f"{self.n_components} {self.covariance_type} component{'s' * (self.n_components > 1)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What `select` found.
+
+    Attributes
+    ----------
+    best : GaussianMixture
+        The fitted mixture with the lowest criterion.
+    table : tuple of Row
+        All candidates, in the order they were asked for.
+    criterion : {"bic", "aic", "icl"}
+    reason : str
+        What won, by how much, and what that means, in words.
+    models : dict
+        The fitted mixtures by (covariance_type, n_components), without those that failed.
+    """
+
+    best: GaussianMixture
+    table: tuple[Row, ...]
+    criterion: str
+    reason: str
+    models: dict[tuple[str, int], GaussianMixture] = field(repr=False)
+
+    def __str__(self) -> str:
+        head = ("covariance", "components", "parameters", "log-likelihood", "BIC", "AIC", "ICL", "start", "")
+        lines = [head, *(self._cells(row) for row in self.table)]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+        texts = []
+        for line in lines:
+            # Words to the left, numbers to the right.
+            cells = [
+                cell.ljust(width) if k in (0, 7, 8) else cell.rjust(width)
+                for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ]
+            texts.append("  ".join(cells).rstrip())
+        return "\n".join([*texts, "", self.reason])
+
+    def _cells(self, row: Row) -> tuple[str, ...]:
+        if row.failed is not None:
+            numbers, note = ["-"] * 4, f"failed: {row.failed}"
+        else:
+            values = (row.log_likelihood, row.bic, row.aic, row.icl)
+            numbers, note = [f"{value:.1f}" for value in values], "" if row.converged else "not converged"
+        if self.models.get((row.covariance_type, row.n_components)) is self.best:
+            note = f"<- lowest {self.criterion.upper()}" + (f", {note}" if note else "")
+        counts = (str(row.n_components), str(row.n_parameters))
+        return (row.covariance_type, *counts, *numbers, row.start, note)
+
+    def to_pandas(self) -> Any:
+        """Return the table as a pandas DataFrame, one row a candidate."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_pandas needs pandas: install it, or read the rows of .table.") from error
+        return pandas.DataFrame([asdict(row) for row in self.table])
+
+
+def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
+    """Return what won and by how much, in words.
+
+    Parameters
+    ----------
+    ranked : list of Row
+        Those that did not fail, the best first.
+    numbers : tuple of int
+        The numbers of components that were tried.
+    criterion : str
+
+    Returns
+    -------
+    reason : str
+    """
+    best, name = ranked[0], criterion.upper()
+    lowest = getattr(best, criterion)
+    has = "has" if best.n_components == 1 else "have"
+    text = f"{best.named} {has} the lowest {name}, {lowest:.1f}"
+    if len(ranked) == 1:
+        text += ": there is no other to compare with."
+    else:
+        difference = getattr(ranked[1], criterion) - lowest
+        size = next(words for least, words in EVIDENCE if difference >= least)
+        text += f", {difference:.1f} below {ranked[1].named}: {size} (Kass and Raftery 1995)."
+    for warning in best.warnings:
+        text += f" But: {warning}"
+    r, most, least = best.n_components, max(numbers), min(numbers)
+    if most > least and r == most:
+        text += f" No more than {r} were tried: try more, as with n_components=range({r}, {2 * r + 1})."
+    elif most > least and r == least > 1:
+        text += f" No fewer than {r} were tried: try fewer, as with n_components=range(1, {r + 1})."
+    return text
