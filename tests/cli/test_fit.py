@@ -13,11 +13,11 @@ def test_fit_writes_labels_model_and_report(flowers, tmp_path):
     result = run("fit", flowers, "-k", 3, "-o", tmp_path / "out", "--label-column", "species")
     assert result.exit_code == 0, result.output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"labels.csv", "model.npz", "report.html"}
-    found = labels(tmp_path / "out" / "labels.csv")
+    assigned = labels(tmp_path / "out" / "labels.csv")
     iris = apolar.datasets.load_iris()
     model = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
-    assert [cluster - 1 for _, cluster, _ in found] == model.predict(iris.data).tolist()
-    assert [row for row, _, _ in found] == list(range(1, 151))
+    assert [cluster - 1 for _, cluster, _ in assigned] == model.predict(iris.data).tolist()
+    assert [row for row, _, _ in assigned] == list(range(1, 151))
     assert "150 rows fall into 3 clusters" in result.output
     assert "adjusted Rand index 0.904" in result.output
     assert f"BIC {model.bic(iris.data):.2f} (lower is better), 44 parameters" in result.output
@@ -40,13 +40,13 @@ def test_the_default_folder_has_the_name_of_the_table(flowers, monkeypatch):
 def test_json_is_one_object(flowers, tmp_path):
     result = run("fit", flowers, "-k", "2-3", "-o", tmp_path / "out", "--no-report", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.output)
-    assert found["n_components"] == 2
-    assert found["covariance"] == "full"
-    assert found["columns"] == ["sepal_length", "sepal_width", "petal_length", "petal_width"]
-    assert sum(found["rows"]) == 150
-    assert "lowest BIC" in found["reason"]
-    assert found["files"]["labels"].endswith("labels.csv")
+    answer = json.loads(result.output)
+    assert answer["n_components"] == 2
+    assert answer["covariance"] == "full"
+    assert answer["columns"] == ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+    assert sum(answer["rows"]) == 150
+    assert "lowest BIC" in answer["reason"]
+    assert answer["files"]["labels"].endswith("labels.csv")
 
 
 def test_standard_input_and_chosen_columns(flowers, tmp_path):
@@ -93,8 +93,8 @@ def test_select_prints_and_writes_a_table(flowers, tmp_path):
     with (tmp_path / "out" / "selection.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["components"] for row in rows] == ["1", "2", "3"]
-    found = json.loads(run("select", flowers, "--components", "2", "--covariance", "diag", "--json").output)
-    assert found["best"] == {"covariance": "diag", "components": 2}
+    answer = json.loads(run("select", flowers, "--components", "2", "--covariance", "diag", "--json").output)
+    assert answer["best"] == {"covariance": "diag", "components": 2}
 
 
 def test_rows_without_a_class_do_not_count(flowers, tmp_path):
@@ -102,10 +102,10 @@ def test_rows_without_a_class_do_not_count(flowers, tmp_path):
     for number in range(1, 13):
         lines[number] = lines[number].rsplit(",", 1)[0] + ","
     flowers.write_text("\n".join(lines) + "\n")
-    found = run("fit", flowers, "-k", 3, "--label-column", "species", "-o", tmp_path / "o")
-    assert found.exit_code == 0, found.output
-    assert "5 of 138 rows (3.6%)" in found.output
-    assert "The class of 12 rows is not known." in found.output
+    result = run("fit", flowers, "-k", 3, "--label-column", "species", "-o", tmp_path / "o")
+    assert result.exit_code == 0, result.output
+    assert "5 of 138 rows (3.6%)" in result.output
+    assert "The class of 12 rows is not known." in result.output
 
 
 def test_a_comma_in_the_name_of_a_column(tmp_path):

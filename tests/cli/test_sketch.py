@@ -26,11 +26,11 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     result = run("merge", tmp_path / "one.npz", tmp_path / "two.npz", "-o", tmp_path / "both.npz")
     assert result.exit_code == 0, result.output
     assert "20,000 rows, 6 columns" in result.output
-    found = json.loads(
+    answer = json.loads(
         run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--json", "-o", tmp_path / "out").output
     )
     expected = apolar.mixture_from_moments(X, 4)
-    np.testing.assert_allclose(found["weights"], expected.weights, rtol=1e-6)
+    np.testing.assert_allclose(answer["weights"], expected.weights, rtol=1e-6)
     result = run(
         "predict", tmp_path / "out" / "model.npz", tmp_path / "one.npy", "-o", tmp_path / "labels.csv"
     )

@@ -65,12 +65,12 @@ def test_names_cannot_steer_the_terminal(tmp_path):
     lines = [f"{HOSTILE},b{HOSTILE}", *(f"{x},{y}" for x, y in rows)]
     table.write_text("\n".join(lines))
     folder = tmp_path / f"out{HOSTILE}"
-    sums = folder / "a.npz"
+    sketch_file = folder / "a.npz"
     for arguments in (
         ["fit", table, "-k", 1, "--no-report", "-o", folder],
-        ["sketch", table, "-o", sums],
-        ["merge", sums, sums, "-o", sums],
-        ["fit", "--sketch", sums, "-k", 1, "-o", folder],
+        ["sketch", table, "-o", sketch_file],
+        ["merge", sketch_file, sketch_file, "-o", sketch_file],
+        ["fit", "--sketch", sketch_file, "-k", 1, "-o", folder],
         ["select", table, "--components", 1, "--covariance", "diag"],
         ["fit", table, "-k", 1, "--columns", f"c{HOSTILE}"],
         ["fit", tmp_path / f"none{HOSTILE}\nmore", "-k", 1],

@@ -79,5 +79,5 @@ def test_sparse_rows_are_rows():
     X, _ = example()
     X = np.where(np.abs(X) < 0.7, 0.0, X)
     for form in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
-        # Sums are rounded otherwise, and EM ends within its tolerance of the optimum.
+        # Sufficient statistics are rounded otherwise, and EM ends within its tolerance of the optimum.
         np.testing.assert_allclose(fitted(form(X)).means_, fitted(X).means_, atol=1e-4)

@@ -67,7 +67,7 @@ def test_rows_that_are_all_equal_are_said_to_be_too_few():
     assert np.all(np.isfinite(model.score_samples(np.ones((2, 3)))))
 
 
-def test_starts_that_disagree_are_told():
+def test_starts_that_disagree_are_warned_of():
     # Components of very different spread, fitted with one spread for all: two optima, hardly apart.
     X, _ = apolar.datasets.make_example(2, 2000, random_state=3)
     with pytest.warns(UserWarning, match="Good starts disagree"):
@@ -75,7 +75,7 @@ def test_starts_that_disagree_are_told():
 
 
 @pytest.mark.parametrize("column", [lambda X: X[:, 0], lambda X: X[:, 0] + X[:, 1]], ids=["twice", "a sum"])
-def test_columns_that_depend_on_each_other_without_a_prior_are_told(column):
+def test_columns_that_depend_on_each_other_without_a_prior_are_warned_of(column):
     X, _ = example(150)
     rows = np.column_stack([X, column(X)])
     with pytest.warns(UserWarning, match="collapsed"):

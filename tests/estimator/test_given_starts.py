@@ -17,8 +17,8 @@ def test_labels_responsibilities_and_callables_are_starts():
     assert by_labels.start_ == "given"
     # In the order of the sorted labels: a is the third cluster.
     np.testing.assert_allclose(by_labels.means_[0], X[labels == 2].mean(axis=0), atol=0.3)
-    by_share = fitted(X, init_params=np.eye(3)[labels])
-    np.testing.assert_allclose(by_share.means_[2], by_labels.means_[0], atol=1e-4)
+    by_responsibilities = fitted(X, init_params=np.eye(3)[labels])
+    np.testing.assert_allclose(by_responsibilities.means_[2], by_labels.means_[0], atol=1e-4)
 
     def third(X, n_components, random_state):
         assert isinstance(random_state, np.random.RandomState)
@@ -57,7 +57,7 @@ def test_a_warm_start_goes_on():
     assert model.converged_
 
 
-def test_the_moments_step_aside_with_a_warning():
+def test_the_moments_are_skipped_with_a_warning():
     X = np.random.default_rng(0).standard_normal((80, 2))
     with pytest.warns(UserWarning, match="stepped aside"):
         model = GaussianMixture(4, init_params="moments", random_state=0, covariance_type="tied").fit(X)

@@ -34,15 +34,15 @@ def test_a_bad_batch_leaves_a_stream_as_it_was():
 
 
 def test_a_stream_that_began_badly_is_put_right_by_the_moments():
-    # The first rows come from one place only; the moments of all rows show the rest.
+    # The first rows come from one place only; the moments of all rows show the other places.
     X, labels = apolar.datasets.make_example(2, 60_000, random_state=1)
     first = np.flatnonzero(labels == 0)[:5000]
-    rest = np.setdiff1d(np.arange(len(X)), first)
+    later = np.setdiff1d(np.arange(len(X)), first)
     model = GaussianMixture(3, covariance_type="spherical", random_state=0).partial_fit(X[first])
-    for start in range(0, len(rest), 2000):
-        model.partial_fit(X[rest[start : start + 2000]])
-    best = GaussianMixture(3, covariance_type="spherical", random_state=0).fit(X[rest])
-    assert model.score(X[rest]) > best.score(X[rest]) - 0.05
+    for start in range(0, len(later), 2000):
+        model.partial_fit(X[later[start : start + 2000]])
+    best = GaussianMixture(3, covariance_type="spherical", random_state=0).fit(X[later])
+    assert model.score(X[later]) > best.score(X[later]) - 0.05
 
 
 @each_family

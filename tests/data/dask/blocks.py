@@ -9,9 +9,10 @@ from distributed import LocalCluster
 
 from apolar import GaussianMixture
 
-# The same arithmetic in another order: sums differ by rounding. EM ends a few hundredths of a standard error,
-# here 1e-4, from the maximum, and where in there depends on the rounding of all sums before: its last steps
-# take differences of gradients over 1e-4. A block that is lost, or counted twice, moves parameters by 1e-3.
+# The same arithmetic in another order: sufficient statistics differ by rounding. EM ends a few hundredths of
+# a standard error, here 1e-4, from the maximum, and where in there depends on the rounding in all passes
+# before: its last steps use gradient differences over 1e-4. A block that is lost, or counted twice, moves
+# parameters by 1e-3.
 CLOSE = 1e-6
 COLUMNS = ["a", "b", "c", "d"]
 
@@ -41,7 +42,7 @@ def generated(n_rows, n_blocks, n_features=4):
     )
 
 
-def a_cluster():
+def local_cluster():
     return LocalCluster(
         n_workers=2,
         threads_per_worker=1,
@@ -57,8 +58,8 @@ def model(n_components=3, **parameters):
     return GaussianMixture(n_components, random_state=0, **parameters)
 
 
-def assert_same_mixture(one, two):
+def assert_same_mixture(ours, theirs):
     for name in ("weights_", "means_", "covariances_", "lower_bound_"):
-        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=CLOSE, atol=CLOSE)
-    assert (one.n_iter_, one.start_) == (two.n_iter_, two.start_)
-    assert one.n_samples_seen_ == pytest.approx(two.n_samples_seen_)
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=CLOSE, atol=CLOSE)
+    assert (ours.n_iter_, ours.start_) == (theirs.n_iter_, theirs.start_)
+    assert ours.n_samples_seen_ == pytest.approx(theirs.n_samples_seen_)

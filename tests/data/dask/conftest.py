@@ -4,17 +4,17 @@ import dask
 import pytest
 from distributed import Client
 
-from data.dask.blocks import a_cluster
+from data.dask.blocks import local_cluster
 
 
 @pytest.fixture(scope="module")
 def client():
-    with a_cluster() as cluster, Client(cluster, set_as_default=False) as client:
+    with local_cluster() as cluster, Client(cluster, set_as_default=False) as client:
         yield client
 
 
 @pytest.fixture(params=["sync", "threads", "cluster"])
-def engine(request):
+def scheduler(request):
     if request.param != "cluster":
         with dask.config.set(scheduler=request.param):
             yield request.param
@@ -24,6 +24,6 @@ def engine(request):
 
 
 @pytest.fixture
-def here():
+def synchronous():
     with dask.config.set(scheduler="sync"):
         yield

@@ -16,10 +16,10 @@ from distributed.comm import tcp
 import apolar
 from apolar.data import open_rows
 from apolar.data.dask.rows import DaskRows
-from data.dask.blocks import a_cluster, assert_same_mixture, generated, model, rows_of_block
+from data.dask.blocks import assert_same_mixture, generated, local_cluster, model, rows_of_block
 
 
-def test_thinned_rows_stay_where_they_are(client):
+def test_systematic_samples_stay_where_they_are(client):
     X = rows_of_block(200_000, 8)
     weights = np.random.default_rng(4).integers(0, 3, len(X)).astype(float)
     kept = weights > 0
@@ -30,10 +30,10 @@ def test_thinned_rows_stay_where_they_are(client):
         parts = list(ours.read(2**30))
         assert ours.n_rows == theirs.n_rows
     whole, whole_weights = theirs.take(slice(None))
-    # The same rows, by worker: sums do not ask for their order.
-    found = np.column_stack([np.concatenate([part[i] for part in parts]) for i in (0, 1)])
+    # The same rows, worker by worker: sufficient statistics do not depend on their order.
+    sampled = np.column_stack([np.concatenate([part[i] for part in parts]) for i in (0, 1)])
     expected = np.column_stack([whole, whole_weights])
-    np.testing.assert_array_equal(found[np.lexsort(found.T)], expected[np.lexsort(expected.T)])
+    np.testing.assert_array_equal(sampled[np.lexsort(sampled.T)], expected[np.lexsort(expected.T)])
 
 
 def test_a_fit_inside_a_task_is_as_everywhere(client):
@@ -52,15 +52,15 @@ def test_fits_in_all_threads_of_a_cluster_at_once(client):
 
     futures = [client.submit(nested, key=f"nested-{i}") for i in range(4)]
     expected = model().fit(X).means_
-    for found in client.gather(futures):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    for means in client.gather(futures):
+        np.testing.assert_allclose(means, expected, atol=1e-6)
 
 
 def test_nothing_stays_on_the_cluster(client):
-    def n_held():
+    def n_keys():
         return sum(len(keys) for keys in client.has_what().values())
 
-    before = n_held()
+    before = n_keys()
     X = rows_of_block(40_000, 3)
     bad = X.copy()
     bad[-1, 0] = np.nan
@@ -73,7 +73,7 @@ def test_nothing_stays_on_the_cluster(client):
             model().fit(lazy)
         del lazy
     deadline = time.monotonic() + 20
-    while n_held() > before:
+    while n_keys() > before:
         assert time.monotonic() < deadline
         gc.collect()
         time.sleep(0.05)
@@ -103,7 +103,7 @@ def traffic(monkeypatch):
 
 
 def test_only_small_things_travel(client, traffic):
-    found = {}
+    n_bytes = {}
     with client.as_current():
         for n_rows, kinds in ((100_000, ["spherical"]), (200_000, ["spherical", "full"])):
             X = generated(n_rows, 8, n_features=8).persist()
@@ -111,10 +111,10 @@ def test_only_small_things_travel(client, traffic):
             for kind in kinds:
                 traffic.update(sent=0, received=0)
                 model(covariance_type=kind).fit(X)
-                found[kind, n_rows] = sum(traffic.values())
-    assert 1e5 < found["full", 200_000] < 10e6
-    # What travels are samples of so many rows, and sums: not more for more rows.
-    assert found["spherical", 200_000] < 1.1 * found["spherical", 100_000] < 8e6
+                n_bytes[kind, n_rows] = sum(traffic.values())
+    assert 1e5 < n_bytes["full", 200_000] < 10e6
+    # What travels are samples of a fixed size and sufficient statistics: no more for more rows.
+    assert n_bytes["spherical", 200_000] < 1.1 * n_bytes["spherical", 100_000] < 8e6
 
 
 def test_data_in_the_graph_are_sent_once(client, traffic):
@@ -131,7 +131,7 @@ def test_data_in_the_graph_are_sent_once(client, traffic):
 def test_the_job_of_a_pass_is_one_key():
     rows = open_rows(generated(800, 8))
     source = rows._open_source()
-    tasks = source._delayed([(len, b"a parcel", i) for i in range(8)], "test", "token")
+    tasks = source._delayed([(len, b"a payload", i) for i in range(8)], "test", "token")
     keys = {key for task in tasks for key in task.dask if str(key).startswith("apolar-job")}
     assert len(keys) == 1
 
@@ -149,10 +149,10 @@ def test_a_fit_survives_a_killed_worker(monkeypatch):
         return total(self, job)
 
     monkeypatch.setattr(DaskRows, "total", counting_total)
-    with a_cluster() as cluster, Client(cluster) as client:
+    with local_cluster() as cluster, Client(cluster) as client:
         victim = next(iter(client.run(os.getpid).values()))
         for nanny in cluster.workers.values():
-            # None takes its place: the other one has it all to do.
+            # No worker takes its place: the other has all the work.
             nanny.auto_restart = False
 
         def kill():

@@ -25,12 +25,12 @@ def counted_source():
     return loaded, [dask.delayed(load)(i) for i in range(4)]
 
 
-@pytest.mark.parametrize("form", ["array", "unknown", "frame"])
-@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("form", ["array", "unknown", "dataframe"])
+@pytest.mark.usefixtures("synchronous")
 def test_predictions_are_lazy(form):
     fitted = model().fit(rows_of_block(900, 13))
     loaded, parts = counted_source()
-    if form == "frame":
+    if form == "dataframe":
         meta = pd.DataFrame(np.empty((0, 4)), columns=COLUMNS)
         frames = [dask.delayed(pd.DataFrame)(part, columns=COLUMNS) for part in parts]
         lazy = dd.from_delayed(frames, meta=meta)
@@ -49,7 +49,7 @@ def test_predictions_are_lazy(form):
     assert answers[0].dtype == part.dtype == np.int64
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_rows_are_counted_once_and_only_for_a_fit():
     loaded, parts = counted_source()
     lazy = da.concatenate([da.from_delayed(part, (np.nan, 4), dtype=float) for part in parts])

@@ -12,7 +12,7 @@ from apolar.data import open_rows
 from data.dask.blocks import COLUMNS, model, rows_of_block
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("scheduler")
 def test_errors_reach_the_user_as_themselves():
     X = rows_of_block(1000, 15)
     X[777, 2] = np.nan
@@ -33,7 +33,7 @@ def test_errors_reach_the_user_as_themselves():
         apolar.spherical_moments(dd.from_pandas(frame, npartitions=2))
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_shapes_that_are_no_table():
     with pytest.raises(ValueError, match="two dimensions; got shape \\(10,\\)"):
         model().fit(da.zeros(10))
@@ -57,7 +57,7 @@ def test_shapes_that_are_no_table():
         model().fit(rows_of_block(99, 0)).predict(da.zeros((4, 3)))
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_weights_that_do_not_fit():
     X = da.from_array(rows_of_block(900, 16), chunks=(300, 4))
     for weights in (np.ones(899), da.ones(899, chunks=100)):
@@ -77,7 +77,7 @@ def test_weights_that_do_not_fit():
         model().fit(frame, sample_weight=other)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_streams_take_partitions_one_by_one():
     lazy = da.from_array(rows_of_block(900, 18), chunks=(300, 4))
     with pytest.raises(ValueError, match="X.partitions\\[i\\].compute"):

@@ -19,7 +19,7 @@ from data.dask.blocks import CLOSE, COLUMNS, assert_same_mixture, generated, mod
 
 
 @pytest.mark.parametrize("kind", ["spherical", "full"])
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("scheduler")
 def test_a_fit_is_that_of_the_rows_in_memory(kind):
     X = rows_of_block(7000, 0)
     lazy = da.from_array(X, chunks=(1500, 3))
@@ -34,14 +34,14 @@ def test_a_fit_is_that_of_the_rows_in_memory(kind):
 
 @pytest.mark.parametrize("kind", ["diag", "tied", "tied_spherical"])
 @pytest.mark.parametrize("n_rows", [900, 6000])
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_few_rows_and_other_families(kind, n_rows):
     X = rows_of_block(n_rows, 1)
     ours = model(covariance_type=kind).fit(da.from_array(X, chunks=(400, 4)))
     assert_same_mixture(ours, model(covariance_type=kind).fit(X))
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("scheduler")
 def test_a_dataframe_with_weights_of_its_own():
     X = rows_of_block(5500, 2)
     frame = pd.DataFrame(X, columns=COLUMNS)
@@ -65,7 +65,7 @@ def test_a_dataframe_with_weights_of_its_own():
     "form", ["array in memory", "same chunks", "other chunks", "unknown chunks", "series"]
 )
 @pytest.mark.parametrize("unknown", [False, True])
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_weights_of_every_form(form, unknown):
     X = rows_of_block(1200, 3)
     weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
@@ -82,7 +82,7 @@ def test_weights_of_every_form(form, unknown):
     assert_same_mixture(ours, model(covariance_type="diag").fit(X, sample_weight=weights))
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("scheduler")
 def test_unknown_chunk_sizes_and_empty_partitions():
     X = rows_of_block(6000, 4)
     kept = (np.arange(len(X)) < 2000) | (np.arange(len(X)) >= 4500)
@@ -105,7 +105,7 @@ def test_processes():
     assert_same_mixture(ours, model(covariance_type="spherical").fit(X))
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("scheduler")
 def test_moments():
     X = rows_of_block(4000, 6) + 1e3
     weights = np.random.default_rng(2).random(len(X))
@@ -124,18 +124,18 @@ def test_moments():
     np.testing.assert_allclose(sketch.central().covariance, both.central().covariance, rtol=1e-9)
 
 
-@pytest.mark.parametrize("engine", ["sync", "cluster"], indirect=True)
+@pytest.mark.parametrize("scheduler", ["sync", "cluster"], indirect=True)
 @pytest.mark.parametrize("kind", ["spherical", "diag"])
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("scheduler")
 def test_many_rows_are_approached_by_the_same_samples(kind, monkeypatch):
-    # Overlapping clusters, so that the samples matter; several are fetched, or thinned where they are.
+    # Overlapping clusters, so that the samples matter; several are fetched, or taken where the rows are.
     monkeypatch.setattr("apolar.estimator.fit.LEAST_SAMPLE", 2000)
     X = 0.3 * rows_of_block(60_000, 7) + np.random.default_rng(3).standard_normal((60_000, 4))
     lazy = da.from_array(X, chunks=(13_000, 4))
     assert_same_mixture(model(covariance_type=kind).fit(lazy), model(covariance_type=kind).fit(X))
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_rows_are_taken_by_number():
     X = rows_of_block(1000, 9)
     rows = open_rows(da.from_array(X, chunks=(300, 4)))
@@ -148,7 +148,7 @@ def test_rows_are_taken_by_number():
     np.testing.assert_array_equal(np.concatenate([v for v, _ in changed.read(70)]), 2 * X)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_sparse_blocks():
     X = rows_of_block(1500, 10)
     X[np.abs(X) < 0.5] = 0
@@ -158,7 +158,7 @@ def test_sparse_blocks():
     np.testing.assert_array_equal(ours.predict(lazy).compute(), theirs.predict(X))
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_numbers_of_other_kinds():
     X = np.round(rows_of_block(900, 11), 2)
     theirs = model().fit(X)
@@ -168,7 +168,7 @@ def test_numbers_of_other_kinds():
     assert_same_mixture(model().fit(da.from_array(single, chunks=(300, 4))), model().fit(single))
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_starts_that_are_given():
     X = rows_of_block(900, 17)
     lazy = da.from_array(X, chunks=(300, 4))
@@ -177,7 +177,7 @@ def test_starts_that_are_given():
         with pytest.raises(ValueError, match="Give means_init, or the name of a start"):
             model(init_params=given).fit(lazy)
     means = X[:3]
-    # As close as CLOSE says: the last steps take differences of gradients.
+    # As close as CLOSE says: the last steps use gradient differences.
     assert_same_mixture(model(means_init=means).fit(lazy), model(means_init=means).fit(X))
     for start in ("kmeans", "moments", "random", "mbhc"):
         assert_same_mixture(model(init_params=start).fit(lazy), model(init_params=start).fit(X))
@@ -188,29 +188,29 @@ def test_starts_that_are_given():
     assert_same_mixture(model(init_params=start).fit(lazy), model(init_params=start).fit(X))
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_selection():
     X = rows_of_block(900, 19)
     lazy = da.from_array(X, chunks=(300, 4))
-    ours, theirs = (select(one, (2, 3), ("spherical", "diag"), random_state=0) for one in (lazy, X))
-    for one, two in zip(ours.table, theirs.table, strict=True):
-        assert (one.n_components, one.start) == (two.n_components, two.start)
-        np.testing.assert_allclose([one.bic, one.icl], [two.bic, two.icl], rtol=1e-9)
+    ours, theirs = (select(rows, (2, 3), ("spherical", "diag"), random_state=0) for rows in (lazy, X))
+    for our_row, their_row in zip(ours.table, theirs.table, strict=True):
+        assert (our_row.n_components, our_row.start) == (their_row.n_components, their_row.start)
+        np.testing.assert_allclose([our_row.bic, our_row.icl], [their_row.bic, their_row.icl], rtol=1e-9)
     with pytest.raises(ValueError, match="leave n_jobs out"):
         select(lazy, (2, 3), n_jobs=2)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_standard_errors():
     X = rows_of_block(900, 20)
     lazy, fitted = da.from_array(X, chunks=(300, 4)), model().fit(X)
     ours, theirs = fitted.standard_errors(lazy), fitted.standard_errors(X)
     np.testing.assert_allclose(ours.means, theirs.means, rtol=1e-6)
-    ours, theirs = (fitted.bootstrap(one, n_resamples=2) for one in (lazy, X))
+    ours, theirs = (fitted.bootstrap(rows, n_resamples=2) for rows in (lazy, X))
     np.testing.assert_allclose(ours.means, theirs.means, rtol=1e-6)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("synchronous")
 def test_fitted_mixtures_hold_nothing_of_the_data():
     fitted = model().fit(generated(900, 3))
     assert len(pickle.dumps(fitted)) < 20_000

@@ -15,11 +15,11 @@ def path(tmp_path):
 @pytest.fixture
 def files(monkeypatch):
     """The models that the checkpoint holds, read after each write."""
-    found = []
+    models = []
 
     def saved(model, path):
         apolar.estimator.storage.save_model(model, path)
-        found.append(GaussianMixture.load(path))
+        models.append(GaussianMixture.load(path))
 
     monkeypatch.setattr(checkpoint, "save_model", saved)
-    return found
+    return models

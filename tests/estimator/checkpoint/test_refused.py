@@ -37,7 +37,7 @@ def test_bad_parameters_are_refused(parameters, error, message):
         mixture(**parameters).fit(Unread())
 
 
-def test_a_place_that_cannot_be_written_is_told_before_the_rows_are_read(tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_is_refused_before_the_rows_are_read(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="no folder .*missing for the checkpoint fit.npz: make it"):
         mixture(checkpoint=tmp_path / "missing" / "fit.npz").fit(Unread())
     with pytest.raises(IsADirectoryError, match="is a folder: give the path of a file in it"):
@@ -52,7 +52,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_rows_are_read(tmp_pat
     assert os.listdir(tmp_path) == []
 
 
-def test_a_path_without_a_file_is_told(tmp_path):
+def test_a_path_without_a_file_is_refused(tmp_path):
     for place in (tmp_path / "none.npz", str(tmp_path / "none.npz"), ""):
         with pytest.raises(FileNotFoundError, match="no file .* to start from.* warm_start=True goes on"):
             mixture(warm_start=place).fit(X)
@@ -60,18 +60,18 @@ def test_a_path_without_a_file_is_told(tmp_path):
 
 @pytest.mark.parametrize("by_path", [True, False])
 @pytest.mark.parametrize(
-    ("parameters", "columns", "found", "asked"),
+    ("parameters", "columns", "in_file", "asked"),
     [
         ({"n_components": 2}, 2, "n_components=3", "n_components=2"),
         ({"covariance_type": "VVI"}, 2, "covariance_type='full'", "covariance_type='diag'"),
         ({}, 1, "2 columns", "1 columns"),
     ],
 )
-def test_a_file_of_another_mixture_is_refused(path, by_path, parameters, columns, found, asked):
+def test_a_file_of_another_mixture_is_refused(path, by_path, parameters, columns, in_file, asked):
     mixture(max_iter=0).fit(X).save(path)
     before = path.read_bytes()
     start = {"warm_start": path} if by_path else {"warm_start": True, "checkpoint": path}
-    message = f"fit.npz holds .*{found}.*; asked for is .*{asked}.*Delete the file .* or change"
+    message = f"fit.npz holds .*{in_file}.*; asked for is .*{asked}.*Delete the file .* or change"
     with pytest.raises(ValueError, match=message):
         mixture(**start, **parameters).fit(X[:, :columns])
     assert path.read_bytes() == before

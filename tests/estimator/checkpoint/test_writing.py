@@ -41,9 +41,9 @@ def test_the_file_is_a_model_on_the_way(path, files):
 
 
 def test_a_checkpoint_changes_nothing_in_the_fit(path):
-    plain, watched = mixture().fit(X), mixture(checkpoint=str(path), checkpoint_every=1).fit(X)
-    np.testing.assert_array_equal(watched.means_, plain.means_)
-    assert watched.n_iter_ == plain.n_iter_
+    plain, written = mixture().fit(X), mixture(checkpoint=str(path), checkpoint_every=1).fit(X)
+    np.testing.assert_array_equal(written.means_, plain.means_)
+    assert written.n_iter_ == plain.n_iter_
 
 
 def test_the_order_of_the_user_is_kept(path, files):
@@ -63,11 +63,11 @@ def test_several_runs_keep_the_best(path, files, monkeypatch):
     seen = []
     called = checkpoint.Checkpoint.__call__
 
-    def watched(self, fit):
+    def recording(self, fit):
         seen.append(fit)
         return called(self, fit)
 
-    monkeypatch.setattr(checkpoint.Checkpoint, "__call__", watched)
+    monkeypatch.setattr(checkpoint.Checkpoint, "__call__", recording)
     model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X)
     starts = [i for i, fit in enumerate(seen) if fit.n_iter == 1 and (i == 0 or seen[i - 1] is not fit)]
     assert len(starts) == 3
@@ -101,7 +101,7 @@ def test_only_files_are_replaced(tmp_path):
 
 @pytest.mark.parametrize("error", [OSError("No space left on device"), ValueError("too small")])
 @pytest.mark.parametrize("last", [3, 10**6])
-def test_a_write_that_fails_is_told_once_and_the_fit_goes_on(path, monkeypatch, error, last):
+def test_a_write_that_fails_is_warned_of_once_and_the_fit_goes_on(path, monkeypatch, error, last):
     calls = []
 
     def fails(model, path):
@@ -111,9 +111,9 @@ def test_a_write_that_fails_is_told_once_and_the_fit_goes_on(path, monkeypatch, 
         apolar.estimator.storage.save_model(model, path)
 
     monkeypatch.setattr(checkpoint, "save_model", fails)
-    with pytest.warns(UserWarning, match=f"fit.npz could not be written: {error}.*goes on") as heard:
+    with pytest.warns(UserWarning, match=f"fit.npz could not be written: {error}.*goes on") as caught:
         model = mixture(checkpoint=path).fit(X)
-    assert len(heard) == 1
+    assert len(caught) == 1
     assert model.converged_
     assert len(calls) > 4
     assert GaussianMixture.load(path).converged_ == (last == 3)
@@ -122,9 +122,9 @@ def test_a_write_that_fails_is_told_once_and_the_fit_goes_on(path, monkeypatch, 
 def test_parameters_are_scikit_learns(path):
     model = mixture(checkpoint=path, checkpoint_every=2, warm_start=path)
     copied = clone(model)
-    for one in (model, copied):
-        assert one.get_params()["checkpoint"] == path
-        assert (one.checkpoint_every, one.warm_start) == (2, path)
+    for estimator in (model, copied):
+        assert estimator.get_params()["checkpoint"] == path
+        assert (estimator.checkpoint_every, estimator.warm_start) == (2, path)
     copied.set_params(checkpoint="other.npz", warm_start=False)
     assert (copied.checkpoint, model.checkpoint) == ("other.npz", path)
 

@@ -19,22 +19,22 @@ def fit(kind="full", **parameters):
     return GaussianMixture(2, covariance_type=kind, **parameters).fit(X)
 
 
-def same(one, two):
+def is_same_model(first, second):
     """Whether two models are equal, types and all, and say the same of rows, bit for bit."""
-    names = {name for name in vars(one) if name.endswith("_")}
-    assert names == {name for name in vars(two) if name.endswith("_")} >= {"weights_", "message_"}
+    names = {name for name in vars(first) if name.endswith("_")}
+    assert names == {name for name in vars(second) if name.endswith("_")} >= {"weights_", "message_"}
     for name in names:
-        a, b = getattr(one, name), getattr(two, name)
+        a, b = getattr(first, name), getattr(second, name)
         assert type(a) is type(b), name
         np.testing.assert_array_equal(a, b, err_msg=name)
         if isinstance(a, list):
             assert [type(value) for value in a] == [type(value) for value in b]
     for method in ("predict", "predict_proba", "score_samples"):
-        assert getattr(one, method)(NEW).tobytes() == getattr(two, method)(NEW).tobytes()
+        assert getattr(first, method)(NEW).tobytes() == getattr(second, method)(NEW).tobytes()
     return True
 
 
-def changed(path, **changes):
+def rewrite_arrays(path, **changes):
     """Rewrite a model file with some arrays changed, under a checksum that fits."""
     arrays = load_arrays(path, storage.FORMAT, storage.VERSION, "a model")
     for name, value in changes.items():
@@ -42,6 +42,6 @@ def changed(path, **changes):
     save_arrays(path, storage.FORMAT, storage.VERSION, arrays)
 
 
-def changed_parameters(path, **changes):
+def rewrite_parameters(path, **changes):
     arrays = load_arrays(path, storage.FORMAT, storage.VERSION, "a model")
-    changed(path, parameters=json.dumps(json.loads(str(arrays["parameters"])) | changes))
+    rewrite_arrays(path, parameters=json.dumps(json.loads(str(arrays["parameters"])) | changes))

@@ -12,7 +12,7 @@ from apolar._core.files import load_arrays
 from apolar.estimator import storage
 from apolar.estimator.storage import load_model, save_model
 from apolar.mixture.families import FAMILIES
-from estimator.storage.models import KINDS, X, changed, fit, same
+from estimator.storage.models import KINDS, X, fit, is_same_model, rewrite_arrays
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -20,12 +20,12 @@ def test_a_round_trip_is_exact(tmp_path, kind):
     saved = fit(kind)
     save_model(saved, tmp_path / "a.model")
     loaded = load_model(GaussianMixture, tmp_path / "a.model")
-    assert same(saved, loaded)
+    assert is_same_model(saved, loaded)
     assert loaded.get_params() == saved.get_params()
     assert not hasattr(loaded, "feature_names_in_")
     assert os.listdir(tmp_path) == ["a.model"]
     save_model(loaded, tmp_path / "b.model")
-    assert same(saved, load_model(GaussianMixture, str(tmp_path / "b.model")))
+    assert is_same_model(saved, load_model(GaussianMixture, str(tmp_path / "b.model")))
 
 
 def test_the_kinds_are_all_there_are():
@@ -61,7 +61,7 @@ def test_parameters_come_back(tmp_path):
     ).set_params(weights_init=np.array([0.1, 0.9]))
     save_model(saved, tmp_path / "a.model")
     loaded = load_model(GaussianMixture, tmp_path / "a.model")
-    assert same(saved, loaded)
+    assert is_same_model(saved, loaded)
     assert loaded.init_params == labels.tolist()
     assert loaded.prior == saved.prior
     assert (loaded.tol, loaded.max_iter, loaded.weights_init) == (1e-4, 50, [0.1, 0.9])
@@ -72,7 +72,7 @@ def test_what_a_file_cannot_hold_is_left_out(tmp_path):
     saved = fit(init_params=lambda X, r, rng: np.arange(len(X)) % r, random_state=np.random.default_rng(0))
     save_model(saved, tmp_path / "a.model")
     loaded = load_model(GaussianMixture, tmp_path / "a.model")
-    assert same(saved, loaded)
+    assert is_same_model(saved, loaded)
     assert (loaded.init_params, loaded.random_state) == ("auto", None)
 
 
@@ -80,7 +80,7 @@ def test_a_stream_goes_on_after_loading(tmp_path):
     saved = GaussianMixture(2, random_state=0, n_threads=1).partial_fit(X)
     save_model(saved, tmp_path / "a.model")
     loaded = load_model(GaussianMixture, tmp_path / "a.model")
-    assert same(saved, loaded)
+    assert is_same_model(saved, loaded)
     assert loaded.partial_fit(X).n_samples_seen_ == 2 * len(X)
 
 
@@ -88,6 +88,6 @@ def test_a_parameter_that_is_not_named_has_its_default(path):
     arrays = load_arrays(path, storage.FORMAT, storage.VERSION, "a model")
     parameters = json.loads(str(arrays["parameters"]))
     del parameters["n_threads"], parameters["init_params"]
-    changed(path, parameters=json.dumps(parameters))
+    rewrite_arrays(path, parameters=json.dumps(parameters))
     loaded = load_model(GaussianMixture, path)
     assert (loaded.n_threads, loaded.init_params) == (None, "auto")

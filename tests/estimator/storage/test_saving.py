@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from apolar import GaussianMixture, MomentSketch
 from apolar._core.files import part_path
 from apolar.estimator.storage import load_model, save_model
-from estimator.storage.models import X, fit, same
+from estimator.storage.models import X, fit, is_same_model
 
 
 def test_an_unfitted_model_is_not_saved(tmp_path):
@@ -91,7 +91,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(path, model, monkeypat
         part.write_bytes(b"half")
     save_model(model, path)
     assert set(os.listdir(path.parent)) == {"a.model", of_another_file.name, at_work.name}
-    assert same(model, load_model(GaussianMixture, path))
+    assert is_same_model(model, load_model(GaussianMixture, path))
 
 
 def test_names_as_long_as_they_can_be(tmp_path, model):

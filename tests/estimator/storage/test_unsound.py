@@ -7,7 +7,7 @@ import apolar
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
 from apolar.estimator.storage import load_model
-from estimator.storage.models import X, changed, changed_parameters
+from estimator.storage.models import X, rewrite_arrays, rewrite_parameters
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ from estimator.storage.models import X, changed, changed_parameters
     ],
 )
 def test_files_that_hold_no_mixture_are_refused(path, changes, message):
-    changed(path, **changes)
+    rewrite_arrays(path, **changes)
     with pytest.raises(ValueError, match=f"holds no sound mixture: .*{message}.* Save the model again"):
         load_model(GaussianMixture, path)
 
@@ -79,7 +79,7 @@ def test_files_that_hold_no_mixture_are_refused(path, changes, message):
     ],
 )
 def test_parameters_that_no_model_has_are_refused(path, changes, message):
-    changed_parameters(path, **changes)
+    rewrite_parameters(path, **changes)
     with pytest.raises(ValueError, match=f"holds no sound mixture: .*{message}"):
         load_model(GaussianMixture, path)
 
