@@ -15,7 +15,7 @@ OTHER_CORE = OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/pytho
 	'from numpy._core._multiarray_umath import __cpu_dispatch__ as names; print(*names)')"
 # Where rounding matters most, in a minute: the numerical core, and the documents, which print digits.
 TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/starts \
-	tests/test_laws.py tests/estimator/test_inference.py tests/estimator/test_estimator.py docs README.md
+	tests/test_laws.py $(wildcard tests/estimator/test_*.py) docs README.md
 
 # Hostile inputs that `make fuzz` tries.
 CASES ?= 10000

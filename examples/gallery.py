@@ -31,9 +31,9 @@ save("convergence", plots.convergence(kmeans))
 olive = apolar.datasets.load_olive("region")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    found = apolar.select(olive.data, range(1, 11), ("diag", "full"), random_state=0)
-save("bic_curves", plots.bic_curves(found))
-save("profiles", plots.profiles(found.best, feature_names=olive.feature_names))
+    selection = apolar.select(olive.data, range(1, 11), ("diag", "full"), random_state=0)
+save("bic_curves", plots.bic_curves(selection))
+save("profiles", plots.profiles(selection.best, feature_names=olive.feature_names))
 
 # Flowers: where two species meet, the cluster of a flower is in doubt.
 iris = apolar.datasets.load_iris()

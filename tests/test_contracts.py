@@ -27,13 +27,13 @@ SHAPES = {
 def expected_failures(estimator):
     # These two take any estimator with predict_proba for a classifier, and fail in their own code.
     reason = "the check assumes a classifier"
-    found = {"check_estimator_sparse_array": reason, "check_estimator_sparse_matrix": reason}
+    reasons = {"check_estimator_sparse_array": reason, "check_estimator_sparse_matrix": reason}
     if estimator.n_components > 1:
         # Nine different rows of thirty columns; see below for a table on which the same can be asked.
         reason = "what it compares, to nine digits, is rounding"
-        found["check_sample_weight_equivalence_on_dense_data"] = reason
-        found["check_sample_weight_equivalence_on_sparse_data"] = reason
-    return found
+        reasons["check_sample_weight_equivalence_on_dense_data"] = reason
+        reasons["check_sample_weight_equivalence_on_sparse_data"] = reason
+    return reasons
 
 
 @parametrize_with_checks(
@@ -66,7 +66,7 @@ def test_a_row_twice_is_a_row_of_weight_two(rows, name, start):
     repeated = clone(model).fit(np.repeat(X, counts, axis=0))
     order = rng.permutation(len(X))
     weighted = clone(model).fit(X[order], sample_weight=counts[order])
-    # Sums of another order: their rounding, times the conditioning of the optimum.
+    # Additions in another order: their rounding, times the conditioning of the optimum.
     np.testing.assert_allclose(weighted.means_, repeated.means_, rtol=1e-5, atol=1e-5)
     assert weighted.lower_bound_ == pytest.approx(repeated.lower_bound_, abs=1e-9)
     assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == counts.sum()
@@ -113,15 +113,15 @@ def test_codes_of_mclust(rows, code):
     assert by_code.n_parameters_ == by_name.n_parameters_
 
 
-def test_frames_of_pandas_and_polars_are_arrays_with_names(rows):
+def test_dataframes_of_pandas_and_polars_are_arrays_with_names(rows):
     X, _ = rows
     names = ["a", "b", "c", "d"]
     plain = GaussianMixture(3, random_state=0).fit(X)
-    for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
-        model = GaussianMixture(3, random_state=0).fit(frame)
+    for dataframe in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
+        model = GaussianMixture(3, random_state=0).fit(dataframe)
         assert list(model.feature_names_in_) == names
         np.testing.assert_array_equal(model.means_, plain.means_)
-        np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+        np.testing.assert_array_equal(model.predict(dataframe), plain.predict(X))
         with pytest.warns(UserWarning, match="feature names"):
             model.predict(X)
 

@@ -63,7 +63,7 @@ def test_multiplying_by_a_variable_is_adjoint_to_deriving(shape, seed):
 
 @laws
 @given(shapes, seeds)
-def test_euler_and_the_text_round_trip(shape, seed):
+def test_euler_and_the_string_round_trip(shape, seed):
     rng = np.random.default_rng(seed)
     p = tensor_of(shape, rng)
     x = rng.standard_normal(shape[0])
@@ -96,9 +96,9 @@ def test_waring_round_trip(shape, data, seed):
     rank = data.draw(st.integers(1, limit))
     weights, points = spread_terms(dim, rank, np.random.default_rng(seed))
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
-    found = apolar.decompose(tensor, random_state=0)
-    assert found.status is apolar.Status.EXACT
-    assert largest_error(weights, points, found) < 1e-6
+    waring = apolar.decompose(tensor, random_state=0)
+    assert waring.status is apolar.Status.EXACT
+    assert largest_error(weights, points, waring) < 1e-6
 
 
 @laws
@@ -109,7 +109,7 @@ def test_decomposition_turns_with_the_coordinates(shape, seed):
     weights, points = spread_terms(dim, rank, rng)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
     u = unitary(dim, rng)
-    found = apolar.decompose(tensor, random_state=0)
+    waring = apolar.decompose(tensor, random_state=0)
     turned = apolar.decompose(tensor.change_variables(u), random_state=0)
     # P(U y) has the points U^t xi.
-    assert largest_error(found.weights, found.points @ u, turned) < 1e-6
+    assert largest_error(waring.weights, waring.points @ u, turned) < 1e-6

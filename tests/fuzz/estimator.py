@@ -80,10 +80,10 @@ def not_worse_than_one_component(model, X, sample_weight):
     has_prior = isinstance(model.prior, apolar.Prior) or (model.prior is not None and model.reg_covar is None)
     if has_prior and len(np.unique(X, axis=0)) < 10:
         return  # the prior, which depends on the number of components, decides
-    one = apolar.GaussianMixture(**model.get_params() | {"n_components": 1})
+    single = apolar.GaussianMixture(**model.get_params() | {"n_components": 1})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        alone = one.fit(X, sample_weight=sample_weight).lower_bound_
+        alone = single.fit(X, sample_weight=sample_weight).lower_bound_
     slack = 1e-6 * (1 + abs(alone)) + 1e-3
     if has_prior:
         # The prior is for each component: it may take half a nat for each parameter.

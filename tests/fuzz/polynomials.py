@@ -1,4 +1,4 @@
-"""Hostile polynomials: texts and dicts of any kind give a form that reads back, or an error in a line.
+"""Hostile polynomials: strings and dicts of any kind give a form that reads back, or an error in a line.
 
 `run(rng)` tries one and returns what it was; what is wrong is an AssertionError. Warnings are to be errors.
 """
@@ -77,7 +77,7 @@ def run(rng):
     return f"{described}: order {form.order}, dim {form.dim}"
 
 
-# --- texts -------------------------------------------------------------------------------------
+# --- strings -----------------------------------------------------------------------------------
 
 
 def _soup(rng):

@@ -53,14 +53,16 @@ def _sketch(rng, X, sample_weight):
     cut = int(rng.integers(0, len(X) + 1))
     parts = []
     for part in (slice(0, cut), slice(cut, None)):
-        own = None if sample_weight is None else sample_weight[part]
-        if len(X[part]) and (own is None or np.any(own > 0)):
-            parts.append(apolar.MomentSketch(X.shape[1]).update(X[part], own))
+        part_weight = None if sample_weight is None else sample_weight[part]
+        if len(X[part]) and (part_weight is None or np.any(part_weight > 0)):
+            parts.append(apolar.MomentSketch(X.shape[1]).update(X[part], part_weight))
     merged = sum(parts[1:], parts[0])
-    one, two = whole.central(), merged.central()
+    expected, obtained = whole.central(), merged.central()
     size = np.abs(np.asarray(X, dtype=float)).max() + 1e-300
-    np.testing.assert_allclose(two.mean / size, one.mean / size, atol=1e-9)
-    np.testing.assert_allclose(two.covariance / size / size, one.covariance / size / size, atol=1e-9)
+    np.testing.assert_allclose(obtained.mean / size, expected.mean / size, atol=1e-9)
+    np.testing.assert_allclose(
+        obtained.covariance / size / size, expected.covariance / size / size, atol=1e-9
+    )
     return merged
 
 

@@ -1,4 +1,4 @@
-"""What is tried: one function a kind of input, which takes a generator and says what it tried."""
+"""What is tried: one function per kind of input, which takes a generator and says what it tried."""
 
 from fuzz import command_line, estimator, files, polynomials, sketches, tensors
 

@@ -218,8 +218,8 @@ def _check(form, waring, described):
     scaled = _scaled(form.coefficients, -exponent)
     target = apolar.SymmetricTensor(form.order, form.dim, scaled)
     weights = _scaled(waring.weights, -exponent)
-    found = apolar.SymmetricTensor.from_waring(weights, waring.points, form.order)
-    residual = (target - found).norm() / target.norm()
+    rebuilt = apolar.SymmetricTensor.from_waring(weights, waring.points, form.order)
+    residual = (target - rebuilt).norm() / target.norm()
     # Terms that cancel are known to the rounding of the largest.
     rounding = 1e-11 * (1 + np.abs(weights).max() / target.norm())
     assert abs(residual - waring.residual) <= rounding + 1e-6 * residual, (described, residual, waring)

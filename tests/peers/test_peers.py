@@ -42,7 +42,7 @@ def test_scikit_lego_classifies(monkeypatch):
     model = home.GMMClassifier(n_components=2, covariance_type="full", random_state=0).fit(
         bunch.data, bunch.target
     )
-    assert {type(one) for one in model.gmms_.values()} == {apolar.GaussianMixture}
+    assert {type(mixture) for mixture in model.gmms_.values()} == {apolar.GaussianMixture}
     assert np.mean(model.predict(bunch.data) == bunch.target) > 0.95
 
 

@@ -289,7 +289,7 @@ def test_warnings_have_classes():
     X = example()
     with pytest.warns(apolar.ApolarWarning) as caught:
         GaussianMixture(3, init_params="random", max_iter=1, random_state=0).fit(X)
-    assert any(issubclass(one.category, ConvergenceWarning) for one in caught)
+    assert any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     with pytest.warns(CollapsedWarning):
         GaussianMixture(3, prior=None, random_state=0).fit(np.repeat(X[:3], 5, axis=0))
     with pytest.warns(SkippedStartWarning, match="moments"):

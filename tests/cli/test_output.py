@@ -1,0 +1,123 @@
+"""Files that cannot be written and interruptions: the old results stay."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import apolar
+from cli.commands import run
+
+
+def test_an_output_that_cannot_be_written(flowers):
+    blocked = flowers.parent / "file"
+    blocked.write_text("in the way")
+    result = run("fit", flowers, "-k", 2, "-o", blocked / "below")
+    assert result.exit_code == 2
+    assert f"Cannot write to {blocked / 'below'}" in result.output
+    assert blocked.read_text() == "in the way"
+
+
+def test_a_full_disk_leaves_the_old_results(flowers, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert run("fit", flowers, "-k", 2, "-o", out, "--no-report").exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(apolar.GaussianMixture, "save", full)
+    result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert result.exit_code == 2
+    assert "No space left on device. Nothing was changed." in result.output
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("apolar.report.analysis.analysed", stop)
+    result = run("fit", flowers, "-k", 2, "-o", tmp_path / "a" / "b")
+    assert result.exit_code == 130
+    assert result.output.strip() == "Error: Interrupted; nothing was written."
+    assert {path.name for path in tmp_path.iterdir()} == {"flowers.csv"}
+
+
+def test_control_c_in_a_real_process(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "rows.npy", rng.standard_normal((400_000, 12)))
+    command = [sys.executable, "-m", "apolar", "fit", "rows.npy", "-k", "auto", "--no-report"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "apolar-rows").exists():
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            out, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130, error
+    assert "Traceback" not in error + out
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.npy"}
+
+
+def test_a_folder_in_the_way_of_one_file_keeps_all(flowers, tmp_path):
+    out = tmp_path / "out"
+    (out / "model.npz").mkdir(parents=True)
+    (out / "labels.csv").write_text("old")
+    result = run("fit", flowers, "-k", 2, "--no-report", "-o", out)
+    assert result.exit_code == 2
+    assert "it is a folder" in result.output
+    assert (out / "labels.csv").read_text() == "old"
+    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz"}
+
+
+def test_a_failure_at_the_last_moment_brings_the_old_files_back(flowers, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert run("fit", flowers, "-k", 2, "-o", out, "--no-report").exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    real = os.replace
+
+    def failing(source, target):
+        if (
+            str(target).endswith("model.npz")
+            and "part" not in str(target)
+            and not str(source).endswith(".kept")
+        ):
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr("apolar.cli.output.os.replace", failing)
+    result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert result.exit_code == 2
+    assert "No space left on device. Nothing was changed." in result.output
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_an_interruption_while_things_are_imported(flowers, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["apolar.cli.sketch"], "_loaded", stop)
+    result = run("merge", flowers, "-o", flowers.parent / "x.npz")
+    assert result.exit_code == 130
+    assert result.output.strip() == "Error: Interrupted; nothing was written."
+
+
+def test_a_failure_after_files_were_written_names_them(flowers, tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys.modules["apolar.cli.fit"], "_print", fails)
+    result = run("fit", flowers, "-k", 1, "--no-report", "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: No space left on device. Written before: ")
+    assert str(tmp_path / "out" / "model.npz") in result.output

@@ -1,0 +1,92 @@
+"""`apolar predict`: columns by name, one row, rows far from all clusters, and where labels go."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cli.commands import labels, run
+
+
+def test_standardised_spherical_clusters_predict_the_same_on_the_raw_table(flowers, tmp_path):
+    out = tmp_path / "out"
+    options = ("--covariance", "spherical", "--standardise", "--no-report", "-o", out)
+    assert run("fit", flowers, "-k", 3, *options).exit_code == 0
+    result = run("predict", out / "model.npz", flowers, "-o", tmp_path / "again.csv")
+    assert result.exit_code == 0, result.output
+    assert labels(tmp_path / "again.csv") == labels(out / "labels.csv")
+
+
+def test_predict_finds_columns_by_name_and_prints_by_default(flowers, tmp_path):
+    out = tmp_path / "out"
+    assert run("fit", flowers, "-k", 3, "--no-report", "-o", out).exit_code == 0
+    with flowers.open() as file:
+        rows = list(csv.DictReader(file))
+    shuffled = tmp_path / "shuffled.csv"
+    with shuffled.open("w", newline="") as file:
+        writer = csv.DictWriter(
+            file, ["species", "petal_width", "sepal_length", "petal_length", "sepal_width"]
+        )
+        writer.writeheader()
+        writer.writerows(rows)
+    result = run("predict", out / "model.npz", shuffled)
+    assert result.exit_code == 0
+    assert result.output == (out / "labels.csv").read_text()
+    as_json = json.loads(run("predict", out / "model.npz", shuffled, "--json").output)
+    assert as_json["cluster"] == [cluster for _, cluster, _ in labels(out / "labels.csv")]
+
+
+def test_predict_takes_one_row(flowers, model, tmp_path):
+    lines = flowers.read_text().splitlines()
+    (tmp_path / "one.csv").write_text("\n".join(lines[:2]) + "\n")
+    result = run("predict", model, tmp_path / "one.csv", "-o", "-")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines() == ["row,cluster,probability", "1,2,1"]
+
+
+def test_links_are_followed_and_devices_are_refused(flowers, model, tmp_path):
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    real.write_text("old")
+    link.symlink_to(real)
+    assert run("predict", model, flowers, "-o", link).exit_code == 0
+    assert link.is_symlink()
+    assert real.read_text().startswith("row,cluster")
+    os.mkfifo(tmp_path / "pipe")
+    refused = run("predict", model, flowers, "-o", tmp_path / "pipe")
+    assert refused.exit_code == 2
+    assert "it is not a plain file. Choose another -o." in refused.output
+
+
+def test_what_is_read_is_not_overwritten(flowers, model):
+    before = model.read_bytes()
+    for target in (model, flowers):
+        result = run("predict", model, flowers, "-o", target)
+        assert result.exit_code == 2
+        assert "is what is read: choose another -o." in result.output
+    assert model.read_bytes() == before
+
+
+def test_values_beyond_all_clusters(flowers, model, tmp_path):
+    (tmp_path / "far.csv").write_text(flowers.read_text() + "1e300,1e300,1e300,1e300,x\n")
+    for options in ((), ("--json",)):
+        result = run("predict", model, tmp_path / "far.csv", *options)
+        assert result.exit_code == 2
+        assert "Row 151 is too far from every cluster" in result.output
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="There is no /dev/full here.")
+def test_a_full_standard_output(flowers, model):
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "apolar", "predict", str(model), str(flowers)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert process.returncode == 2
+    assert "Traceback" not in process.stderr
+    assert "No space left on device" in process.stderr

@@ -1,0 +1,87 @@
+"""Help, and terminals: letters they cannot show, output that is closed, names that would steer them."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cli.commands import run
+
+
+def test_help_is_quick_and_imports_little():
+    heavy = ("numpy", "scipy", "sklearn", "rich", "jinja2", "matplotlib")
+    code = f"import sys, apolar.cli; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["fit", "select", "predict", "sketch", "merge", "decompose", "reproduce"])
+def test_every_command_has_help_with_an_example(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"apolar {command} " in result.output
+
+
+HOSTILE = "\x1b[31mred\x07"
+
+
+def shell(command, **environment):
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command.replace("apolar ", f"{sys.executable} -m apolar ")],
+        env=os.environ | environment,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_letters_that_a_terminal_cannot_show_are_replaced(flowers, tmp_path):
+    ended = shell(
+        f"apolar fit {flowers} -k 2 --no-report -o {tmp_path / 'out'}", PYTHONIOENCODING="ascii", LANG="C"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert b"Means ? deviations" in ended.stdout
+    assert b"model.npz" in ended.stdout
+    assert sorted(os.listdir(tmp_path / "out")) == ["labels.csv", "model.npz"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_a_standard_output_that_is_closed(flowers, model, tmp_path):
+    closed = shell(f"apolar sketch {flowers} -o {tmp_path / 'a.npz'} >&-")
+    assert closed.returncode == 0, closed.stderr
+    assert closed.stderr.decode() == f"Standard output was closed; written before: {tmp_path / 'a.npz'}.\n"
+    piped = shell(f"apolar fit --sketch {tmp_path / 'a.npz'} -k 1 -o {tmp_path / 'out'} | true")
+    assert b"Traceback" not in piped.stderr
+    assert (tmp_path / "out" / "model.npz").exists()
+    nothing = shell(f"apolar predict {model} {flowers} >&-")
+    assert nothing.returncode == 2
+    assert nothing.stderr.startswith(b"Error: Standard output is closed")
+
+
+def test_names_cannot_steer_the_terminal(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((30, 2))
+    table = tmp_path / f"a{HOSTILE}.csv"
+    lines = [f"{HOSTILE},b{HOSTILE}", *(f"{x},{y}" for x, y in rows)]
+    table.write_text("\n".join(lines))
+    folder = tmp_path / f"out{HOSTILE}"
+    sketch_file = folder / "a.npz"
+    for arguments in (
+        ["fit", table, "-k", 1, "--no-report", "-o", folder],
+        ["sketch", table, "-o", sketch_file],
+        ["merge", sketch_file, sketch_file, "-o", sketch_file],
+        ["fit", "--sketch", sketch_file, "-k", 1, "-o", folder],
+        ["select", table, "--components", 1, "--covariance", "diag"],
+        ["fit", table, "-k", 1, "--columns", f"c{HOSTILE}"],
+        ["fit", tmp_path / f"none{HOSTILE}\nmore", "-k", 1],
+        ["predict", folder / "model.npz", f"none{HOSTILE}"],
+        ["fit", table, HOSTILE, "-k", 1],
+        ["decompose", f"x^2 {HOSTILE}"],
+        ["decompose", "x^2", "--variables", f"x,{HOSTILE}"],
+        [HOSTILE],
+    ):
+        result = run(*arguments)
+        assert result.exit_code in (0, 2), result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert "\x1b" not in result.output
+        assert "\x07" not in result.output

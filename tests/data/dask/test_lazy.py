@@ -1,0 +1,64 @@
+"""Nothing is computed before it is asked for, and Dask is imported only for rows of Dask."""
+
+import subprocess
+import sys
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+import apolar
+from apolar.data import open_rows
+from data.dask.blocks import COLUMNS, model, rows_of_block
+
+
+def counted_source():
+    loaded = []
+
+    def load(i):
+        loaded.append(i)
+        return rows_of_block(200, i)
+
+    return loaded, [dask.delayed(load)(i) for i in range(4)]
+
+
+@pytest.mark.parametrize("form", ["array", "unknown", "dataframe"])
+@pytest.mark.usefixtures("synchronous")
+def test_predictions_are_lazy(form):
+    fitted = model().fit(rows_of_block(900, 13))
+    loaded, parts = counted_source()
+    if form == "dataframe":
+        meta = pd.DataFrame(np.empty((0, 4)), columns=COLUMNS)
+        frames = [dask.delayed(pd.DataFrame)(part, columns=COLUMNS) for part in parts]
+        lazy = dd.from_delayed(frames, meta=meta)
+    else:
+        size = 200 if form == "array" else np.nan
+        lazy = da.concatenate([da.from_delayed(part, (size, 4), dtype=float) for part in parts])
+    answers = [fitted.predict(lazy), fitted.predict_proba(lazy), fitted.score_samples(lazy)]
+    assert not loaded
+    assert all(isinstance(answer, da.Array) and answer.numblocks[0] == 4 for answer in answers)
+    assert [answer.ndim for answer in answers] == [1, 2, 1]
+    if form == "array":
+        assert answers[1].chunks == ((200,) * 4, (3,))
+    part = answers[0].blocks[1].compute()
+    assert loaded == [1]
+    np.testing.assert_array_equal(part, fitted.predict(rows_of_block(200, 1)))
+    assert answers[0].dtype == part.dtype == np.int64
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_rows_are_counted_once_and_only_for_a_fit():
+    loaded, parts = counted_source()
+    lazy = da.concatenate([da.from_delayed(part, (np.nan, 4), dtype=float) for part in parts])
+    apolar.spherical_moments(lazy)
+    assert len(loaded) == 4
+    repr(open_rows(lazy))
+    assert len(loaded) == 4
+
+
+def test_importing_the_package_leaves_dask_alone():
+    code = "import sys, apolar; sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

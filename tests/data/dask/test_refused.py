@@ -1,0 +1,85 @@
+"""Bad rows, shapes and weights: the error is the same wherever the rows are."""
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+import apolar
+from apolar.data import open_rows
+from data.dask.blocks import COLUMNS, model, rows_of_block
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_errors_reach_the_user_as_themselves():
+    X = rows_of_block(1000, 15)
+    X[777, 2] = np.nan
+    lazy = da.from_array(X, chunks=(300, 4))
+    with pytest.raises(ValueError, match="NaN or infinity.*row 777, column 2"):
+        model().fit(lazy)
+    with pytest.raises(ValueError, match="NaN or infinity.*row 777, column 2"):
+        model().fit(rows_of_block(900, 0)).predict(lazy).compute()
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        model().fit(rows_of_block(900, 0)).score(lazy)
+    with pytest.raises(ValueError, match="row 177, column 2.*counted from the first of partition 2"):
+        model().fit(lazy[da.from_array(np.ones(1000, dtype=bool), chunks=300)])
+    frame = pd.DataFrame({"a": np.arange(6.0), "b": list("abcdef")})
+    with pytest.raises(TypeError, match="Column 'b' holds .*, not numbers: drop it"):
+        model(2).fit(dd.from_pandas(frame, npartitions=2))
+    frame["b"] = [1, 2, 3, 4, np.nan, 5]
+    with pytest.raises(ValueError, match="Column 'b' has missing values"):
+        apolar.spherical_moments(dd.from_pandas(frame, npartitions=2))
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_shapes_that_are_no_table():
+    with pytest.raises(ValueError, match="two dimensions; got shape \\(10,\\)"):
+        model().fit(da.zeros(10))
+    with pytest.raises(ValueError, match="two dimensions; got shape \\(2, 2, 2\\)"):
+        model().fit(da.zeros((2, 2, 2)))
+    with pytest.raises(ValueError, match="two dimensions; got a series"):
+        model().fit(dd.from_pandas(pd.Series([1.0, 2.0]), npartitions=1))
+    with pytest.raises(ValueError, match="no columns"):
+        model().fit(dd.from_pandas(pd.DataFrame(index=[0, 1]), npartitions=1))
+    with pytest.raises(TypeError, match="got Delayed"):
+        open_rows(dask.delayed(1))
+    with pytest.raises(ValueError, match="X has no rows"):
+        model().fit(da.zeros((0, 3)))
+    for call in (apolar.spherical_moments, apolar.n_components_from_spectrum):
+        with pytest.raises(ValueError, match="X has no rows"):
+            call(da.zeros((4, 3), chunks=2)[da.zeros(4, chunks=2) > 0])
+    wrong = da.map_blocks(lambda block: block[:, :1], da.zeros((4, 3), chunks=(2, 3)), dtype=float)
+    with pytest.raises(ValueError, match="Partition 0 of X has shape"):
+        model().fit(wrong)
+    with pytest.raises(ValueError, match="n_features_in_|features, but"):
+        model().fit(rows_of_block(99, 0)).predict(da.zeros((4, 3)))
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_weights_that_do_not_fit():
+    X = da.from_array(rows_of_block(900, 16), chunks=(300, 4))
+    for weights in (np.ones(899), da.ones(899, chunks=100)):
+        with pytest.raises(ValueError, match="sample_weight must have shape \\(900,\\)"):
+            model().fit(X, sample_weight=weights)
+    with pytest.raises(ValueError, match="one dimension"):
+        model().fit(X, sample_weight=da.ones((900, 1)))
+    with pytest.raises(ValueError, match="weights of the rows are all zero"):
+        model().fit(X, sample_weight=da.zeros(900))
+    with pytest.raises(ValueError, match="negative or not finite, from row 300"):
+        model().fit(X, sample_weight=np.where(np.arange(900) == 500, -1.0, 1.0))
+    with pytest.raises(ValueError, match="negative or not finite"):
+        model().fit(rows_of_block(900, 0)).score(X, sample_weight=np.full(900, np.nan))
+    frame = dd.from_pandas(pd.DataFrame(rows_of_block(90, 0), columns=COLUMNS), npartitions=3)
+    other = dd.from_pandas(pd.Series(np.ones(100)), npartitions=3)
+    with pytest.raises(ValueError, match="Partition 0 has 30 rows"):
+        model().fit(frame, sample_weight=other)
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_streams_take_partitions_one_by_one():
+    lazy = da.from_array(rows_of_block(900, 18), chunks=(300, 4))
+    with pytest.raises(ValueError, match="X.partitions\\[i\\].compute"):
+        model().partial_fit(lazy)
+    assert model().partial_fit(lazy.partitions[0].compute()).n_samples_seen_ == 300

@@ -1,0 +1,124 @@
+"""Models that cannot be saved, and places that cannot be written: no file is half written."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from apolar import GaussianMixture, MomentSketch
+from apolar._core.files import part_path
+from apolar.estimator.storage import load_model, save_model
+from estimator.storage.models import X, fit, is_same_model
+
+
+def test_an_unfitted_model_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        save_model(GaussianMixture(2), tmp_path / "a.model")
+    half = GaussianMixture(2)
+    half.n_features_in_ = 3
+    with pytest.raises(NotFittedError):
+        save_model(half, tmp_path / "a.model")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 3}, r"weights_ must be float64 of shape \(3,\)"),
+        ({"covariance_type": "tied"}, "covariances_ must be float64 of shape"),
+        ({"init_params": np.array([object()])}, "init_params cannot be written as text"),
+        ({"means_init": [[np.nan] * 3] * 2}, "means_init cannot be written as text"),
+        ({"random_state": "seed"}, "random_state must be a whole number"),
+    ],
+)
+def test_a_model_that_could_not_be_read_is_not_saved(tmp_path, parameters, message):
+    saved = fit().set_params(**parameters)
+    with pytest.raises(ValueError, match=f"cannot be saved: .*{message}.* fit it again"):
+        save_model(saved, tmp_path / "a.model")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failed_save_leaves_no_file_and_keeps_the_old_one(path, monkeypatch):
+    before = path.read_bytes()
+
+    def fails(file, **_arrays):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", fails)
+        with pytest.raises(OSError, match="disk full"):
+            save_model(fit("diag"), path)
+        with pytest.raises(OSError, match="disk full"):
+            save_model(fit("diag"), path.with_name("new.model"))
+    assert os.listdir(path.parent) == ["a.model"]
+    assert path.read_bytes() == before
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(path, model, monkeypatch):
+    events = []
+    fsync, move = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: events.append("fsync") or fsync(file))
+    monkeypatch.setattr(os, "replace", lambda *paths: events.append("replace") or move(*paths))
+    save_model(model, path)
+    assert events == ["fsync", "replace"]
+
+
+def test_an_interrupted_save_leaves_nothing(path, monkeypatch):
+    def interrupted(file, **_arrays):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_model(fit("diag"), path)
+    assert os.listdir(path.parent) == ["a.model"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asks the system about processes")
+def test_what_a_killed_writer_left_is_removed_by_the_next(path, model, monkeypatch):
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: killed.pid)
+        stale = part_path(path)
+        of_another_file = part_path(path.with_name("b.model"))
+    at_work = part_path(path)
+    for part in (stale, of_another_file, at_work):
+        part.write_bytes(b"half")
+    save_model(model, path)
+    assert set(os.listdir(path.parent)) == {"a.model", of_another_file.name, at_work.name}
+    assert is_same_model(model, load_model(GaussianMixture, path))
+
+
+def test_names_as_long_as_they_can_be(tmp_path, model):
+    save_model(model, tmp_path / ("a" * 255))
+    assert os.listdir(tmp_path) == ["a" * 255]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_devices_and_pipes_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for endless in ("/dev/zero", tmp_path / "pipe"):
+        with pytest.raises(ValueError, match="not a Gaussian mixture of apolar: it is a device or a pipe"):
+            GaussianMixture.load(endless)
+        with pytest.raises(ValueError, match="not a moment sketch: it is a device or a pipe"):
+            MomentSketch.load(endless)
+        with pytest.raises(ValueError, match="a device or a pipe"):
+            GaussianMixture(2, warm_start=str(endless)).fit(X)
+
+
+def test_folders_and_missing_files(tmp_path, model):
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        save_model(model, tmp_path / "missing" / "a.model")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        save_model(model, tmp_path / "folder")
+    with pytest.raises(FileNotFoundError):
+        load_model(GaussianMixture, tmp_path / "missing.model")
+    with pytest.raises((IsADirectoryError, PermissionError)):
+        load_model(GaussianMixture, tmp_path / "folder")
+    assert os.listdir(tmp_path) == ["folder"]

@@ -1,0 +1,112 @@
+"""Hard rows: no spurious optima, no NaN, and fits that end where nothing moves."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar import GaussianMixture
+from estimator.clusters import each_family, example
+
+
+def test_the_prior_keeps_components_from_collapsing():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((100, 2)), np.full((2, 2), 9.0)])
+    model = GaussianMixture(2, covariance_type="spherical", random_state=0).fit(X)
+    assert model.covariances_.min() > 1e-3
+    with pytest.warns(UserWarning, match="collapsed"):
+        bare = GaussianMixture(
+            2, covariance_type="spherical", random_state=0, prior=None, init_params="kmeans"
+        ).fit(X)
+    assert np.all(np.isfinite(bare.score_samples(X)))
+
+
+@each_family
+@pytest.mark.filterwarnings("ignore:.*components hold less than one row")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: (X + 1e4).astype(np.float32),
+        lambda X: X + 1e8,
+        lambda X: X * 1e-6,
+        lambda X: X * 1e6,
+        lambda X: X * 1e-140,
+        lambda X: X * 1e140,
+        lambda X: np.column_stack([X, np.full(len(X), 7.0)]),
+        lambda X: np.column_stack([X, np.full(len(X), 1e9)]),
+        lambda X: np.column_stack([X, X[:, 0]]),
+        lambda X: np.repeat(X[:40], 5, axis=0),
+        lambda X: np.round(4 * X).astype(np.int64),
+        lambda X: np.round(4 * X).astype(np.int8),
+        lambda X: X.astype(np.float16),
+        lambda X: np.asfortranarray(X),
+        lambda X: np.round(X / 4) + 0.0,
+    ],
+    ids=[
+        "float32 offset 1e4", "float64 offset 1e8", "scale 1e-6", "scale 1e6", "scale 1e-140", "scale 1e140",
+        "constant column", "large constant column", "column twice", "rows repeated", "integers", "bytes",
+        "halves", "Fortran", "few different rows",
+    ],
+)  # fmt: skip
+def test_data_that_breaks_others_works(name, change):
+    X, labels = example(200)
+    rows = change(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Good starts disagree")
+        model = GaussianMixture(3, covariance_type=name, random_state=0).fit(rows)
+    assert np.all(np.isfinite(model.score_samples(rows)))
+    assert np.all(np.isfinite(model.precisions_cholesky_))
+    if len(np.unique(rows, axis=0)) > 150:
+        assert apolar.scores.error_rate(labels, model.predict(rows)) < 0.05
+
+
+def test_rows_that_are_all_equal_are_said_to_be_too_few():
+    with pytest.warns(UserWarning, match="less than one row"):
+        model = GaussianMixture(2, random_state=0).fit(np.ones((20, 3)))
+    assert np.all(np.isfinite(model.score_samples(np.ones((2, 3)))))
+
+
+def test_starts_that_disagree_are_warned_of():
+    # Components of very different spread, fitted with one spread for all: two optima, hardly apart.
+    X, _ = apolar.datasets.make_example(2, 2000, random_state=3)
+    with pytest.warns(UserWarning, match="Good starts disagree"):
+        GaussianMixture(3, covariance_type="tied_diag", random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("column", [lambda X: X[:, 0], lambda X: X[:, 0] + X[:, 1]], ids=["twice", "a sum"])
+def test_columns_that_depend_on_each_other_without_a_prior_are_warned_of(column):
+    X, _ = example(150)
+    rows = np.column_stack([X, column(X)])
+    with pytest.warns(UserWarning, match="collapsed"):
+        model = GaussianMixture(3, prior=None, random_state=0).fit(rows)
+    assert np.all(np.isfinite(model.precisions_cholesky_))
+    assert np.isfinite(model.score(rows))
+
+
+def test_flat_directions_do_not_end_a_fit():
+    # Three components in one column: the likelihood is almost flat along a long way.
+    rng = np.random.default_rng(27)
+    n = int(rng.choice([300, 1000, 3000]))
+    X = rng.normal(size=(n, 1)) * rng.choice([0.5, 1, 1.5], n)[:, None] + rng.choice([-1, 0, 1.5], n)[:, None]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Good starts disagree")
+        model = GaussianMixture(3, random_state=0).fit(X)
+        longer = GaussianMixture(3, random_state=0, tol=1e-9, max_iter=3000).fit(X)
+    assert n * (longer.lower_bounds_[-1] - model.lower_bounds_[-1]) < 2e-3
+
+
+@pytest.mark.parametrize("name", ["spherical", "full", "diag", "tied_spherical", "tied_diag"])
+def test_equal_components_are_parted(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 2))
+    X[300:, 0] += 8
+    best = GaussianMixture(2, covariance_type=name, prior=None, random_state=0).fit(X).score(X)
+    equal = GaussianMixture(2, covariance_type=name, prior=None, init_params=np.full((600, 2), 0.5)).fit(X)
+    assert equal.score(X) == pytest.approx(best, abs=1e-5)
+
+
+def test_no_tolerance_ends_when_nothing_moves():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((50, 2)), rng.standard_normal((50, 2)) + 20])
+    assert GaussianMixture(2, random_state=0, tol=0).fit(X).converged_

@@ -1,0 +1,81 @@
+"""Bad parameters, rows and weights are refused with the remedy."""
+
+import numpy as np
+import pytest
+
+from apolar import GaussianMixture
+from estimator.clusters import example, fitted
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"n_components": 0}, ValueError, "n_components must be at least 1"),
+        ({"n_components": 2.5}, TypeError, "whole number"),
+        ({"n_components": 500}, ValueError, "fewer components"),
+        ({"covariance_type": "round"}, ValueError, "'tied_diag'"),
+        ({"init_params": "best"}, ValueError, "'overseed'"),
+        ({"init_params": np.zeros(3)}, ValueError, "labels of shape"),
+        ({"init_params": np.zeros(400)}, ValueError, "1 different labels"),
+        ({"init_params": np.ones((400, 2))}, ValueError, "add up to one"),
+        ({"init_params": -np.ones((400, 2))}, ValueError, "none negative"),
+        ({"init_params": np.tile([1.0, 0.0], (400, 1))}, ValueError, "without rows"),
+        ({"init_params": lambda X, r, s: np.zeros(2)}, ValueError, "What init_params returned"),
+        ({"n_init": 0}, ValueError, "n_init"),
+        ({"max_iter": -1}, ValueError, "max_iter"),
+        ({"tol": -1.0}, ValueError, "tol"),
+        ({"n_threads": 0}, ValueError, "n_threads"),
+        ({"prior": "strong"}, ValueError, "apolar.Prior"),
+        ({"random_state": "seed"}, TypeError, "random_state"),
+        ({"weights_init": [0.5, 0.6]}, ValueError, "normalized.* by its sum"),
+        ({"means_init": np.zeros((2, 3))}, ValueError, r"shape of \(2, 4\)"),
+        ({"precisions_init": -np.eye(4)}, ValueError, r"shape of \(2, 4, 4\)"),
+        ({"precisions_init": np.tile(-np.eye(4), (2, 1, 1))}, ValueError, "positive-definite"),
+    ],
+)
+def test_bad_parameters_are_refused_with_the_remedy(parameters, error, message):
+    X, _ = example()
+    with pytest.raises(error, match=message):
+        GaussianMixture(**{"n_components": 2, **parameters}).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((0, 3)), "0 sample"),
+        (np.zeros(5), "2D"),
+        (np.array([[1.0, np.nan]]), "NaN"),
+        (np.array([[1.0, np.inf]]), "infinity"),
+        (np.array([["a", "b"]]), "numeric|convert"),
+        (np.array([[1 + 2j, 0]]), "[Cc]omplex"),
+    ],
+)
+def test_bad_rows_are_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        GaussianMixture().fit(X)
+
+
+@pytest.mark.parametrize("weights", [np.zeros(400), -np.ones(400), np.ones(3), np.full(400, np.nan)])
+def test_bad_weights_are_refused(weights):
+    with pytest.raises(ValueError, match="[Ww]eight|NaN"):
+        GaussianMixture().fit(example()[0], sample_weight=weights)
+
+
+def test_a_failed_fit_leaves_the_mixture_as_it_was():
+    X, _ = example()
+    model = fitted(X)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="fewer components"):
+        model.fit(X[:2, :2])
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_numbers_out_of_range_and_constant_columns_are_named():
+    X, _ = example(100)
+    with pytest.raises(ValueError, match="Column 0 of X has .* Divide the column"):
+        GaussianMixture(2).fit(X * 1e160)
+    with pytest.raises(ValueError, match="Column 2 of X has a deviation of .*e-155"):
+        GaussianMixture(2).fit(X * np.where(np.arange(X.shape[1]) == 2, 1e-155, 1))
+    rows = np.column_stack([X, np.ones(100)])
+    with pytest.raises(ValueError, match="Column 4 is constant"):
+        GaussianMixture(3, random_state=0).fit(rows).standard_errors(rows)

@@ -1,0 +1,55 @@
+"""Batches of a stream: what they teach, and what a bad one leaves."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar import GaussianMixture
+from estimator.clusters import each_family, example
+
+
+@pytest.mark.parametrize("name", ["spherical", "full"])
+def test_a_stream_learns_what_the_whole_says(name):
+    X, labels = apolar.datasets.make_example(1, 12_000, random_state=0)
+    model = GaussianMixture(4, covariance_type=name, random_state=0)
+    for start in range(0, len(X), 1000):
+        model.partial_fit(X[start : start + 1000])
+    assert model.n_samples_seen_ == len(X)
+    whole = GaussianMixture(4, covariance_type=name, random_state=0).fit(X)
+    assert model.score(X) > whole.score(X) - 0.01
+    assert apolar.scores.error_rate(labels, model.predict(X)) < 0.01
+    whole.partial_fit(X[:1000])
+    assert whole.n_samples_seen_ == len(X) + 1000
+
+
+def test_a_bad_batch_leaves_a_stream_as_it_was():
+    X, _ = example()
+    model = GaussianMixture(3, random_state=0).partial_fit(X)
+    means = model.means_.copy()
+    for bad in (np.full((5, 4), np.nan), X[:, :3], X[:0]):
+        with pytest.raises(ValueError, match="X|NaN|features|sample"):
+            model.partial_fit(bad)
+        np.testing.assert_array_equal(model.means_, means)
+    assert model.n_samples_seen_ == len(X)
+
+
+def test_a_stream_that_began_badly_is_put_right_by_the_moments():
+    # The first rows come from one place only; the moments of all rows show the other places.
+    X, labels = apolar.datasets.make_example(2, 60_000, random_state=1)
+    first = np.flatnonzero(labels == 0)[:5000]
+    later = np.setdiff1d(np.arange(len(X)), first)
+    model = GaussianMixture(3, covariance_type="spherical", random_state=0).partial_fit(X[first])
+    for start in range(0, len(later), 2000):
+        model.partial_fit(X[later[start : start + 2000]])
+    best = GaussianMixture(3, covariance_type="spherical", random_state=0).fit(X[later])
+    assert model.score(X[later]) > best.score(X[later]) - 0.05
+
+
+@each_family
+def test_a_stream_after_a_fit_goes_on_where_it_ended(name):
+    X, _ = example(60)
+    model = GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
+    before = model.covariances_.copy()
+    model.partial_fit(X[:1])
+    # One row in sixty, by the rule of stepwise EM: (1/61)^0.8 of the way.
+    np.testing.assert_allclose(model.covariances_, before, atol=0.15 * np.abs(before).max())
