@@ -14,7 +14,7 @@ from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power,
 from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import condition_number
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.polynomial import format_sum, variable_names
+from apolar.tensor.formatting import format_sum, variable_names
 
 
 class Status(enum.Enum):

@@ -5,6 +5,7 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent, scaled_by_power
 from apolar._core.checks import check_integer
 from apolar.tensor import monomials
+from apolar.tensor.coefficients import check_same_space
 from apolar.tensor.symmetric import SymmetricTensor
 
 
@@ -35,7 +36,7 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
     for tensor in (left, right):
         if not isinstance(tensor, SymmetricTensor):
             raise TypeError(f"apolar_product takes two SymmetricTensor; got {type(tensor).__name__}.")
-    left._same_space(right)
+    check_same_space(left, right)
     exponents = [binary_exponent(tensor.coefficients) for tensor in (left, right)]
     first, second = (
         scaled_by_power(tensor.coefficients, -exponent)
