@@ -175,8 +175,8 @@ def test_images_are_grey_levels(images):
         (lambda: load_olive("country"), ValueError, "target must be one of 'area', 'region'"),
         (lambda: load_mnist01(0), ValueError, "n_components must be at least 1"),
         (lambda: load_mnist01(618), ValueError, "at most 617, .* not 618; pass None for the images"),
-        (lambda: load_mnist01(2.5), TypeError, "n_components must be a whole number"),
-        (lambda: load_mnist01(True), TypeError, "n_components must be a whole number"),
+        (lambda: load_mnist01(2.5), TypeError, "n_components must be an integer"),
+        (lambda: load_mnist01(True), TypeError, "n_components must be an integer"),
     ],
 )
 def test_bad_arguments(load, error, message):

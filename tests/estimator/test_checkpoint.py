@@ -289,7 +289,7 @@ def test_a_fitted_mixture_wins_over_the_file(path):
         ({"checkpoint": 3}, TypeError, "checkpoint must be the path of a file"),
         ({"checkpoint": True}, TypeError, "checkpoint must be the path of a file"),
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be at least 1"),
-        ({"checkpoint_every": 2.5}, TypeError, "checkpoint_every must be a whole number"),
+        ({"checkpoint_every": 2.5}, TypeError, "checkpoint_every must be an integer"),
     ],
 )
 def test_bad_parameters_are_refused(parameters, error, message):

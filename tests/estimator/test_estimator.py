@@ -325,7 +325,7 @@ def test_a_saved_mixture_is_the_same(tmp_path):
     ("parameters", "error", "message"),
     [
         ({"n_components": 0}, ValueError, "n_components must be at least 1"),
-        ({"n_components": 2.5}, TypeError, "whole number"),
+        ({"n_components": 2.5}, TypeError, "an integer"),
         ({"n_components": 500}, ValueError, "fewer components"),
         ({"covariance_type": "round"}, ValueError, "'tied_diag'"),
         ({"init_params": "best"}, ValueError, "'overseed'"),

@@ -161,7 +161,7 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
         ({"covariance_type": "tied"}, "covariances_ must be float64 of shape"),
         ({"init_params": np.array([object()])}, "init_params cannot be written as text"),
         ({"means_init": [[np.nan] * 3] * 2}, "means_init cannot be written as text"),
-        ({"random_state": "seed"}, "random_state must be a whole number"),
+        ({"random_state": "seed"}, "random_state must be an integer"),
     ],
 )
 def test_a_model_that_could_not_be_read_is_not_saved(tmp_path, parameters, message):
@@ -419,7 +419,7 @@ def test_files_that_hold_no_mixture_are_refused(path, changes, message):
     [
         ({"__class__": "os.system"}, "no parameter '__class__'"),
         ({"n_components": 3}, "weights_ must be float64"),
-        ({"n_components": "2"}, "whole number"),
+        ({"n_components": "2"}, "an integer"),
         ({"n_components": 10**400}, "weights_"),
         ({"covariance_type": "other"}, "covariance_type must be one of"),
         ({"covariance_type": ["full"]}, "covariance_type must be one of"),
@@ -434,9 +434,9 @@ def test_files_that_hold_no_mixture_are_refused(path, changes, message):
         ({"prior": {"Prior": {"shrinkage": None}}}, "shrinkage must be a number"),
         ({"prior": {"Prior": {"power": 1}}}, "unexpected keyword"),
         ({"prior": {"os.system": {}}}, "no known kind"),
-        ({"random_state": "seed"}, "whole number"),
+        ({"random_state": "seed"}, "an integer"),
         ({"warm_start": "yes"}, "warm_start must be one of"),
-        ({"verbose": "yes"}, "verbose must be a whole number"),
+        ({"verbose": "yes"}, "verbose must be an integer"),
         ({"means_init": "zeros"}, "must hold numbers"),
         ({"n_threads": 0}, "at least 1"),
     ],

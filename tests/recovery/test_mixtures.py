@@ -264,7 +264,7 @@ X = np.random.default_rng(0).standard_normal((50, 3))
         (X, 4, {"form": "paper"}, ValueError, "at most as many components as there are columns"),
         (X[:2], 3, {}, ValueError, "at least as many rows"),
         (X, 0, {}, ValueError, "n_components must be at least 1"),
-        (X, 2.5, {}, TypeError, "n_components must be a whole number"),
+        (X, 2.5, {}, TypeError, "n_components must be an integer"),
         (X, 2, {"form": "cumulants"}, ValueError, "form must be one of"),
         (np.ones((20, 3)), 2, {}, ValueError, "All rows are equal"),
         (np.full((20, 3), 0.1), 2, {"form": "paper"}, ValueError, "All rows are equal"),

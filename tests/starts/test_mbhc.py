@@ -126,7 +126,7 @@ def test_a_cut_numbers_clusters_by_appearance():
     for bad in (0, 81):
         with pytest.raises(ValueError, match="n_clusters"):
             tree.labels(bad)
-    with pytest.raises(TypeError, match="whole number"):
+    with pytest.raises(TypeError, match="an integer"):
         tree.labels(2.0)
 
 

@@ -57,7 +57,7 @@ def numeric_array(value: Any, name: str) -> Array:
 def check_integer(value: Any, name: str, *, least: int) -> int:
     """Return `value` as an int of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, not {value!r}.")
+        raise TypeError(f"{name} must be an integer, not {value!r}.")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, not {value}.")
     return int(value)

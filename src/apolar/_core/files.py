@@ -22,7 +22,7 @@ Scalar = TypeVar("Scalar", bool, int, float, str)
 # How a file names what it is; no array of its content may have these names.
 _LABELS = ("format", "version", "checksum")
 
-# Booleans, whole numbers, real numbers and texts: what a file may hold.
+# The kinds of array that a file may hold: booleans, integers, real numbers and strings.
 _KINDS = "biufU"
 
 _SCALAR_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}

@@ -179,7 +179,7 @@ def _plain_rank(rank: int | ranks.RankRule | None, singular_values: Array) -> tu
     if callable(rank):
         number = rank(singular_values)
         if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
-            raise ValueError(f"The rank rule returned {number!r}: it must return a whole number from 1 on.")
+            raise ValueError(f"The rank rule returned {number!r}: it must return an integer from 1 on.")
         return int(number), "the rank rule"
     return rank, "given"
 
