@@ -1,5 +1,6 @@
-"""Rank rules: functions from singular values to a rank, to be passed as `rank`."""
+"""Rank rules, which are functions from singular values to a rank, and the largest ranks of the methods."""
 
+import numbers
 from collections.abc import Callable
 from math import comb
 
@@ -95,6 +96,18 @@ def gap(max_rank: int | None = None) -> RankRule:
         return int(np.argmax(drops[:max_rank])) + 1
 
     return rule
+
+
+def resolved_rank(rank: int | RankRule | None, singular_values: Array) -> tuple[int, str]:
+    """Return a rank as `decompose` takes it, as a number, and where the number comes from."""
+    if rank is None:
+        return numerical_rank(singular_values), "the numerical rank of the Hankel matrix"
+    if callable(rank):
+        number = rank(singular_values)
+        if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
+            raise ValueError(f"The rank rule returned {number!r}: it must return an integer from 1 on.")
+        return int(number), "the rank rule"
+    return rank, "given"
 
 
 def generic_rank(dim: int, order: int) -> int:

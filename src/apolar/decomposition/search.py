@@ -16,6 +16,7 @@ from apolar.decomposition.starts import (
     middle_degree,
     pencil_or_none,
     random_points,
+    real_starts,
     rotated_to_real,
     starting_points,
     structured_limit,
@@ -38,7 +39,7 @@ PRODUCTS_A_STEP = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class CandidateTerms:
     """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are.
 
     `certified` terms have no rival: see `_certified`.
@@ -81,7 +82,7 @@ def best_terms(
     field: str,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate:
+) -> CandidateTerms:
     """Return the best terms of a rank that the search finds, refined.
 
     Parameters
@@ -97,7 +98,7 @@ def best_terms(
 
     Returns
     -------
-    candidate : Candidate
+    candidate : CandidateTerms
     """
     basis = _span(tensor, flattening, rank)
     if basis is None:
@@ -113,16 +114,16 @@ def best_terms(
     lifted = gauss_newton(
         tensor, found.refined.vectors @ basis.T, found.refined.signs, max_iter=budget.max_iter, tol=budget.tol
     )
-    candidate = candidate_of(tensor, found.method, found.refined.then(lifted))
+    candidate = rated(tensor, found.method, found.refined.then(lifted))
     if candidate.exact or _certified(tensor, candidate):
         return candidate
     if np.iscomplexobj(lifted.vectors) and field == "auto" and not tensor.is_complex:
         straight = _best_of_field(tensor, flattening, rank, field, None, rng, budget)
-        return _far_better(candidate, straight)
+        return far_better(candidate, straight)
     return _best_of_field(tensor, flattening, rank, field, candidate, rng, budget)
 
 
-def _far_better(rival: Candidate | None, best: Candidate) -> Candidate:
+def far_better(rival: CandidateTerms | None, best: CandidateTerms) -> CandidateTerms:
     """Return the rival, complex terms of a real tensor, only if it is better by an order of magnitude."""
     return rival if rival is not None and rival.residual < 0.1 * best.residual else best
 
@@ -143,15 +144,15 @@ def _best_of_field(
     flattening: Flattening,
     rank: int,
     field: str,
-    known: Candidate | None,
+    known: CandidateTerms | None,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate:
+) -> CandidateTerms:
     """Return the best real terms, or complex ones where the field allows and they are far better."""
     complex_wanted = tensor.is_complex or field == "complex"
     points = pencil_or_none(tensor, flattening, rank, rng)
     if points is not None and np.iscomplexobj(points) and not complex_wanted:
-        twisted = candidate_of(tensor, "pencil", unrefined(tensor, points))
+        twisted = rated(tensor, "pencil", unrefined(tensor, points))
         if twisted.exact and field == "auto":
             # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
             return converged(tensor, twisted, budget)
@@ -163,10 +164,10 @@ def _best_of_field(
         rival = straightened(tensor, rival, budget)
         if field == "real" and np.iscomplexobj(rival.refined.vectors):
             return best
-    return _far_better(rival, best)
+    return far_better(rival, best)
 
 
-def straightened(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) -> Candidate:
+def straightened(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
     """Return complex terms of a real tensor as real ones, where they are real but for a phase."""
     if tensor.is_complex or not np.iscomplexobj(candidate.refined.vectors):
         return candidate
@@ -175,7 +176,7 @@ def straightened(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) 
         return candidate
     terms = unrefined(tensor, unit_rows(turned.real))
     more = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=budget.max_iter, tol=budget.tol)
-    real = candidate_of(tensor, candidate.method, candidate.refined.then(more))
+    real = rated(tensor, candidate.method, candidate.refined.then(more))
     return real if real.residual <= 2 * candidate.residual + EXACT else candidate
 
 
@@ -184,15 +185,15 @@ def _complex_rival(
     flattening: Flattening,
     rank: int,
     points: Array | None,
-    best: Candidate,
+    best: CandidateTerms,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate | None:
+) -> CandidateTerms | None:
     """Return complex terms of a real tensor, where it is likely that they beat real ones."""
     if points is not None and np.iscomplexobj(points):
         start = unrefined(tensor, points)
-        if candidate_of(tensor, "pencil", start).residual < best.residual:
-            return converged(tensor, candidate_of(tensor, "pencil", start), budget)
+        if rated(tensor, "pencil", start).residual < best.residual:
+            return converged(tensor, rated(tensor, "pencil", start), budget)
     if points is None and rank > structured_limit(tensor):
         return _race(tensor, flattening, rank, None, None, True, rng, budget)
     return None
@@ -203,11 +204,11 @@ def _race(
     flattening: Flattening,
     rank: int,
     points: Array | None,
-    known: Candidate | None,
+    known: CandidateTerms | None,
     is_complex: bool,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate:
+) -> CandidateTerms:
     """Return the best of the starts, stopping when the best is sure to be.
 
     It is when it is exact, when its condition rules out any other as good
@@ -215,7 +216,7 @@ def _race(
     Starts that are slow are left where they are, and the best few go on to
     the end.
     """
-    pool: list[Candidate] = [] if known is None else [known]
+    pool: list[CandidateTerms] = [] if known is None else [known]
     best = known
     hits = 1
     identifiable = rank <= structured_limit(tensor)
@@ -251,18 +252,18 @@ def _affordable_starts(tensor: SymmetricTensor, rank: int, is_complex: bool, bud
     return min(budget.n_starts, max(int(SEARCH_WORK / work), FEWEST_STARTS))
 
 
-def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budget) -> Candidate:
+def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budget) -> CandidateTerms:
     terms = unrefined(tensor, points)
     if method == "pencil" and len(points) <= power_method_limit(tensor.dim, tensor.order):
-        raw = candidate_of(tensor, method, terms)
+        raw = rated(tensor, method, terms)
         if raw.residual > PENCIL_FAILED:
             return raw
     steps = min(SHORT_RUN[method], budget.max_iter)
     refined = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=steps, tol=budget.tol)
-    return candidate_of(tensor, method, refined)
+    return rated(tensor, method, refined)
 
 
-def _neighbour(candidate: Candidate, rng: np.random.Generator) -> Array:
+def _neighbour(candidate: CandidateTerms, rng: np.random.Generator) -> Array:
     """Return the candidate's points with one of them drawn anew."""
     vectors = candidate.refined.vectors
     points = unit_rows(vectors)
@@ -271,9 +272,9 @@ def _neighbour(candidate: Candidate, rng: np.random.Generator) -> Array:
     return points
 
 
-def _winner(tensor: SymmetricTensor, pool: list[Candidate], budget: Budget) -> Candidate:
+def _winner(tensor: SymmetricTensor, pool: list[CandidateTerms], budget: Budget) -> CandidateTerms:
     """Return the best of the pool after its best few are refined to the end."""
-    leaders: list[Candidate] = []
+    leaders: list[CandidateTerms] = []
     for candidate in sorted(pool, key=lambda c: c.residual):
         if all(abs(candidate.residual - other.residual) > 1e-4 * other.residual for other in leaders):
             leaders.append(candidate)
@@ -290,7 +291,7 @@ def _winner(tensor: SymmetricTensor, pool: list[Candidate], budget: Budget) -> C
     return best
 
 
-def _better(candidate: Candidate, best: Candidate) -> bool:
+def _better(candidate: CandidateTerms, best: CandidateTerms) -> bool:
     if candidate.diverging != best.diverging:
         # A stable one wins unless the runaway is clearly nearer to the tensor.
         margin = 0.999 if candidate.diverging else 1 / 0.999
@@ -298,7 +299,7 @@ def _better(candidate: Candidate, best: Candidate) -> bool:
     return candidate.residual < best.residual
 
 
-def _certified(tensor: SymmetricTensor, candidate: Candidate) -> bool:
+def _certified(tensor: SymmetricTensor, candidate: CandidateTerms) -> bool:
     """Return whether any terms as near to the tensor must be next to these.
 
     Such terms give a tensor within twice the residual of this one, and to
@@ -311,19 +312,35 @@ def _certified(tensor: SymmetricTensor, candidate: Candidate) -> bool:
     return bool(allowed > 1) and condition_estimate(candidate.refined.vectors, tensor.order) < allowed
 
 
-def converged(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) -> Candidate:
+def refined_in_field(
+    tensor: SymmetricTensor, candidate: CandidateTerms, field: str, budget: Budget
+) -> CandidateTerms:
+    """Return a candidate refined; complex terms of a real tensor stay so only if they are far better."""
+    finished = converged(tensor, candidate, budget)
+    vectors = candidate.refined.vectors
+    if tensor.is_complex or field != "auto" or not np.iscomplexobj(vectors):
+        return finished
+    turned = straightened(tensor, finished, budget)
+    if finished.exact or not np.iscomplexobj(turned.refined.vectors):
+        return turned
+    points = real_starts(unit_rows(vectors))
+    real = converged(tensor, rated(tensor, candidate.method, unrefined(tensor, points)), budget)
+    return far_better(finished, real)
+
+
+def converged(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
     """Return the candidate refined to the end."""
     first = candidate.refined
     left = budget.max_iter - first.n_iter
     if first.gradient_norm <= budget.tol or left <= 0:
         return candidate
     more = refined_terms(tensor, first.vectors, first.signs, method="auto", max_iter=left, tol=budget.tol)
-    finished = candidate_of(tensor, candidate.method, first.then(more))
+    finished = rated(tensor, candidate.method, first.then(more))
     return finished if finished.residual <= candidate.residual * (1 + 1e-9) + 1e-15 else candidate
 
 
-def candidate_of(tensor: SymmetricTensor, method: str, refined: Refined) -> Candidate:
+def rated(tensor: SymmetricTensor, method: str, refined: Refined) -> CandidateTerms:
     """Return terms as a candidate, judged on the coefficients themselves."""
     weights, points = refined.signs, refined.vectors
     residual = relative_residual(tensor, weights, points)
-    return Candidate(method, refined, residual, is_diverging(tensor, refined, residual))
+    return CandidateTerms(method, refined, residual, is_diverging(tensor, refined, residual))
