@@ -33,10 +33,10 @@ def test_derivatives(order, is_complex):
 def test_the_checks_can_fail(cost, monkeypatch):
     tensor, weights, points = problem(3, is_complex=cost is ComplexCost)
     exact = cost.hessian
-    monkeypatch.setattr(cost, "hessian", lambda self, place: exact(self, place, second_order=False))
+    monkeypatch.setattr(cost, "hessian", lambda self, point: exact(self, point, second_order=False))
     assert not checks.check_hessian(tensor, weights, points).passed
     gradient = cost.gradient
-    monkeypatch.setattr(cost, "gradient", lambda self, place: (gradient(self, place)[0], 0 * place.units))
+    monkeypatch.setattr(cost, "gradient", lambda self, point: (gradient(self, point)[0], 0 * point.units))
     assert not checks.check_gradient(tensor, weights, points).passed
 
 

@@ -25,7 +25,7 @@ def noise_floor_rank(singular_values: Array) -> int | None:
     """Return the rank above a flat floor of singular values, or None if there is no floor.
 
     Noise leaves singular values of one size: at least three of them, the
-    largest within a factor of ten of their median, a factor of ten below the rest.
+    largest within a factor of ten of their median, a factor of ten below the others.
     """
     values = np.asarray(singular_values)[: numerical_rank(singular_values)]
     best_drop, rank = 10.0, None
@@ -90,7 +90,7 @@ def gap(max_rank: int | None = None) -> RankRule:
         values = np.asarray(singular_values, dtype=float)
         if len(values) == 1:
             return 1
-        # Below rounding every drop is noise.
+        # Drops below rounding mean nothing.
         floored = np.maximum(values, np.finfo(float).eps * len(values) * values[0])
         drops = floored[:-1] / floored[1:]
         return int(np.argmax(drops[:max_rank])) + 1

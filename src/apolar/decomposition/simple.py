@@ -36,12 +36,12 @@ def simple_decomposition(form: SymmetricTensor, rank: int | RankRule | None) -> 
 
 
 def linear_terms(tensor: SymmetricTensor) -> tuple[Array, Array]:
-    """Return the one vector of a linear form, and its sign."""
+    """Return the single vector of a linear form, and its sign."""
     return tensor.coefficients[None, :], np.ones(1)
 
 
 def univariate_terms(tensor: SymmetricTensor) -> tuple[Array, Array]:
-    """Return the one vector of c x^d, and its sign."""
+    """Return the single vector of c x^d, and its sign."""
     value = tensor.coefficients[0]
     if tensor.is_complex:
         return np.array([[value ** (1 / tensor.order)]]), np.ones(1)
@@ -59,7 +59,7 @@ def quadratic_terms(tensor: SymmetricTensor) -> tuple[Array, Array, Array]:
     """
     matrix = tensor.to_dense()
     if tensor.is_complex:
-        # Pairs (s, -s) of eigenvalues of a real symmetric matrix of twice the size.
+        # Singular values s are pairs (s, -s) of eigenvalues of a real symmetric matrix twice as large.
         doubled = np.block([[matrix.real, matrix.imag], [matrix.imag, -matrix.real]])
         values, vectors = np.linalg.eigh(doubled)
         n = tensor.dim
