@@ -36,10 +36,10 @@ def points(axes):
 
 
 def texts(figure):
-    found = [text.get_text() for text in figure.texts]
+    strings = [text.get_text() for text in figure.texts]
     for legend in figure.legends:
-        found += [text.get_text() for text in legend.get_texts()]
-    return found
+        strings += [text.get_text() for text in legend.get_texts()]
+    return strings
 
 
 def test_figure_1_has_the_first_four_columns_and_all_rows(figure1):

@@ -23,7 +23,7 @@ class Dataset:
     Attributes
     ----------
     data : ndarray of float64, shape (n_samples, n_features)
-        A copy of the caller's own: it may be changed in place.
+        A copy that belongs to the caller: it may be changed in place.
     target : ndarray of int64, shape (n_samples,)
         The class of each row, from 0.
     feature_names : tuple of str, length n_features

@@ -1,4 +1,4 @@
-"""The apolar product, and the Hankel matrices that it gives."""
+"""The apolar product, and Hankel matrices."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
     Parameters
     ----------
     left, right : SymmetricTensor
-        Of one order and dimension. The left one is conjugated.
+        Of the same order and dimension. The coefficients of `left` are conjugated.
 
     Returns
     -------

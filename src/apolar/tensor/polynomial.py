@@ -26,7 +26,7 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms
     Returns
     -------
     terms : dict from exponents to coefficients
-        Not empty; all exponents of one length and one sum.
+        Not empty; all exponents have the same length and the same sum.
     """
     if isinstance(polynomial, str):
         terms = parse_polynomial(polynomial, variables)[0]

@@ -340,7 +340,7 @@ class SymmetricTensor:
         return compact.norm(self)
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
-        """Return the tensor with its imaginary parts dropped, where they are rounding."""
+        """Return the tensor without imaginary parts, where these are rounding."""
         if not self.is_complex:
             return self
         scaled = scaled_by_power(self.coefficients, -binary_exponent(self.coefficients))
