@@ -104,7 +104,7 @@ def test_the_fit_is_better_than_the_start(seed):
     X, _ = apolar.datasets.make_example(1, 1000, random_state=seed)
     signal = signal_moments(X, 3, None, np.random.default_rng(0))
     start = equivariant_mixture(signal)
-    found = weighted.weighted_mixture(signal, start)
+    fitted = weighted.weighted_mixture(signal, start)
     observed = weighted._observed(signal, 1.0)
 
     def point(mixture):
@@ -112,7 +112,7 @@ def test_the_fit_is_better_than_the_start(seed):
         return weighted._Point(np.log(mixture.weights), offsets, np.log(mixture.variances))
 
     problem = weighted._WeightedSquares(observed, point(start), 3, 1000, np.log(signal.mean_variance))
-    assert problem(point(found))[0] < problem(point(start))[0]
+    assert problem(point(fitted))[0] < problem(point(start))[0]
 
 
 def test_one_component_and_many_are_left_as_they_are():
