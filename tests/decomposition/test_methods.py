@@ -5,6 +5,7 @@ import pytest
 
 import apolar
 from apolar.decomposition import component_errors, joint, ranks, spm
+from apolar.decomposition.methods import METHODS
 from problems import largest_error, noisy, random_terms
 
 # (m, d, r, k): at the largest rank that algorithm 2 finds, and below.
@@ -171,3 +172,17 @@ def test_the_complement_of_a_vector_whose_first_entry_all_but_vanishes(first):
     basis = spm._complement(vector)
     np.testing.assert_allclose(basis.conj().T @ basis, np.eye(2), atol=1e-15)
     np.testing.assert_allclose(vector.conj() @ basis, 0, atol=1e-14)
+
+
+def test_an_entry_of_the_table_is_a_method(monkeypatch):
+    calls = []
+
+    def counted(problem, rng):
+        calls.append(problem.rank)
+        return METHODS["pencil"](problem, rng)
+
+    monkeypatch.setitem(METHODS, "counted", counted)
+    assert apolar.decompose("x^3 + y^3", 2, "counted").status is apolar.Status.EXACT
+    assert calls == [2]
+    with pytest.raises(ValueError, match="'spm', 'counted'"):
+        apolar.decompose("x^3 + y^3", method="als")

@@ -63,7 +63,7 @@ class RealCost:
         g = v @ v.T
         low = g ** (d - 2)
         high = low * g
-        # (v_i, w_j) and (v_i, v_j), i and j any.
+        # The second derivatives by (v_i, w_j) and by (v_i, v_j), for all i and j.
         vw = d * w[:, None, None] * np.einsum("ij,jp->ipj", high, v)
         vv = np.einsum("ij,jp,iq->ipjq", d * (d - 1) * low * np.outer(w, w), v, v)
         vv[:, np.arange(n), :, np.arange(n)] += d * high * np.outer(w, w)

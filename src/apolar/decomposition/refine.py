@@ -92,7 +92,7 @@ def refine(
 
 def _refined(tensor: Contractible, waring: Waring, method: str, max_iter: int, tol: float) -> Waring:
     """Return the decomposition refined, all arguments checked."""
-    # A term of weight zero has a direction all the same: it is given a little of the tensor to start from.
+    # A term of weight zero would stay zero: it starts with a small weight in its direction.
     weights = np.where(waring.weights == 0, 1e-3 * tensor.norm(), waring.weights)
     vectors, signs = absorbed_weights(weights, waring.points, waring.order)
     refined = refined_terms(tensor, vectors, signs, method=method, max_iter=max_iter, tol=tol)

@@ -22,7 +22,7 @@ from apolar.tensor.monomials import exponents
 # The moments grow with the third power of the signal directions, their covariance with the sixth: above this
 # many directions it would take longer than EM.
 MOST_SIGNAL = 8
-# Logarithms of variances are expected within about this of that of their mean: a weak prior. Without it a
+# The standard deviation of the logarithm of a variance about that of their mean: a weak prior. Without it a
 # small component often ends with no variance at all, which EM does not leave.
 SPREAD_OF_VARIANCES = 1.0
 # A few steps are enough: what is left is below the sampling error.

@@ -176,9 +176,8 @@ def sum_of_powers(weights: Array, points: Array, degree: int) -> Array:
     coefficients : ndarray, shape (n_monomials,)
     """
     dim = points.shape[1]
-    # Entries of the Hankel matrix of row degree 1: one matrix product. The monomials of the
-    # whole degree are x_i times those of one degree less that begin with x_i or later, and
-    # these are the last ones in the order.
+    # One matrix product gives the Hankel matrix of row degree 1. The monomials of this degree are x_i times
+    # those of one degree less that have no variable before x_i, and these come last in the order.
     matrix = (weights[:, None] * points).T @ monomial_values(points, degree - 1)
     return np.concatenate([matrix[i, -n_monomials(dim - i, degree - 1) :] for i in range(dim)])
 
