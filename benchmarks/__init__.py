@@ -1,1 +1,1 @@
-"""Measured figures, beside tensorly and pyttb in the same run. `make bench` runs them all."""
+"""Measurements, with those of tensorly and pyttb from the same run. `make bench` runs them all."""

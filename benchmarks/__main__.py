@@ -38,7 +38,7 @@ BENCHMARKS = {
     "growth": growth.main,
     "small_clusters": small_clusters.main,
 }
-# What needs more than this machine may have is run when it is named.
+# Run only when named: it needs hardware that this machine may not have.
 NAMED = {"gpu": gpu.main}
 
 known = BENCHMARKS | NAMED

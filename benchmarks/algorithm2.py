@@ -29,11 +29,11 @@ def main() -> None:
             points = np.random.default_rng(seed).standard_normal((rank, dim))
             points /= np.linalg.norm(points, axis=1)[:, None]
             truth = apolar.Waring(np.ones(rank), points, order)
-            found = apolar.decompose(
+            waring = apolar.decompose(
                 truth.to_tensor(), method="pencil", refine=False, row_degree=row_degree, random_state=seed
             )
-            detected += found.rank == rank
-            errors.append(component_errors(truth, found).max())
+            detected += waring.rank == rank
+            errors.append(component_errors(truth, waring).max())
         print(
             f"{dim:3} {order:3} {rank:3} {row_degree:3}  {detected:7}/{N_SEEDS}"
             f"  {np.median(errors):12.1e}  {max(errors):12.1e}"

@@ -19,7 +19,7 @@ def measure(dim: int, order: int, rank: int) -> list[str]:
         n_monomials = len(apolar.SymmetricTensor.zeros(order, dim).coefficients)
         tensor = apolar.SymmetricTensor(order, dim, rng.standard_normal(n_monomials))
         ours = partial(apolar.decompose, tensor, rank, random_state=0, field="real")
-        seconds, found = problems.timed(ours)
+        seconds, waring = problems.timed(ours)
 
         def random_starts(t: apolar.SymmetricTensor = tensor, r: np.random.Generator = rng) -> apolar.Waring:
             starts = (
@@ -29,14 +29,14 @@ def measure(dim: int, order: int, rank: int) -> list[str]:
             return min((apolar.refine(t, start) for start in starts), key=lambda w: w.residual)
 
         peer_seconds, best = problems.timed(random_starts)
-        ratio = found.residual / best.residual
-        # Terms that diverge creep towards an infimum: a thousandth either way is how far they got.
+        ratio = waring.residual / best.residual
+        # Terms that diverge creep towards an infimum: a thousandth more or less is how far they got.
         worse += ratio > 1.001
         better += ratio < 0.999
         ratios.append(ratio)
         times.append(peer_seconds / seconds)
-        diverging += found.status is apolar.Status.DIVERGING
-        agreed += (found.status is apolar.Status.DIVERGING) == (best.status is apolar.Status.DIVERGING)
+        diverging += waring.status is apolar.Status.DIVERGING
+        agreed += (waring.status is apolar.Status.DIVERGING) == (best.status is apolar.Status.DIVERGING)
     return [
         f"({dim}, {order}, {rank})", f"{worse}", f"{better}", f"{max(ratios):.4f}",
         f"{diverging}/{len(SEEDS)}", f"{agreed}/{len(SEEDS)}", f"{np.median(times):.1f}",
@@ -48,9 +48,9 @@ def main() -> None:
         "(m, d, r)", "worse than the best of 50", "better", "largest ratio of residuals",
         "said to diverge", "agree that it does", "time of 50 starts / auto",
     ]  # fmt: skip
-    text = f"Real tensors with Gaussian coefficients, {len(SEEDS)} seeds each."
+    setting = f"Real tensors with Gaussian coefficients, {len(SEEDS)} seeds each."
     problems.save("approximation", "Best approximation of generic tensors", [
-        text, problems.table(header, [measure(*shape) for shape in SHAPES]),
+        setting, problems.table(header, [measure(*shape) for shape in SHAPES]),
     ])  # fmt: skip
 
 

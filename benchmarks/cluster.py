@@ -15,7 +15,7 @@ SIZES = (1_000_000, 12_000_000)
 
 @contextmanager
 def counted_bytes():
-    """Count what goes in and out of this process, in which client and scheduler are."""
+    """Count the bytes that go in and out of this process, which runs client and scheduler."""
     from distributed.comm import tcp
 
     counts = {"sent": 0, "received": 0}
@@ -59,7 +59,7 @@ def model() -> apolar.GaussianMixture:
 
 
 def main() -> None:
-    """Measure it."""
+    """Time the fits, and count what travels."""
     from distributed import Client, LocalCluster
 
     rows = []
@@ -84,15 +84,15 @@ def main() -> None:
                 warnings.simplefilter("ignore")
                 lazily = client.persist(lazy(n_rows))
                 client.gather(client.compute(lazily[-1:]))
-                model().fit(lazily)  # what is imported and compiled first is not measured
+                model().fit(lazily)  # the first fit imports and compiles, which is not measured
                 before, start = dict(counts), time.perf_counter()
-                found = model().fit(lazily)
+                fitted = model().fit(lazily)
                 times.append(time.perf_counter() - start)
                 travelled = [(counts[name] - before[name]) / 1e6 for name in ("sent", "received")]
-                apart = max(
-                    np.abs(found.means_ - expected.means_).max(),
-                    np.abs(found.covariances_ - expected.covariances_).max(),
-                    np.abs(found.weights_ - expected.weights_).max(),
+                difference = max(
+                    np.abs(fitted.means_ - expected.means_).max(),
+                    np.abs(fitted.covariances_ - expected.covariances_).max(),
+                    np.abs(fitted.weights_ - expected.weights_).max(),
                 )
                 ratio = "" if n_workers == 1 else f"{times[0] / times[1]:.2f}"
                 rows.append(
@@ -102,13 +102,13 @@ def main() -> None:
                         f"{times[-1]:.1f}",
                         ratio,
                         f"{travelled[0]:.1f} / {travelled[1]:.1f}",
-                        f"{apart:.0e}",
+                        f"{difference:.0e}",
                     ]
                 )
-    text = (
+    setting = (
         f"A default fit of {N_COMPONENTS} spherical components to a Dask array of {N_COLUMNS} columns in "
         f"{N_PARTS} partitions, on a LocalCluster of processes of one thread each. What travels is counted "
-        "in the process of client and scheduler, whose messages to each other are in both numbers."
+        "in the process of client and scheduler; their messages to each other are in both numbers."
     )
     header = [
         "rows",
@@ -121,6 +121,6 @@ def main() -> None:
     problems.save(
         "cluster",
         "A cluster of processes",
-        [text + "\n\n" + problems.table(header, rows)],
+        [setting + "\n\n" + problems.table(header, rows)],
         ("numpy", "dask", "distributed"),
     )

@@ -1,4 +1,4 @@
-"""A table that stays on disk: memory and time beside the same table in memory; a fit that is killed."""
+"""A table that stays on disk, compared with the same table in memory; a fit that is killed."""
 
 import json
 import subprocess
@@ -7,13 +7,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 import apolar
 from benchmarks import large, problems
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 30_000_000, 16, 8
 KILLED_ROWS, KILLED_COMPONENTS = 1_000_000, 12
 
-# In a process of its own: the peak of memory is that of a process.
+# In a separate process: peak memory is measured per process.
 FIT = """
 import json, sys, time
 import numpy as np
@@ -56,37 +58,36 @@ def run(script: str, *arguments: object) -> str:
 
 def fits(path: Path) -> str:
     large.write(path, N_ROWS, N_COLUMNS, N_COMPONENTS)
-    found = {kind: [] for kind in ("memory map", "array")}
+    runs_of = {kind: [] for kind in ("memory map", "array")}
     # By turns: the machine may be busier at one time than at another.
     for _ in range(2):
-        for kind, runs in found.items():
+        for kind, runs in runs_of.items():
             runs.append(json.loads(run(FIT, path, kind, N_COLUMNS, N_COMPONENTS)))
-    best = {kind: min(runs) for kind, runs in found.items()}
+    best = {kind: min(runs) for kind, runs in runs_of.items()}
     rows = [
-        [kind, f"{one[0]:.1f}", f"{one[1]:.0f}", str(one[2]), f"{one[3]:.9f}"] for kind, one in best.items()
+        [kind, f"{seconds:.1f}", f"{memory:.0f}", str(n_iter), f"{log_likelihood:.9f}"]
+        for kind, (seconds, memory, n_iter, log_likelihood, _) in best.items()
     ]
     ratio = best["memory map"][0] / best["array"][0]
-    means = [one[4] for one in best.values()]
-    apart = max(
-        abs(a - b) for one, other in zip(*means, strict=True) for a, b in zip(one, other, strict=True)
-    )
-    text = (
+    mapped_means, array_means = (np.array(run[4]) for run in best.values())
+    difference = np.abs(mapped_means - array_means).max()
+    setting = (
         f"A default fit of {N_COMPONENTS} spherical components to {N_ROWS:,} x {N_COLUMNS} numbers of "
         f"float32 ({N_ROWS * N_COLUMNS * 4 / 1e9:.2f} GB), the better of two runs each. The memory map takes "
-        f"{ratio:.2f} times as long; the means differ by {apart:.1g} at most."
+        f"{ratio:.2f} times as long; the means differ by {difference:.1g} at most."
     )
     header = ["table", "seconds", "peak of resident memory, MB", "passes at the end", "mean log-likelihood"]
-    return text + "\n\n" + problems.table(header, rows)
+    return setting + "\n\n" + problems.table(header, rows)
 
 
 def killed(path: Path, checkpoint: Path) -> str:
     large.write(path, KILLED_ROWS, N_COLUMNS, KILLED_COMPONENTS)
-    whole = run(LONG, path, checkpoint, N_COLUMNS, KILLED_COMPONENTS).split()
+    unbroken = run(LONG, path, checkpoint, N_COLUMNS, KILLED_COMPONENTS).split()
     checkpoint.unlink()
     command = [sys.executable, "-c", LONG, *map(str, (path, checkpoint, N_COLUMNS, KILLED_COMPONENTS))]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     reached = 0
-    while reached < int(whole[0]) / 2:
+    while reached < int(unbroken[0]) / 2:
         time.sleep(0.2)
         if checkpoint.exists():
             reached = len(apolar.GaussianMixture.load(checkpoint).lower_bounds_)
@@ -96,18 +97,18 @@ def killed(path: Path, checkpoint: Path) -> str:
     process.wait()
     resumed = run(LONG, path, checkpoint, N_COLUMNS, KILLED_COMPONENTS).split()
     rows = [
-        ["not killed", whole[0], whole[1], whole[2]],
-        [f"killed after pass {reached}, then again", f"{reached} + {resumed[0]}", resumed[1], resumed[2]],
+        ["not killed", *unbroken],
+        [f"killed after pass {reached}, then resumed", f"{reached} + {resumed[0]}", *resumed[1:]],
     ]
     text = (
-        f"A fit of {KILLED_COMPONENTS} full components to {KILLED_ROWS:,} rows, from random shares, "
-        "ended by SIGKILL and run again with the same checkpoint."
+        f"A fit of {KILLED_COMPONENTS} full components to {KILLED_ROWS:,} rows, from random "
+        "responsibilities, ended by SIGKILL and run again with the same checkpoint."
     )
     return text + "\n\n" + problems.table(["run", "passes", "mean log-likelihood", "converged"], rows)
 
 
 def main() -> None:
-    """Measure both."""
+    """Run both."""
     with tempfile.TemporaryDirectory() as folder:
         parts = [fits(Path(folder) / "rows"), killed(Path(folder) / "rows", Path(folder) / "fit.npz")]
     problems.save("disk", "Tables on disk", parts, ("numpy", "scipy"))

@@ -1,4 +1,4 @@
-"""EM beside scikit-learn and mclust: a pass, memory, whole fits, hierarchical clustering, hard data."""
+"""EM compared with scikit-learn and mclust: passes, memory, fits, hierarchical clustering, hard data."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from apolar._core.threads import one_blas_thread
 from apolar.data import open_rows
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.starts.mbhc import merge_tree
 from benchmarks import problems
 
@@ -37,7 +37,7 @@ def rows(n_samples: int, spread: float) -> np.ndarray:
 
 
 def seconds(call: Callable[[], object], repeats: int = 5) -> float:
-    """Return the least time of a call: what else the machine does only adds."""
+    """Return the least time of a call: other work of the machine only adds to it."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -47,17 +47,17 @@ def seconds(call: Callable[[], object], repeats: int = 5) -> float:
 
 
 def peak(call: Callable[[], object]) -> float:
-    """Return the most memory, in MB, that a call allocates at one time, the first time it is made.
+    """Return the peak of memory, in MB, that the first call of a function allocates.
 
-    In a thread of its own: working memory is kept by the thread that used it, and would not be seen again.
+    In a new thread: a thread keeps its working memory, and later calls would not allocate it again.
     """
     thread = threading.Thread(target=call)
     tracemalloc.start()
     thread.start()
     thread.join()
-    _, most = tracemalloc.get_traced_memory()
+    _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return most / 1e6
+    return peak_bytes / 1e6
 
 
 def passes() -> str:
@@ -75,17 +75,19 @@ def passes() -> str:
         kind = family(name)
         for threads in (1, 2):
             data = WhitenedData(open_rows(X), kind, threads=threads)
-            start = WhitenedParameters(theirs.weights_, theirs.means_, theirs.covariances_)
-            inside = data.whitening.transform_parameters(start)[None]
+            start = MixtureParameters(theirs.weights_, theirs.means_, theirs.covariances_)
+            whitened = data.whitening.transform_parameters(start)[None]
 
-            def our_pass(data: WhitenedData = data, inside: WhitenedParameters = inside, kind=kind) -> None:
-                kind.m_step(data.e_step(inside)[0], None)
+            def our_pass(
+                data: WhitenedData = data, whitened: WhitenedParameters = whitened, kind=kind
+            ) -> None:
+                kind.m_step(data.e_step(whitened)[0], None)
 
             def our_first_pass(
-                inside: WhitenedParameters = inside, kind=kind, threads: int = threads
+                whitened: WhitenedParameters = whitened, kind=kind, threads: int = threads
             ) -> None:
                 with one_blas_thread():
-                    kind.m_step(WhitenedData(open_rows(X), kind, threads=threads).e_step(inside)[0], None)
+                    kind.m_step(WhitenedData(open_rows(X), kind, threads=threads).e_step(whitened)[0], None)
 
             with one_blas_thread():
                 ours = seconds(our_pass)
@@ -107,8 +109,8 @@ def passes() -> str:
     text = (
         "One E-step and M-step at 1,000,000 x 10, r = 5, float64; memory is what is allocated beyond X, the "
     )
-    text += "first time: for apolar with all that it keeps of the rows, and its pass that finds their scale."
-    return text + "\n\n" + problems.data(header, table_rows)
+    text += "first time: for apolar with all that it keeps of the rows, and the pass that finds their scale."
+    return text + "\n\n" + problems.table(header, table_rows)
 
 
 def whole_fits() -> str:
@@ -146,7 +148,7 @@ def whole_fits() -> str:
         "Whole fits, both as they come. Gain: log-likelihood of all rows above scikit-learn's. Its "
         "tolerance, 1e-3 in the mean, is 1000 in the sum at 1,000,000 rows; ours is 1e-3 in the sum."
     )
-    return text + "\n\n" + problems.data(header, table_rows)
+    return text + "\n\n" + problems.table(header, table_rows)
 
 
 def same_tolerance() -> str:
@@ -163,7 +165,7 @@ def same_tolerance() -> str:
             table_rows.append([f"{spread}", name, *cells, f"{ours.n_iter_}, {theirs.n_iter_}"])
     header = ["spread", "covariance", "apolar s", "scikit-learn s", "ratio", "gain", "passes"]
     text = "The same at 100,000 rows with scikit-learn run to the optimum too (tol=1e-8):"
-    return text + "\n\n" + problems.data(header, table_rows)
+    return text + "\n\n" + problems.table(header, table_rows)
 
 
 def hierarchical() -> str:
@@ -173,7 +175,7 @@ def hierarchical() -> str:
         X = rng.standard_normal((n_samples, n_features)) + 4 * rng.integers(0, 3, (n_samples, 1))
         lines.append([f"{n_samples:,} x {n_features}", f"{seconds(lambda X=X: merge_tree(X), 1):.1f}"])
     text = "The tree of model-based hierarchical clustering (VII); the paper took 543 s for the last size."
-    return text + "\n\n" + problems.data(["rows", "seconds"], lines)
+    return text + "\n\n" + problems.table(["rows", "seconds"], lines)
 
 
 R_SCRIPT = """
@@ -184,7 +186,7 @@ cat(sprintf('{"seconds": %.6f, "bic": %.10f}', t, fit$bic))
 """
 
 
-def beside_mclust() -> str:
+def compared_with_mclust() -> str:
     if shutil.which("Rscript") is None:
         return "mclust: R is not installed here."
     lines = []
@@ -206,11 +208,9 @@ def beside_mclust() -> str:
                 f"{theirs['bic']:.2f}",
             ]
             lines.append([f"{n_samples:,} x 6", *cells])
-    text = (
-        'Mclust(X, G = 4, modelNames = "VII") on Example 1, beside GaussianMixture(4, covariance_type="VII", '
-    )
+    text = 'Mclust(X, G = 4, modelNames = "VII") on Example 1, and GaussianMixture(4, covariance_type="VII", '
     text += "prior=None); BIC in mclust's sign, larger is better:"
-    return text + "\n\n" + problems.data(["rows", "apolar s", "mclust s", "apolar BIC", "mclust BIC"], lines)
+    return text + "\n\n" + problems.table(["rows", "apolar s", "mclust s", "apolar BIC", "mclust BIC"], lines)
 
 
 def hard_data() -> str:
@@ -237,16 +237,18 @@ def hard_data() -> str:
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        found = model.fit(changed).predict(changed)
-                    cells.append(f"{apolar.scores.adjusted_rand_index(true, found):.3f}")
+                        predicted = model.fit(changed).predict(changed)
+                    cells.append(f"{apolar.scores.adjusted_rand_index(true, predicted):.3f}")
                 except Exception as error:
                     cells.append(type(error).__name__)
         lines.append(cells)
     header = ["data", "spherical: apolar", "scikit-learn", "full: apolar", "scikit-learn"]
-    return "Adjusted Rand index on changed copies of Example 1, 2000 rows:\n\n" + problems.data(header, lines)
+    return "Adjusted Rand index on changed copies of Example 1, 2000 rows:\n\n" + problems.table(
+        header, lines
+    )
 
 
 def main() -> None:
     """Run all parts."""
-    parts = [passes(), whole_fits(), same_tolerance(), hierarchical(), beside_mclust(), hard_data()]
-    problems.save("em", "EM beside its peers", parts, ("numpy", "scipy", "scikit-learn"))
+    parts = [passes(), whole_fits(), same_tolerance(), hierarchical(), compared_with_mclust(), hard_data()]
+    problems.save("em", "EM compared with its peers", parts, ("numpy", "scipy", "scikit-learn"))

@@ -1,4 +1,4 @@
-"""Exact tensors, rank detected: is every component found, whatever the seed?"""
+"""Exact tensors, rank detected: is every component found with every seed?"""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ SHAPES = [
 ]  # fmt: skip
 SEEDS = range(20)
 GOOD = 1e-6
-# Alternating least squares stops long before that: it is asked for less.
+# Alternating least squares stops long before that, so less is asked of it.
 GOOD_FOR_PEERS = 1e-2
 
 
@@ -45,9 +45,9 @@ def measure(dim: int, order: int, rank: int, *, unit: bool) -> list[str]:
         dense = tensor.to_dense()
         limits.append(rounding_limit(vectors, tensor, seed))
         for name, peer in peers.items():
-            seconds, found = problems.timed(partial(peer, tensor, dense, seed))
+            seconds, waring = problems.timed(partial(peer, tensor, dense, seed))
             times[name].append(seconds)
-            errors[name].append(problems.largest_error(vectors, found) if found else np.inf)
+            errors[name].append(problems.largest_error(vectors, waring) if waring else np.inf)
     row = [f"({dim}, {order}, {rank})"]
     for name in peers:
         good = GOOD if name == "apolar" else GOOD_FOR_PEERS

@@ -1,4 +1,4 @@
-"""Draw the picture of the README, a fit beside scikit-learn's: ``python -m benchmarks.fit_picture``."""
+"""Draw the picture of the README, a fit and that of scikit-learn: ``python -m benchmarks.fit_picture``."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ panels[2].semilogx(
 )
 panels[2].set_xlabel("passes over the data")
 panels[2].set_ylabel("log-likelihood, below the optimum")
-panels[2].set_title("from one and the same k-means start (Example 2)", fontsize=10)
+panels[2].set_title("from the same k-means start (Example 2)", fontsize=10)
 panels[2].legend(frameon=False, loc="lower right")
 figure.tight_layout()
 figure.savefig(Path(__file__).parents[1] / "docs" / "images" / "fit.png", dpi=100)

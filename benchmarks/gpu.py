@@ -1,4 +1,4 @@
-"""A GPU: the moment start, a step of EM and whole fits, beside the same step in plain torch."""
+"""A GPU: the moment start, a step of EM and fits, compared with the same step in plain torch."""
 
 import time
 import warnings
@@ -24,8 +24,8 @@ def made(n_rows: int) -> Any:
     import torch
 
     weights, means, deviations = (
-        torch.tensor(one, dtype=torch.float32, device="cuda")
-        for one in large.clusters(N_COLUMNS, N_COMPONENTS)
+        torch.tensor(parameter, dtype=torch.float32, device="cuda")
+        for parameter in large.clusters(N_COLUMNS, N_COMPONENTS)
     )
     generator = torch.Generator(device="cuda").manual_seed(0)
     X = torch.empty((n_rows, N_COLUMNS), device="cuda")
@@ -52,7 +52,7 @@ def milliseconds(call: Callable[[], Any], repeats: int = 5) -> tuple[float, floa
 
 
 def plain_step(X: Any, means: Any, variances: Any, weights: Any) -> tuple[Any, ...]:
-    """Return the sums of a step of EM as one would write it in torch, in single precision."""
+    """Return the sums of an E-step as a user of torch would write it, in single precision."""
     import torch
 
     n_columns = X.shape[1]
@@ -61,12 +61,17 @@ def plain_step(X: Any, means: Any, variances: Any, weights: Any) -> tuple[Any, .
         torch.log(weights) - 0.5 * n_columns * torch.log(2 * torch.pi * variances) - 0.5 * squares / variances
     )
     density = torch.logsumexp(logits, dim=1)
-    shares = torch.exp(logits - density[:, None])
-    return shares.sum(dim=0), shares.T @ X, (shares * squares).sum(dim=0), density.sum()
+    responsibilities = torch.exp(logits - density[:, None])
+    return (
+        responsibilities.sum(dim=0),
+        responsibilities.T @ X,
+        (responsibilities * squares).sum(dim=0),
+        density.sum(),
+    )
 
 
 def main() -> None:
-    """Measure it."""
+    """Time the steps and the fits."""
     import torch
 
     warnings.simplefilter("ignore")
@@ -79,14 +84,14 @@ def main() -> None:
     start = in_frame(data, moments, np.ones(N_COLUMNS))[None]
     rows.append(["step of EM, one kernel", *milliseconds(lambda: data.e_step(start))])
     diagonal = WhitenedData(open_rows(X), family("diag"))
-    wide = in_frame(diagonal, moments, np.ones(N_COLUMNS))[None]
-    rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.e_step(wide))])
-    works, triton.is_fused = triton.is_fused, lambda *_: False
+    diagonal_start = in_frame(diagonal, moments, np.ones(N_COLUMNS))[None]
+    rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.e_step(diagonal_start))])
+    is_fused, triton.is_fused = triton.is_fused, lambda *_: False
     rows.append(["step of EM, by chunks, without the kernel", *milliseconds(lambda: data.e_step(start))])
-    triton.is_fused = works
+    triton.is_fused = is_fused
     parameters = [
-        torch.tensor(one, dtype=torch.float32, device="cuda")
-        for one in (moments.means, moments.variances, moments.weights)
+        torch.tensor(parameter, dtype=torch.float32, device="cuda")
+        for parameter in (moments.means, moments.variances, moments.weights)
     ]
     rows.append(["step of EM, plain torch, float32", *milliseconds(lambda: plain_step(X, *parameters))])
     compiled = torch.compile(plain_step)
@@ -105,37 +110,41 @@ def main() -> None:
             *milliseconds(lambda: fit(apolar.on_device(few)), 1),
         ]
     ]
-    room = few.nbytes // 4
+    max_bytes = few.nbytes // 4
     host.append(
         [
             "the same, streamed in each pass",
-            *milliseconds(lambda: fit(apolar.on_device(few, max_bytes=room)), 1),
+            *milliseconds(lambda: fit(apolar.on_device(few, max_bytes=max_bytes)), 1),
         ]
     )
-    here, there = fit(few), fit(apolar.on_device(few))
-    apart = max(
-        np.abs(here.means_ - there.means_).max(), np.abs(here.covariances_ - there.covariances_).max()
+    on_host, on_device = fit(few), fit(apolar.on_device(few))
+    difference = max(
+        np.abs(on_host.means_ - on_device.means_).max(),
+        np.abs(on_host.covariances_ - on_device.covariances_).max(),
     )
     begin = time.perf_counter()
     fit(few)
     host.append(["the same, by the processor", 1e3 * (time.perf_counter() - begin), None])
-    text = (
+    setting = (
         f"{torch.cuda.get_device_name()}, {n_rows:,} x {N_COLUMNS} numbers of float32 on the device, "
         f"{N_COMPONENTS} components, torch {torch.__version__}. The first call includes what is compiled. "
         "All sums are in double precision but those of plain torch."
     )
-    more = (
+    host_setting = (
         f"The default fit of {HOST_ROWS:,} rows of the host. The parameters from GPU and processor differ by "
-        f"{apart:.0e} at most."
+        f"{difference:.0e} at most."
     )
     header = ["what", "first call, ms", "later, ms"]
 
-    def shown(found: list[list[Any]]) -> str:
-        return problems.data(
+    def shown(timings: list[list[Any]]) -> str:
+        return problems.table(
             header,
-            [[name, *("" if one is None else f"{one:.1f}" for one in times)] for name, *times in found],
+            [[name, *("" if ms is None else f"{ms:.1f}" for ms in times)] for name, *times in timings],
         )
 
     problems.save(
-        "gpu", "A GPU", [text + "\n\n" + shown(rows), more + "\n\n" + shown(host)], ("numpy", "torch")
+        "gpu",
+        "A GPU",
+        [setting + "\n\n" + shown(rows), host_setting + "\n\n" + shown(host)],
+        ("numpy", "torch"),
     )

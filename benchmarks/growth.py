@@ -11,13 +11,13 @@ from benchmarks import large, problems
 N_COLUMNS, N_COMPONENTS = 16, 8
 SIZES = (100_000, 1_000_000, 10_000_000, 30_000_000)
 
-# In a process of its own: the peak of memory is that of a process.
+# In a separate process: peak memory is measured per process.
 SCRIPT = """
 import json, sys, time
 import numpy as np
 import apolar
 from apolar.data import open_rows
-from apolar.em.whitened import Table
+from apolar.em.whitened import WhitenedData
 from apolar._core.threads import one_blas_thread
 from apolar.mixture.families import family
 from apolar.starts.moments import in_frame
@@ -37,11 +37,11 @@ def seconds(call, repeats):
 
 X = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, n_columns)
 repeats = 3 if len(X) <= 1_000_000 else 1
-moments, found = seconds(lambda: apolar.mixture_from_moments(X, n_components), repeats)
+moments, mixture = seconds(lambda: apolar.mixture_from_moments(X, n_components), repeats)
 with one_blas_thread():
-    table = Table(open_rows(X), family("spherical"), threads=2)
-    start = in_frame(table, found, np.ones(n_columns))[None]
-    step, _ = seconds(lambda: table.expectation(start), 3)
+    data = WhitenedData(open_rows(X), family("spherical"), threads=2)
+    start = in_frame(data, mixture, np.ones(n_columns))[None]
+    step, _ = seconds(lambda: data.e_step(start), 3)
 model = apolar.GaussianMixture(n_components, covariance_type="spherical", random_state=0)
 fit, _ = seconds(lambda: model.fit(X), repeats)
 print(json.dumps([moments, step, fit, model.n_iter_, peak()]))
@@ -49,15 +49,15 @@ print(json.dumps([moments, step, fit, model.n_iter_, peak()]))
 
 
 def main() -> None:
-    """Measure it."""
+    """Time fits of tables of growing size."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows"
         for n_rows in SIZES:
             large.write(path, n_rows, N_COLUMNS, N_COMPONENTS)
             command = [sys.executable, "-c", SCRIPT, str(path), str(N_COLUMNS), str(N_COMPONENTS)]
-            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            moments, step, fit, n_iter, memory = json.loads(text)
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            moments, step, fit, n_iter, memory = json.loads(output)
             rows.append(
                 [
                     f"{n_rows:,}",
@@ -70,14 +70,14 @@ def main() -> None:
                     f"{memory:.0f}",
                 ]
             )
-    text = (
+    setting = (
         f"A memory map of {N_COLUMNS} columns of float32, {N_COMPONENTS} spherical components, two threads."
     )
     header = [
         "rows",
         "moment start, s",
         "pass of EM, s",
-        "a row, ns",
+        "per row, ns",
         "default fit, s",
         "in passes",
         "passes over all rows at the end",
@@ -86,6 +86,6 @@ def main() -> None:
     problems.save(
         "growth",
         "Growth with the number of rows",
-        [text + "\n\n" + problems.data(header, rows)],
+        [setting + "\n\n" + problems.table(header, rows)],
         ("numpy", "scipy"),
     )

@@ -14,7 +14,7 @@ def clusters(n_columns: int, n_components: int, seed: int = 0) -> tuple[np.ndarr
 
 
 def chunk(n_rows: int, n_columns: int, n_components: int, seed: int, dtype: type = np.float32) -> np.ndarray:
-    """Return rows of these clusters; the seed tells the chunk."""
+    """Return rows of these clusters; each chunk has another seed."""
     weights, means, deviations = clusters(n_columns, n_components)
     rng = np.random.default_rng([1, seed])
     labels = rng.choice(n_components, n_rows, p=weights)

@@ -1,4 +1,4 @@
-"""Moments and the mixtures they give: accuracy, invariance, time and memory, beside scikit-learn."""
+"""Moments and the mixtures they give: accuracy, time and memory, compared with scikit-learn."""
 
 import subprocess
 import sys
@@ -17,11 +17,11 @@ from benchmarks import problems
 N_COMPONENTS = {1: 4, 2: 3}
 
 
-def mean_errors(truth: apolar.SphericalMixture, found: apolar.SphericalMixture) -> np.ndarray:
-    """Return |mu - found mu| / |mu| of each component, matched."""
-    apart = np.linalg.norm(truth.means[:, None] - found.means, axis=2)
-    i, j = linear_sum_assignment(apart)
-    return apart[i, j] / np.linalg.norm(truth.means[i], axis=1)
+def mean_errors(truth: apolar.SphericalMixture, estimate: apolar.SphericalMixture) -> np.ndarray:
+    """Return |mu - estimated mu| / |mu| of each component, matched."""
+    distances = np.linalg.norm(truth.means[:, None] - estimate.means, axis=2)
+    i, j = linear_sum_assignment(distances)
+    return distances[i, j] / np.linalg.norm(truth.means[i], axis=1)
 
 
 def seconds(call: Callable[[], object], repeats: int) -> float:
@@ -44,13 +44,15 @@ def accuracy() -> str:
                 errors = []
                 for seed in range(40 if n < 1_000_000 else 10):
                     X, _ = apolar.datasets.make_example(example, n, seed)
-                    found = apolar.mixture_from_moments(X, N_COMPONENTS[example], form, random_state=seed)
-                    errors.append(mean_errors(truth, found).mean())
+                    estimate = apolar.mixture_from_moments(X, N_COMPONENTS[example], form, random_state=seed)
+                    errors.append(mean_errors(truth, estimate).mean())
                 means.append(np.mean(errors))
             slope = np.polyfit(np.log(sizes), np.log(means), 1)[0]
             rows.append([f"{example}", form, *(f"{mean:.4f}" for mean in means), f"{slope:.2f}"])
     header = ["example", "form", "n = 1e3", "1e4", "1e5", "1e6", "exponent"]
-    return "Mean over components and data sets of |mu - found mu| / |mu|:\n\n" + problems.table(header, rows)
+    return "Mean over components and data sets of |mu - estimated mu| / |mu|:\n\n" + problems.table(
+        header, rows
+    )
 
 
 def never_fails(n_sets: int = 1000) -> str:
@@ -61,15 +63,18 @@ def never_fails(n_sets: int = 1000) -> str:
             for seed in range(n_sets):
                 X, _ = apolar.datasets.make_example(example, 1000, seed)
                 try:
-                    found = apolar.mixture_from_moments(X, N_COMPONENTS[example], form, random_state=seed)
+                    estimate = apolar.mixture_from_moments(X, N_COMPONENTS[example], form, random_state=seed)
                 except Exception as error:
                     crashed += 1
                     print(f"  example {example}, {form}, seed {seed}: {error}")
                     continue
                 reach = 3 * np.abs(X - X.mean(axis=0)).max()
-                usable = np.isfinite(found.means).all() and np.abs(found.means - X.mean(axis=0)).max() < reach
+                usable = (
+                    np.isfinite(estimate.means).all()
+                    and np.abs(estimate.means - X.mean(axis=0)).max() < reach
+                )
                 unusable += not usable
-                statuses[found.status.name] = statuses.get(found.status.name, 0) + 1
+                statuses[estimate.status.name] = statuses.get(estimate.status.name, 0) + 1
             listed = ", ".join(f"{name} {count}" for name, count in sorted(statuses.items()))
             rows.append([f"{example}", form, f"{crashed}", f"{unusable}", listed])
     header = ["example", "form", "crashes", "means out of reach", "status"]
@@ -94,30 +99,30 @@ def growth() -> str:
     rng = np.random.default_rng(0)
     rows = []
     n, r = 5_000, 5
-    columns, took = (100, 200, 400, 800, 1600), []
+    columns, times = (100, 200, 400, 800, 1600), []
     for m in columns:
         X = 2 * rng.standard_normal((r, m))[rng.integers(r, size=n)] + rng.standard_normal((n, m))
-        took.append(seconds(lambda X=X: apolar.mixture_from_moments(X, r, random_state=0), 5))
-    slope = np.polyfit(np.log(columns), np.log(took), 1)[0]
-    rows.append([f"m = {columns[0]} to {columns[-1]}, n = {n}", f"{slope:.2f}", _listed(took)])
-    sizes, took = (10_000, 40_000, 160_000, 640_000), []
+        times.append(seconds(lambda X=X: apolar.mixture_from_moments(X, r, random_state=0), 5))
+    slope = np.polyfit(np.log(columns), np.log(times), 1)[0]
+    rows.append([f"m = {columns[0]} to {columns[-1]}, n = {n}", f"{slope:.2f}", _listed(times)])
+    sizes, times = (10_000, 40_000, 160_000, 640_000), []
     for n in sizes:
         X = 6 * rng.standard_normal((r, 10))[rng.integers(r, size=n)] + rng.standard_normal((n, 10))
-        took.append(seconds(lambda X=X: apolar.mixture_from_moments(X, r), 5))
-    slope = np.polyfit(np.log(sizes), np.log(took), 1)[0]
-    rows.append([f"n = {sizes[0]:,} to {sizes[-1]:,}, m = 10", f"{slope:.2f}", _listed(took)])
+        times.append(seconds(lambda X=X: apolar.mixture_from_moments(X, r), 5))
+    slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+    rows.append([f"n = {sizes[0]:,} to {sizes[-1]:,}, m = 10", f"{slope:.2f}", _listed(times)])
     return problems.table(["growth, r = 5", "exponent", "ms"], rows)
 
 
-def _listed(took: list[float]) -> str:
-    return ", ".join(f"{1e3 * t:.1f}" for t in took)
+def _listed(times: list[float]) -> str:
+    return ", ".join(f"{1e3 * t:.1f}" for t in times)
 
 
 LIMITED = """
 import resource, sys, numpy as np, apolar
 X = np.load(sys.argv[1], mmap_mode="r")
 apolar.mixture_from_moments(X[:1000], 5)
-# Beside the file, which the system maps and may drop: what this process may allocate from here on.
+# What this process may allocate from here on; the mapped file does not count, the system may drop its pages.
 used = int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1]) * 1024
 resource.setrlimit(resource.RLIMIT_DATA, (used + int(sys.argv[2]), used + int(sys.argv[2])))
 print(apolar.mixture_from_moments(X, 5).status.name, f"{X.nbytes / 2**20:.0f}")

@@ -35,19 +35,19 @@ def measure(dim: int, noise: float) -> list[list[str]]:
         refined = apolar.Waring(np.ones(dim), best.vectors, 3)
         errors["refined truth"].append(problems.largest_error(vectors, refined))
         for name, method in methods.items():
-            seconds, found = problems.timed(partial(method, tensor, dense, seed))
+            seconds, waring = problems.timed(partial(method, tensor, dense, seed))
             times[name].append(seconds)
-            errors[name].append(problems.largest_error(vectors, found) if found else np.inf)
+            errors[name].append(problems.largest_error(vectors, waring) if waring else np.inf)
     reference = np.array(errors["refined truth"])
     rows = []
     for name, values in errors.items():
-        found = np.array(values)
+        measured = np.array(values)
         seconds = f"{1e3 * np.median(times[name]):.0f}" if name in times else "-"
         rows.append(
             [
-                f"m = r = {dim}, {noise:g}", name, f"{np.sum(found < GOOD)}/{len(SEEDS)}",
-                f"{np.sum(found <= 1.1 * reference)}/{len(SEEDS)}", f"{np.median(found):.2e}",
-                f"{found.max():.2e}", seconds,
+                f"m = r = {dim}, {noise:g}", name, f"{np.sum(measured < GOOD)}/{len(SEEDS)}",
+                f"{np.sum(measured <= 1.1 * reference)}/{len(SEEDS)}", f"{np.median(measured):.2e}",
+                f"{measured.max():.2e}", seconds,
             ]
         )  # fmt: skip
     return rows

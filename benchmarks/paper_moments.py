@@ -1,4 +1,4 @@
-"""What the paper leaves open about EM from its moments, and how much each choice matters.
+"""What the paper does not say about EM from its moments, and how much each choice matters.
 
 Algorithm 1 solves linear systems: their solutions may be negative variances. The paper does not say what was
 done with them, nor what EM was given: the parameters, or a partition of the rows.
@@ -47,8 +47,8 @@ def fitted(data: WhitenedData, components: object) -> tuple[float, np.ndarray]:
 
 
 def from_parameters(data: WhitenedData, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
-    sums, _ = data.e_step(in_frame(data, mixture, np.ones(data.n_features))[None])
-    return fitted(data, SPHERICAL.m_step(sums[0], None))
+    stats, _ = data.e_step(in_frame(data, mixture, np.ones(data.n_features))[None])
+    return fitted(data, SPHERICAL.m_step(stats[0], None))
 
 
 def from_nearest_means(
@@ -60,8 +60,8 @@ def from_nearest_means(
     return fitted(data, SPHERICAL.m_step(data.hard_stats(labels, len(means)), None))
 
 
-def one(example: int, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return BIC less that of EM from the truth, and ARI, of each variant on one data set."""
+def outcomes(example: int, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return, on one data set, whether each variant is at the optimum, and has an ARI of 0.99 or more."""
     rng = np.random.default_rng([example, 1, seed])
     task = simulated(example, rng)
     data = WhitenedData(open_rows(task.X), SPHERICAL)
@@ -69,12 +69,14 @@ def one(example: int, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
     moments = spherical_moments(task.X)
     results = {}
     for n_iter, name in ITERATIONS.items():
-        found = paper_mixture(moments, task.n_components, np.random.default_rng(seed), n_iter)
-        raw = variances_of(found, moments)
+        from_moments = paper_mixture(moments, task.n_components, np.random.default_rng(seed), n_iter)
+        raw = variances_of(from_moments, moments)
         for rule, mend in RULES.items():
-            mixture = SphericalMixture(found.weights, found.means, mend(raw, moments.mean_variance))
+            mixture = SphericalMixture(
+                from_moments.weights, from_moments.means, mend(raw, moments.mean_variance)
+            )
             results[name, f"parameters, variances {rule}"] = from_parameters(data, mixture)
-        results[name, "rows at the nearest mean"] = from_nearest_means(data, task.X, found.means)
+        results[name, "rows at the nearest mean"] = from_nearest_means(data, task.X, from_moments.means)
         results[name, "(a variance is negative)"] = bool(np.any(raw < 0))
     scored = {}
     for key, result in results.items():
@@ -89,12 +91,12 @@ def one(example: int, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
 
 
 def main() -> None:
-    """Run the study."""
+    """Count the outcomes of each variant."""
     counts: dict[tuple[str, str], list[float]] = {}
     for example in (1, 2):
-        found = [one(example, seed) for seed in range(N_SETS)]
-        for key in found[0]:
-            means = 100 * np.mean([scores[key] for scores in found], axis=0)
+        results = [outcomes(example, seed) for seed in range(N_SETS)]
+        for key in results[0]:
+            means = 100 * np.mean([result[key] for result in results], axis=0)
             counts.setdefault(key, []).extend(means)
     rows = [
         [name, what, f"{at_1:.1f}%", f"{high:.1f}%", f"{at_2:.1f}%"]
@@ -108,7 +110,7 @@ def main() -> None:
         "Example 1: ARI >= 0.99",
         at_optimum.format(2),
     ]
-    text = (
+    setting = (
         f"{N_SETS} data sets of each example, 1000 rows; the paper's EM (100 iterations, 1e-5) from the "
         f"paper's moments. At the optimum: BIC within {SAME:g} of EM from the truth. The paper prints an ARI "
         "of 0.99 or more in 83.4% of Example 1."
@@ -116,7 +118,7 @@ def main() -> None:
     problems.save(
         "paper_moments",
         "EM from the paper's moments: what the paper leaves open",
-        [text + "\n\n" + problems.data(header, rows)],
+        [setting + "\n\n" + problems.table(header, rows)],
         ("numpy", "scipy", "scikit-learn"),
     )
 

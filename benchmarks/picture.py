@@ -36,9 +36,9 @@ for form, style in (("equivariant", "o-"), ("paper", "s--")):
         runs = []
         for seed in range(20 if n < 1_000_000 else 5):
             rows, _ = apolar.datasets.make_example(1, n, seed)
-            found = apolar.mixture_from_moments(rows, 4, form, random_state=0)
-            apart = np.linalg.norm(truth.means[:, None] - found.means, axis=2)
-            runs.append(np.mean(apart.min(axis=1) / np.linalg.norm(truth.means, axis=1)))
+            estimate = apolar.mixture_from_moments(rows, 4, form, random_state=0)
+            distances = np.linalg.norm(truth.means[:, None] - estimate.means, axis=2)
+            runs.append(np.mean(distances.min(axis=1) / np.linalg.norm(truth.means, axis=1)))
         errors.append(np.median(runs))
     right.loglog(
         sizes, errors, style, color=COLOURS[0 if form == "equivariant" else 1], label=f'form="{form}"'

@@ -1,4 +1,4 @@
-"""Tensors with known components, noise, and the peers under one interface."""
+"""Tensors with known components, noise, and other libraries under the same interface."""
 
 import os
 import platform
@@ -30,15 +30,15 @@ def noisy(tensor: apolar.SymmetricTensor, noise: float, seed: int) -> apolar.Sym
     return tensor + error * (noise * tensor.norm() / error.norm())
 
 
-def largest_error(truth: np.ndarray, found: apolar.Waring) -> float:
+def largest_error(truth: np.ndarray, waring: apolar.Waring) -> float:
     """Return the largest relative error of a component; infinite if their number differs."""
-    if found.rank != len(truth):
+    if waring.rank != len(truth):
         return float("inf")
-    return float(component_errors(apolar.Waring(np.ones(len(truth)), truth, found.order), found).max())
+    return float(component_errors(apolar.Waring(np.ones(len(truth)), truth, waring.order), waring).max())
 
 
 def symmetric(weights: np.ndarray, factors: list[np.ndarray]) -> apolar.Waring:
-    """Return a CP decomposition with its factors made one: aligned in sign, and averaged."""
+    """Return a CP decomposition as a symmetric one: its factors aligned in sign, and averaged."""
     order = len(factors)
     norms = [np.linalg.norm(factor, axis=0) for factor in factors]
     units = [factor / np.where(norm > 0, norm, 1) for factor, norm in zip(factors, norms, strict=True)]
@@ -50,16 +50,16 @@ def symmetric(weights: np.ndarray, factors: list[np.ndarray]) -> apolar.Waring:
 
 
 def tensorly_parafac(dense: np.ndarray, rank: int, seed: int, *, n_iter: int = 100) -> apolar.Waring:
-    """Tensorly's alternating least squares, as it comes, or with more iterations."""
+    """Return the result of Tensorly's alternating least squares, by default with its default iterations."""
     from tensorly.decomposition import parafac
 
     tol = 1e-8 if n_iter <= 100 else 1e-12
-    found = parafac(dense, rank, random_state=seed, n_iter_max=n_iter, tol=tol)
-    return symmetric(np.asarray(found.weights), [np.asarray(factor) for factor in found.factors])
+    cp = parafac(dense, rank, random_state=seed, n_iter_max=n_iter, tol=tol)
+    return symmetric(np.asarray(cp.weights), [np.asarray(factor) for factor in cp.factors])
 
 
 def tensorly_power(dense: np.ndarray, rank: int, seed: int) -> apolar.Waring:
-    """Tensorly's symmetric power iteration, as it comes."""
+    """Return the result of Tensorly's symmetric power iteration, with its defaults."""
     import tensorly
     from tensorly.decomposition import symmetric_parafac_power_iteration
 
@@ -70,12 +70,12 @@ def tensorly_power(dense: np.ndarray, rank: int, seed: int) -> apolar.Waring:
 
 
 def pyttb_als(dense: np.ndarray, rank: int, seed: int) -> apolar.Waring:
-    """Pyttb's alternating least squares, with its default of 1000 iterations."""
+    """Return the result of Pyttb's alternating least squares, with its default of 1000 iterations."""
     import pyttb
 
     np.random.seed(seed)  # noqa: NPY002 (it draws from the global state)
-    found = pyttb.cp_als(pyttb.tensor(dense), rank, printitn=0)[0]
-    return symmetric(np.asarray(found.weights), [np.asarray(factor) for factor in found.factor_matrices])
+    cp = pyttb.cp_als(pyttb.tensor(dense), rank, printitn=0)[0]
+    return symmetric(np.asarray(cp.weights), [np.asarray(factor) for factor in cp.factor_matrices])
 
 
 def timed(call: Callable[[], apolar.Waring]) -> tuple[float, apolar.Waring | None]:
@@ -108,7 +108,7 @@ def save(
     versions = ", ".join(f"{library} {version(library)}" for library in libraries)
     versions = f"Python {platform.python_version()}, {versions}"
     made = f"`python -m benchmarks {name}`, {versions}, {os.cpu_count()} cores."
-    text = "\n\n".join([f"# {title}", made, *parts]) + "\n"
+    report = "\n\n".join([f"# {title}", made, *parts]) + "\n"
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.md").write_text(text)
-    print(text)
+    (RESULTS / f"{name}.md").write_text(report)
+    print(report)

@@ -1,4 +1,4 @@
-"""Clusters of 1.5 to 6% of the rows beside one of 90%: how often the default fit loses them."""
+"""Clusters of 1.5 to 6% of the rows next to one of 90%: how often the default fit loses them."""
 
 import time
 import warnings
@@ -15,8 +15,8 @@ FAMILIES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
 ROWS = (600, 2_000, 6_000, 20_000, 100_000)
 # Log-likelihood of all rows below that of EM from the true means that counts as a loss.
 LOSS = 1.0
-# Rows up to which scikit-learn is run beside it: to the optimum it takes long.
-MOST_OF_PEER = 2_000
+# Rows up to which scikit-learn is run too: it takes long to reach the optimum.
+MOST_ROWS_OF_PEER = 2_000
 
 
 def example(seed: int, n_samples: int, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -38,12 +38,12 @@ def example(seed: int, n_samples: int, name: str) -> tuple[np.ndarray, np.ndarra
 
 
 def main() -> None:
-    """Count the losses of each family and number of rows, beside scikit-learn's where it has the family."""
+    """Count the losses of each family and number of rows, and scikit-learn's where it has the family."""
     lines = []
     for name in FAMILIES:
         for n_samples in ROWS:
             lost, theirs_lost, spent, largest = 0, 0, 0.0, 0.0
-            has_peer = name in ("full", "tied", "diag", "spherical") and n_samples <= MOST_OF_PEER
+            has_peer = name in ("full", "tied", "diag", "spherical") and n_samples <= MOST_ROWS_OF_PEER
             for seed in range(N_SETS):
                 X, means = example(seed, n_samples, name)
                 with warnings.catch_warnings():
@@ -64,14 +64,14 @@ def main() -> None:
             cells = [str(lost), f"{max(largest, 0):.1f}", other, f"{1000 * spent / N_SETS:.0f}"]
             lines.append([name, f"{n_samples:,}", *cells])
     header = ["covariance", "rows", "lost", "largest loss, nats", "scikit-learn lost", "mean ms"]
-    text = (
+    setting = (
         f"Mixtures of weights 0.90, 0.06, 0.025 and 0.015 in {N_FEATURES} columns, {N_SETS} data sets each. "
         f"Lost: the default fit ends more than {LOSS} nats below EM from the true means. scikit-learn with "
-        f"n_init=3 and run to the optimum, up to {MOST_OF_PEER:,} rows."
+        f"n_init=3 and run to the optimum, up to {MOST_ROWS_OF_PEER:,} rows."
     )
     problems.save(
         "small_clusters",
-        "Small clusters beside a large one",
-        [text + "\n\n" + problems.table(header, lines)],
+        "Small clusters next to a large one",
+        [setting + "\n\n" + problems.table(header, lines)],
         ("numpy", "scipy", "scikit-learn"),
     )

@@ -1,4 +1,4 @@
-"""Time beside the peers, and growth with the size."""
+"""Time compared with other libraries, and its growth with the size."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ def problem(dim: int, noise: float, seed: int) -> tuple[np.ndarray, apolar.Symme
     return vectors, problems.noisy(exact, noise, seed) if noise else exact
 
 
-def beside_peers(dim: int, noise: float, seeds: range) -> list[list[str]]:
+def compared_with_peers(dim: int, noise: float, seeds: range) -> list[list[str]]:
     methods = {
         "apolar": lambda t, dense, s: apolar.decompose(t, dim, random_state=s),
         "tensorly parafac": lambda t, dense, s: problems.tensorly_parafac(dense, dim, s),
@@ -33,9 +33,9 @@ def beside_peers(dim: int, noise: float, seeds: range) -> list[list[str]]:
         vectors, tensor = problem(dim, noise, seed)
         dense = tensor.to_dense()
         for name, method in methods.items():
-            seconds, found = problems.timed(partial(method, tensor, dense, seed))
+            seconds, waring = problems.timed(partial(method, tensor, dense, seed))
             times[name].append(seconds)
-            solved[name] += found is not None and problems.largest_error(vectors, found) < 0.1
+            solved[name] += waring is not None and problems.largest_error(vectors, waring) < 0.1
     base = np.median(times["apolar"])
     return [
         [
@@ -63,15 +63,17 @@ def growth(noise: float, n_seeds: int = 5) -> tuple[list[str], float]:
 
 def main() -> None:
     rows = (
-        beside_peers(20, 0, range(20)) + beside_peers(20, 1e-3, range(20)) + beside_peers(50, 1e-3, range(5))
+        compared_with_peers(20, 0, range(20))
+        + compared_with_peers(20, 1e-3, range(20))
+        + compared_with_peers(50, 1e-3, range(5))
     )
-    to_device_of = problems.table(
+    compared = problems.table(
         ["problem, noise", "method", "median ms", "time / apolar", "seeds within 0.1"], rows
     )
     header = ["noise", *(f"m = {dim}, ms" for dim in SIZES), "exponent", "exponent, m = 40 to 80"]
     grown = problems.table(header, [growth(0)[0], growth(1e-3)[0]])
     problems.save(
-        "speed", "Time, order 3, Gaussian components, rank given", [to_device_of, "Growth at r = m:", grown]
+        "speed", "Time, order 3, Gaussian components, rank given", [compared, "Growth at r = m:", grown]
     )
 
 

@@ -1,4 +1,4 @@
-"""Does the default fit end at the optimum? Beside EM from the truth, and k-means (best of 50) with EM."""
+"""Does the default fit end at the optimum? Compared with EM from the truth, and from k-means (best of 50)."""
 
 import time
 import warnings
@@ -59,7 +59,7 @@ def kmeans(X: np.ndarray, n_components: int, seed: int) -> tuple[np.ndarray, flo
 
 
 def outcome(model: apolar.GaussianMixture, oracle: apolar.GaussianMixture, X: np.ndarray) -> str:
-    """Return how a fit stands to that from the truth: "same", "better", "worse" or "spurious"."""
+    """Return how a fit compares with that from the truth: "same", "better", "worse" or "spurious"."""
     gain = oracle.bic(X) - model.bic(X)
     if abs(gain) < SAME:
         return "same"
@@ -89,15 +89,15 @@ def examples(n_sets: int) -> str:
             for name, start in starts.items():
                 model, spent = fit(X, truth.n_components, init_params=start, random_state=seed)
                 times.setdefault(name, []).append(spent)
-                found = outcome(model, oracle, X)
-                counts.setdefault(name, {}).setdefault(found, 0)
-                counts[name][found] += 1
+                kind = outcome(model, oracle, X)
+                counts.setdefault(name, {}).setdefault(kind, 0)
+                counts[name][kind] += 1
         for name in times:
-            found = counts.get(name, {})
-            good = found.get("same", 0) + found.get("better", 0)
-            share = f"{100 * good / n_sets:.1f}%" if found else ""
-            rest = ", ".join(f"{number} {kind}" for kind, number in sorted(found.items()))
-            rows.append([str(example), name, share, rest, f"{1000 * np.mean(times[name]):.0f}"])
+            by_kind = counts.get(name, {})
+            good = by_kind.get("same", 0) + by_kind.get("better", 0)
+            percent = f"{100 * good / n_sets:.1f}%" if by_kind else ""
+            listed = ", ".join(f"{number} {kind}" for kind, number in sorted(by_kind.items()))
+            rows.append([str(example), name, percent, listed, f"{1000 * np.mean(times[name]):.0f}"])
     header = ["example", "start", "at the optimum", "of these", "mean ms"]
     text = (
         f"{n_sets} data sets of {N_ROWS} rows. At the optimum: BIC within {SAME} of EM from the truth, or "
@@ -120,12 +120,12 @@ def random_mixtures(n_sets: int) -> str:
         below_truth += outcome(ours, from_truth(X, truth), X) == "worse"
         spurious += gain < -SAME and theirs.weights_.min() * N_ROWS < FEWEST_ROWS
         times.append((spent, spent_kmeans))
-    found, spent = np.array(gains), np.array(times).mean(axis=0)
+    gain, spent = np.array(gains), np.array(times).mean(axis=0)
     lines = [
         f"{n_sets} random mixtures (2 to 10 columns, 2 to as many components, weights Dirichlet(2), apart by "
-        f"1.5 to 6), {N_ROWS} rows each, beside k-means(50) + EM of ours, both with the default prior:",
-        f"- BIC better by more than {SAME}: {np.count_nonzero(found > SAME)}; worse: "
-        f"{np.count_nonzero(found < -SAME)} ({100 * np.mean(found < -SAME):.1f}%), of which {spurious} where "
+        f"1.5 to 6), {N_ROWS} rows each, compared with our EM from k-means(50), both with the default prior:",
+        f"- BIC better by more than {SAME}: {np.count_nonzero(gain > SAME)}; worse: "
+        f"{np.count_nonzero(gain < -SAME)} ({100 * np.mean(gain < -SAME):.1f}%), of which {spurious} where "
         f"k-means ended with a component of fewer than {FEWEST_ROWS} rows; at most "
         f"{100 * max(relative):.3f}% of the BIC worse.",
         f"- worse than EM from the truth by more than {SAME}: {below_truth}.",
@@ -135,7 +135,7 @@ def random_mixtures(n_sets: int) -> str:
 
 
 def main() -> None:
-    """Run the study."""
+    """Run both studies."""
     problems.save(
         "starts",
         "Where EM ends, by its start",

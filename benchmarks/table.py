@@ -29,7 +29,7 @@ def write_table(path: Path) -> None:
 
 
 def main() -> None:
-    """Measure it."""
+    """Time the command on a table of a million rows."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
@@ -56,11 +56,11 @@ def main() -> None:
             size = (output / "report.html").stat().st_size / 1e6
             rows.append([kind, f"{seconds:.1f}", f"{memory:.0f}", f"{size:.2f}"])
         size = f"{N_ROWS:,} x {N_COLUMNS} ({path.stat().st_size / 1e6:.0f} MB)"
-        text = f"`apolar fit` of a CSV file of {size}, 4 components."
+        setting = f"`apolar fit` of a CSV file of {size}, 4 components."
     header = ["covariances", "seconds", "peak memory so far, MB", "report, MB"]
     problems.save(
         "table",
         "A table of a million rows",
-        [text + "\n\n" + problems.table(header, rows)],
+        [setting + "\n\n" + problems.table(header, rows)],
         ("numpy", "scipy"),
     )

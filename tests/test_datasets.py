@@ -106,18 +106,18 @@ def test_rows_are_those_of_the_files():
 
 def test_iris_versions_differ_where_the_readme_says():
     corrected, uci = load_iris(), load_iris("uci")
-    found = {
+    differences = {
         (row + 1, corrected.feature_names[column], corrected.data[row, column], uci.data[row, column])
         for row, column in np.argwhere(corrected.data != uci.data)
     }
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in README.splitlines()]
-    said = {
+    documented = {
         (int(row[0]), row[1], float(row[2]), float(row[3]))
         for row in cells
         if len(row) == 4 and row[0].isdigit()
     }
-    assert found == said
-    assert len(found) == 3
+    assert differences == documented
+    assert len(differences) == 3
     assert uci.data[34].tolist() == uci.data[37].tolist() == [4.9, 3.1, 1.5, 0.1]
     assert np.array_equal(corrected.target, uci.target)
 
@@ -175,8 +175,8 @@ def test_images_are_grey_levels(images):
         (lambda: load_olive("country"), ValueError, "target must be one of 'area', 'region'"),
         (lambda: load_mnist01(0), ValueError, "n_components must be at least 1"),
         (lambda: load_mnist01(618), ValueError, "at most 617, .* not 618; pass None for the images"),
-        (lambda: load_mnist01(2.5), TypeError, "n_components must be a whole number"),
-        (lambda: load_mnist01(True), TypeError, "n_components must be a whole number"),
+        (lambda: load_mnist01(2.5), TypeError, "n_components must be an integer"),
+        (lambda: load_mnist01(True), TypeError, "n_components must be an integer"),
     ],
 )
 def test_bad_arguments(load, error, message):

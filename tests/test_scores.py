@@ -28,10 +28,10 @@ def test_the_error_rate_takes_the_best_matching():
     assert scores.error_rate([0, 0, 1, 1], [0, 1, 2, 3]) == 0.5
 
 
-@pytest.mark.parametrize(("one", "two"), [([], []), ([1, 2], [1]), ([[1]], [[1]])])
-def test_labels_that_do_not_fit_are_refused(one, two):
+@pytest.mark.parametrize(("true", "predicted"), [([], []), ([1, 2], [1]), ([[1]], [[1]])])
+def test_labels_that_do_not_fit_are_refused(true, predicted):
     with pytest.raises(ValueError, match="abels"):
-        scores.error_rate(one, two)
+        scores.error_rate(true, predicted)
 
 
 def test_criteria_have_both_signs_under_names_of_their_own():
@@ -46,6 +46,23 @@ def test_criteria_have_both_signs_under_names_of_their_own():
         scores.mclust_bic(-1.0, 1, 0)
 
 
+def test_the_table_of_criteria():
+    rng = np.random.default_rng(0)
+    posteriors, weights = rng.dirichlet([1.0, 1.0, 1.0], 20), rng.uniform(1, 3, 20)
+    log_certainty = float(weights @ np.log(posteriors.max(axis=1)))
+    log_likelihood, n_parameters, n_samples = -123.4, 7, 40.5
+    bic = scores.lower_is_better_bic(log_likelihood, n_parameters, n_samples)
+    expected = {
+        "bic": bic,
+        "aic": scores.lower_is_better_aic(log_likelihood, n_parameters),
+        "icl": scores.lower_is_better_icl(bic, posteriors, weights),
+    }
+    assert list(scores.CRITERIA) == list(expected)
+    for name, criterion in scores.CRITERIA.items():
+        assert criterion(log_likelihood, n_parameters, n_samples, log_certainty) == expected[name]
+    assert scores.icl_from_certainty(bic, log_certainty) == bic - 2 * log_certainty == expected["icl"]
+
+
 def test_the_error_rate_where_clusters_share_classes():
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -53,7 +70,7 @@ def test_the_error_rate_where_clusters_share_classes():
         counts = scores.confusion(true, predicted)
         by_cluster = 1 - sum(counts[:, k].max() for k in range(counts.shape[1])) / 60
         by_class = 1 - sum(counts[k].max() for k in range(counts.shape[0])) / 60
-        found = scores.majority_error_rate(true, predicted)
-        assert found == pytest.approx(max(by_cluster, by_class))
-        assert found <= scores.error_rate(true, predicted) + 1e-12
+        rate = scores.majority_error_rate(true, predicted)
+        assert rate == pytest.approx(max(by_cluster, by_class))
+        assert rate <= scores.error_rate(true, predicted) + 1e-12
     assert scores.majority_error_rate([1, 1, 2], ["b", "b", "a"]) == 0

@@ -246,8 +246,8 @@ def test_one_number_one_family_and_repeats(example):
     ("arguments", "error", "message"),
     [
         ({"n_components": 0}, ValueError, "n_components must be at least 1"),
-        ({"n_components": [1, 2.5]}, TypeError, "n_components must be a whole number"),
-        ({"n_components": "3"}, TypeError, "n_components must be a whole number"),
+        ({"n_components": [1, 2.5]}, TypeError, "n_components must be an integer"),
+        ({"n_components": "3"}, TypeError, "n_components must be an integer"),
         ({"n_components": []}, ValueError, "n_components is empty"),
         ({"covariance_type": "round"}, ValueError, "covariance_type must be one of"),
         ({"covariance_type": ["full", 3]}, ValueError, "covariance_type must be one of"),

@@ -1,5 +1,6 @@
-"""Scores of clusterings and of models."""
+"""Scores of clusterings, and criteria to choose a model by."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 
 __all__ = [
+    "CRITERIA",
     "adjusted_rand_index",
     "confusion",
     "error_rate",
+    "icl_from_certainty",
     "lower_is_better_aic",
     "lower_is_better_bic",
     "lower_is_better_icl",
@@ -27,7 +30,7 @@ def confusion(true: Any, predicted: Any) -> Array:
     Parameters
     ----------
     true, predicted : array_like, shape (n_samples,)
-        Labels of any kind: numbers, texts.
+        Labels of any kind: numbers, strings.
 
     Returns
     -------
@@ -153,8 +156,8 @@ def lower_is_better_aic(log_likelihood: float, n_parameters: int) -> float:
 def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
     """Return the integrated completed likelihood [biernacki2000], from a BIC of which lower is better.
 
-    The BIC plus twice the uncertainty of the labels, -log of the largest posterior of each row: overlapping
-    components cost.
+    The BIC plus twice the uncertainty of the labels, which is -log of the largest posterior, summed over the
+    rows: components that overlap make it worse.
 
     Parameters
     ----------
@@ -167,11 +170,45 @@ def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) 
     -------
     icl : float
     """
-    uncertainty = -np.log(np.max(np.asarray(posteriors), axis=1))
-    total = uncertainty.sum() if sample_weight is None else np.asarray(sample_weight) @ uncertainty
-    return float(bic + 2 * total)
+    certainties = np.log(np.max(np.asarray(posteriors), axis=1))
+    log_certainty = certainties.sum() if sample_weight is None else np.asarray(sample_weight) @ certainties
+    return icl_from_certainty(bic, log_certainty)
+
+
+def icl_from_certainty(bic: float, log_certainty: float) -> float:
+    """Return the integrated completed likelihood from a BIC and the certainty of the labels.
+
+    Parameters
+    ----------
+    bic : float
+        Of which lower is better.
+    log_certainty : float
+        The sum over the rows, weighted, of the log of the largest posterior.
+
+    Returns
+    -------
+    icl : float
+        Of which lower is better.
+    """
+    return float(bic - 2 * log_certainty)
 
 
 def mclust_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
     """Return the integrated completed likelihood from mclust's BIC: larger is better."""
     return -lower_is_better_icl(-bic, posteriors, sample_weight)
+
+
+def _bic(log_likelihood: float, n_parameters: int, n_samples: float, log_certainty: float) -> float:  # noqa: ARG001
+    return lower_is_better_bic(log_likelihood, n_parameters, n_samples)
+
+
+def _aic(log_likelihood: float, n_parameters: int, n_samples: float, log_certainty: float) -> float:  # noqa: ARG001
+    return lower_is_better_aic(log_likelihood, n_parameters)
+
+
+def _icl(log_likelihood: float, n_parameters: int, n_samples: float, log_certainty: float) -> float:
+    return icl_from_certainty(lower_is_better_bic(log_likelihood, n_parameters, n_samples), log_certainty)
+
+
+CRITERIA: dict[str, Callable[[float, int, float, float], float]] = {"bic": _bic, "aic": _aic, "icl": _icl}
+"""By name, functions of (log_likelihood, n_parameters, n_samples, log_certainty): lower is better."""

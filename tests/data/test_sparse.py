@@ -79,7 +79,7 @@ def test_moments_of_sparse_rows():
 
 
 @pytest.mark.usefixtures("never_dense")
-def test_counts_of_small_whole_numbers():
+def test_counts_of_small_integers():
     counts = sparse.csr_matrix(X.multiply(120).astype(np.int8))
     model = fitted(counts)
     wide = fitted(counts.astype(np.float64))

@@ -21,23 +21,23 @@ def test_exact_tensors_give_back_their_terms(dim, order, rank):
     for seed in range(3):
         weights, points = random_terms(dim, rank, seed)
         tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
-        found = apolar.decompose(tensor, random_state=seed)
-        assert found.rank == rank
-        assert found.status is Status.EXACT
-        assert not found.is_complex
-        assert largest_error(weights, points, found) < 1e-6
-        assert found.residual < 1e-10
-        assert np.linalg.norm(found.points, axis=1) == pytest.approx(1)
+        waring = apolar.decompose(tensor, random_state=seed)
+        assert waring.rank == rank
+        assert waring.status is Status.EXACT
+        assert not waring.is_complex
+        assert largest_error(weights, points, waring) < 1e-6
+        assert waring.residual < 1e-10
+        assert np.linalg.norm(waring.points, axis=1) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("order", [3, 4, 5])
 def test_complex_tensors_give_back_their_terms(order):
     weights, points = random_terms(4, 3, 1, is_complex=True)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
-    found = apolar.decompose(tensor, random_state=0)
-    assert found.is_complex
-    assert (found.weights > 0).all()
-    assert largest_error(weights, points, found) < 1e-6
+    waring = apolar.decompose(tensor, random_state=0)
+    assert waring.is_complex
+    assert (waring.weights > 0).all()
+    assert largest_error(weights, points, waring) < 1e-6
 
 
 @pytest.mark.parametrize("noise", [1e-3, 1e-2])
@@ -47,28 +47,28 @@ def test_noisy_tensors_give_what_refining_the_truth_gives(noise, seed):
     vectors = rng.standard_normal((10, 10)) / np.sqrt(10)
     exact = apolar.SymmetricTensor.from_waring(np.ones(10), vectors, 3)
     tensor = noisy(exact, noise, seed)
-    found = apolar.decompose(tensor, 10, random_state=seed)
+    waring = apolar.decompose(tensor, 10, random_state=seed)
     best = gauss_newton(tensor, vectors, np.ones(10))
     truth = apolar.Waring(np.ones(10), vectors, 3)
     reference = apolar.Waring(np.ones(10), best.vectors, 3)
-    error = largest_error(truth.weights, truth.points, found)
+    error = largest_error(truth.weights, truth.points, waring)
     assert error <= 1.1 * largest_error(truth.weights, truth.points, reference) + 1e-6
-    assert found.status is Status.APPROXIMATE
+    assert waring.status is Status.APPROXIMATE
 
 
 def test_same_seed_same_result():
     tensor = apolar.SymmetricTensor(3, 4, np.random.default_rng(0).standard_normal(20))
-    one, two = (apolar.decompose(tensor, 2, random_state=5) for _ in range(2))
-    np.testing.assert_array_equal(one.points, two.points)
-    np.testing.assert_array_equal(one.weights, two.weights)
+    first, second = (apolar.decompose(tensor, 2, random_state=5) for _ in range(2))
+    np.testing.assert_array_equal(first.points, second.points)
+    np.testing.assert_array_equal(first.weights, second.weights)
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-6, 1e8, 1e150])
 def test_scale_does_not_matter(scale):
     weights, points = random_terms(3, 3, 0)
-    found = apolar.decompose(apolar.SymmetricTensor.from_waring(scale * weights, points, 3), random_state=0)
-    assert found.status is Status.EXACT
-    assert sorted(found.weights / scale) == pytest.approx(sorted(weights), rel=1e-6)
+    waring = apolar.decompose(apolar.SymmetricTensor.from_waring(scale * weights, points, 3), random_state=0)
+    assert waring.status is Status.EXACT
+    assert sorted(waring.weights / scale) == pytest.approx(sorted(weights), rel=1e-6)
 
 
 def test_what_makes_a_tensor_is_taken():
@@ -82,9 +82,9 @@ def test_what_makes_a_tensor_is_taken():
 
 
 def test_real_rank_and_complex_rank_differ():
-    found = apolar.decompose("x^3 - 3*x*y^2", random_state=0)
-    assert (found.rank, found.is_complex, found.status) == (2, True, Status.EXACT)
-    assert found.to_string() == "0.5*(x + 1i*y)^3 + 0.5*(x - 1i*y)^3"
+    waring = apolar.decompose("x^3 - 3*x*y^2", random_state=0)
+    assert (waring.rank, waring.is_complex, waring.status) == (2, True, Status.EXACT)
+    assert waring.to_string() == "0.5*(x + 1i*y)^3 + 0.5*(x - 1i*y)^3"
     real = apolar.decompose("x^3 - 3*x*y^2", random_state=0, field="real")
     assert (real.rank, real.is_complex, real.status) == (3, False, Status.EXACT)
     assert "raised" in real.rank_source
@@ -103,24 +103,24 @@ def test_real_rank_and_complex_rank_differ():
     ],
 )
 def test_forms_of_known_rank(form, rank, is_complex):
-    found = apolar.decompose(form, random_state=0)
-    assert (found.rank, found.is_complex, found.status) == (rank, is_complex, Status.EXACT)
-    assert found.residual < 1e-10
+    waring = apolar.decompose(form, random_state=0)
+    assert (waring.rank, waring.is_complex, waring.status) == (rank, is_complex, Status.EXACT)
+    assert waring.residual < 1e-10
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_generic_ternary_quartics_have_rank_6(seed):
     tensor = apolar.SymmetricTensor(4, 3, np.random.default_rng(seed).standard_normal(15))
-    found = apolar.decompose(tensor, random_state=0)
-    assert (found.rank, found.status) == (6, Status.EXACT)
-    assert found.condition == np.inf
+    waring = apolar.decompose(tensor, random_state=0)
+    assert (waring.rank, waring.status) == (6, Status.EXACT)
+    assert waring.condition == np.inf
 
 
 def test_quadratic_linear_and_univariate_forms():
-    found = apolar.decompose("x^2 + y^2 - 3*z^2 + 4*x*y")
-    assert found.rank == 3
-    assert sorted(np.sign(found.weights)) == [-1, -1, 1]
-    assert found.residual < 1e-14
+    waring = apolar.decompose("x^2 + y^2 - 3*z^2 + 4*x*y")
+    assert waring.rank == 3
+    assert sorted(np.sign(waring.weights)) == [-1, -1, 1]
+    assert waring.residual < 1e-14
     assert apolar.decompose("x^2 + 2*x*y + y^2").rank == 1
     assert "less than the 2" in apolar.decompose({(2, 0): 1.0}, 2).rank_source
     assert apolar.decompose("4*x^2 + y^2", 1).residual == pytest.approx(1 / np.sqrt(17))
@@ -135,30 +135,30 @@ def test_quadratic_linear_and_univariate_forms():
 
 
 def test_the_zero_tensor_has_rank_0():
-    found = apolar.decompose(apolar.SymmetricTensor.zeros(3, 2))
-    assert (found.rank, found.residual, found.status) == (0, 0.0, Status.ZERO)
-    assert found.points.shape == (0, 2)
-    assert found.to_tensor() == apolar.SymmetricTensor.zeros(3, 2)
-    assert found.to_string() == "0"
-    assert found.condition == 1
+    waring = apolar.decompose(apolar.SymmetricTensor.zeros(3, 2))
+    assert (waring.rank, waring.residual, waring.status) == (0, 0.0, Status.ZERO)
+    assert waring.points.shape == (0, 2)
+    assert waring.to_tensor() == apolar.SymmetricTensor.zeros(3, 2)
+    assert waring.to_string() == "0"
+    assert waring.condition == 1
 
 
 def test_a_real_decomposition_that_only_the_complex_search_finds_is_real():
     rng = np.random.default_rng(1)
     points, weights = rng.standard_normal((7, 4)), rng.standard_normal(7)
-    found = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 4), 7, random_state=0)
-    assert (found.is_complex, found.status) == (False, Status.EXACT)
-    assert largest_error(weights, points, found) < 1e-6
+    waring = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 4), 7, random_state=0)
+    assert (waring.is_complex, waring.status) == (False, Status.EXACT)
+    assert largest_error(weights, points, waring) < 1e-6
 
 
 def test_the_power_method_turns_to_complex_points_where_real_ones_fail():
-    found = apolar.decompose("x^3 - 3*x*y^2", method="spm", random_state=0)
-    assert (found.is_complex, found.status) == (True, Status.EXACT)
+    waring = apolar.decompose("x^3 - 3*x*y^2", method="spm", random_state=0)
+    assert (waring.is_complex, waring.status) == (True, Status.EXACT)
 
 
 def test_a_form_near_one_of_low_rank_is_not_taken_for_it():
-    found = apolar.decompose("x^3 + y^3 + z^3 + 0.1*x*y*z", random_state=0)
-    assert (found.rank, found.status) == (4, Status.EXACT)
+    waring = apolar.decompose("x^3 + y^3 + z^3 + 0.1*x*y*z", random_state=0)
+    assert (waring.rank, waring.status) == (4, Status.EXACT)
 
 
 # --- best approximation ----------------------------------------------------------------
@@ -169,40 +169,40 @@ def test_a_low_rank_is_as_good_as_many_random_starts(dim, order, rank, seed):
     rng = np.random.default_rng(seed)
     n = len(apolar.SymmetricTensor.zeros(order, dim).coefficients)
     tensor = apolar.SymmetricTensor(order, dim, rng.standard_normal(n))
-    found = apolar.decompose(tensor, rank, random_state=0, field="real")
+    waring = apolar.decompose(tensor, rank, random_state=0, field="real")
     others = []
     for _ in range(20):
         start = apolar.Waring(rng.standard_normal(rank), rng.standard_normal((rank, dim)), order)
         others.append(apolar.refine(tensor, start))
     best = min(other.residual for other in others if other.status is not Status.DIVERGING)
-    assert found.residual <= best * (1 + 1e-6)
+    assert waring.residual <= best * (1 + 1e-6)
 
 
 def test_a_form_that_vanishes_on_its_leading_directions():
-    found = apolar.decompose("x*y^3 + 0.1*z^4", 1, random_state=0)
-    assert found.status is Status.APPROXIMATE
+    waring = apolar.decompose("x*y^3 + 0.1*z^4", 1, random_state=0)
+    assert waring.status is Status.APPROXIMATE
     # The best power of one form for x y^3 has residual sqrt(1 - 27/64).
-    assert found.residual == pytest.approx(np.sqrt(1 - 27 / 64), abs=0.02)
+    assert waring.residual == pytest.approx(np.sqrt(1 - 27 / 64), abs=0.02)
 
 
 def test_terms_that_diverge_are_said_to():
     # The infimum over rank 2 is 0, and no form of rank 2 reaches it.
-    found = apolar.decompose("x^2*y", 2, random_state=0)
-    assert found.status is Status.DIVERGING
-    assert "no best approximation" in found.message
-    assert found.residual < 1e-2
+    waring = apolar.decompose("x^2*y", 2, random_state=0)
+    assert waring.status is Status.DIVERGING
+    assert "no best approximation" in waring.message
+    assert waring.residual < 1e-2
     assert apolar.decompose("x^3 - 3*x*y^2", 2, field="real", random_state=0).status is Status.DIVERGING
 
 
 def test_stopping_early_is_not_diverging():
-    found = apolar.decompose("x*y*z", 4, max_iter=1, random_state=0)
-    assert found.status is Status.NOT_CONVERGED
+    waring = apolar.decompose("x*y*z", 4, max_iter=1, random_state=0)
+    assert waring.status is Status.NOT_CONVERGED
 
 
 def test_more_terms_than_needed_are_exact():
     weights, points = random_terms(3, 2, 0)
-    found = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 3), 4, random_state=0)
-    assert (found.rank, found.status) == (4, Status.EXACT)
+    waring = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 3), 4, random_state=0)
+    assert (waring.rank, waring.status) == (4, Status.EXACT)
 
 
 # --- the result ------------------------------------------------------------------------
@@ -211,13 +211,13 @@ def test_more_terms_than_needed_are_exact():
 def test_the_result_says_what_happened():
     weights, points = random_terms(3, 2, 0)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
-    found = apolar.decompose(tensor, random_state=0)
-    assert found.rank_source == "the numerical rank of the Hankel matrix"
-    assert len(found.singular_values) == 3
-    assert found.method == "pencil"
-    assert "EXACT" in repr(found)
-    np.testing.assert_allclose(found.to_tensor().coefficients, tensor.coefficients, atol=1e-12)
-    np.testing.assert_allclose(found.to_tensor(5)(np.eye(3)), (found.points**5).T @ found.weights)
+    waring = apolar.decompose(tensor, random_state=0)
+    assert waring.rank_source == "the numerical rank of the Hankel matrix"
+    assert len(waring.singular_values) == 3
+    assert waring.method == "pencil"
+    assert "EXACT" in repr(waring)
+    np.testing.assert_allclose(waring.to_tensor().coefficients, tensor.coefficients, atol=1e-12)
+    np.testing.assert_allclose(waring.to_tensor(5)(np.eye(3)), (waring.points**5).T @ waring.weights)
     assert apolar.decompose(tensor, 2, random_state=0).rank_source == "given"
     assert apolar.decompose(tensor, lambda values: 2, random_state=0).rank_source == "the rank rule"
 
@@ -283,8 +283,8 @@ def test_condition_of_points_that_nearly_coincide():
         (None, {}, TypeError, "a dict of exponents"),
         ("x^3 + y^3", {"rank": 0}, ValueError, "rank must be at least 1"),
         ("x^3 + y^3", {"rank": -2}, ValueError, "rank must be at least 1"),
-        ("x^3 + y^3", {"rank": 2.0}, TypeError, "rank must be a whole number"),
-        ("x^3 + y^3", {"rank": True}, TypeError, "rank must be a whole number"),
+        ("x^3 + y^3", {"rank": 2.0}, TypeError, "rank must be an integer"),
+        ("x^3 + y^3", {"rank": True}, TypeError, "rank must be an integer"),
         ("x^3 + y^3", {"rank": 50}, ValueError, "no form of degree 3 in 2 variables"),
         ("x^3 + y^3", {"rank": lambda values: 0}, ValueError, "rank rule returned 0"),
         ("x^3 + y^3", {"rank": lambda values: None}, ValueError, "rank rule returned None"),

@@ -5,6 +5,7 @@ import pytest
 
 import apolar
 from apolar.decomposition import component_errors, joint, ranks, spm
+from apolar.decomposition.methods import METHODS
 from problems import largest_error, noisy, random_terms
 
 # (m, d, r, k): at the largest rank that algorithm 2 finds, and below.
@@ -28,10 +29,10 @@ def test_joint_eigenvalues_of_commuting_matrices(is_complex):
     values = rng.standard_normal((5, 4)) + is_complex * 1j * rng.standard_normal((5, 4))
     basis = rng.standard_normal((4, 4)) + is_complex * 1j * rng.standard_normal((4, 4))
     matrices = np.array([basis @ np.diag(v) @ np.linalg.inv(basis) for v in values])
-    found = joint.joint_eigenvalues(matrices, rng)
-    assert found.shape == (4, 5)
+    eigenvalues = joint.joint_eigenvalues(matrices, rng)
+    assert eigenvalues.shape == (4, 5)
     for expected in values.T:
-        assert np.abs(found - expected).max(axis=1).min() < 1e-10
+        assert np.abs(eigenvalues - expected).max(axis=1).min() < 1e-10
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
@@ -54,11 +55,11 @@ def test_a_newton_sweep_squares_the_distance_to_diagonal(is_complex):
 def test_algorithm_2_is_exact_up_to_its_limit(dim, order, rank, row_degree):
     weights, points = random_terms(dim, rank, seed=dim)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
-    found = apolar.decompose(tensor, method="pencil", refine=False, row_degree=row_degree, random_state=0)
-    assert found.rank == rank
-    assert found.method == "pencil"
-    assert found.status is apolar.Status.UNREFINED
-    assert largest_error(weights, points, found) < EXACT
+    waring = apolar.decompose(tensor, method="pencil", refine=False, row_degree=row_degree, random_state=0)
+    assert waring.rank == rank
+    assert waring.method == "pencil"
+    assert waring.status is apolar.Status.UNREFINED
+    assert largest_error(weights, points, waring) < EXACT
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
@@ -69,8 +70,8 @@ def test_power_method_finds_every_component(dim, order, rank, is_complex):
     # A deflation that is forgotten or done twice loses or repeats one of them.
     weights, points = random_terms(dim, rank, seed=3, is_complex=is_complex)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
-    found = apolar.decompose(tensor, rank, method="spm", refine=False, random_state=0)
-    assert largest_error(weights, points, found) < 1e-4
+    waring = apolar.decompose(tensor, rank, method="spm", refine=False, random_state=0)
+    assert largest_error(weights, points, waring) < 1e-4
     refined = apolar.decompose(tensor, rank, method="spm", random_state=0)
     assert largest_error(weights, points, refined) < EXACT
 
@@ -79,9 +80,9 @@ def test_power_method_takes_weights_of_both_signs():
     weights, points = random_terms(4, 3, seed=5)
     weights = weights * [1, -1, 1]
     tensor = apolar.SymmetricTensor.from_waring(weights, points, 4)
-    found = apolar.decompose(tensor, method="spm", random_state=0)
-    assert sorted(np.sign(found.weights)) == [-1, 1, 1]
-    assert largest_error(weights, points, found) < EXACT
+    waring = apolar.decompose(tensor, method="spm", random_state=0)
+    assert sorted(np.sign(waring.weights)) == [-1, 1, 1]
+    assert largest_error(weights, points, waring) < EXACT
 
 
 def test_methods_say_their_limits():
@@ -124,11 +125,11 @@ def test_rank_above_the_noise_of_any_order(dim, order, rank):
 def test_rank_of_a_noisy_tensor_is_detected(rule):
     weights, points = random_terms(8, 3, seed=1)
     tensor = noisy(apolar.SymmetricTensor.from_waring(weights, points, 3), 1e-3, seed=2)
-    found = apolar.decompose(tensor, rule, random_state=0)
-    assert found.rank == 3
-    assert found.status is apolar.Status.APPROXIMATE
-    assert len(found.singular_values) == 8
-    assert largest_error(weights, points, found) < 0.02
+    waring = apolar.decompose(tensor, rule, random_state=0)
+    assert waring.rank == 3
+    assert waring.status is apolar.Status.APPROXIMATE
+    assert len(waring.singular_values) == 8
+    assert largest_error(weights, points, waring) < 0.02
 
 
 def test_generic_ranks_and_their_exceptions():
@@ -171,3 +172,17 @@ def test_the_complement_of_a_vector_whose_first_entry_all_but_vanishes(first):
     basis = spm._complement(vector)
     np.testing.assert_allclose(basis.conj().T @ basis, np.eye(2), atol=1e-15)
     np.testing.assert_allclose(vector.conj() @ basis, 0, atol=1e-14)
+
+
+def test_an_entry_of_the_table_is_a_method(monkeypatch):
+    calls = []
+
+    def counted(problem, rng):
+        calls.append(problem.rank)
+        return METHODS["pencil"](problem, rng)
+
+    monkeypatch.setitem(METHODS, "counted", counted)
+    assert apolar.decompose("x^3 + y^3", 2, "counted").status is apolar.Status.EXACT
+    assert calls == [2]
+    with pytest.raises(ValueError, match="'spm', 'counted'"):
+        apolar.decompose("x^3 + y^3", method="als")

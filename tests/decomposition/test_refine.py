@@ -33,10 +33,10 @@ def test_derivatives(order, is_complex):
 def test_the_checks_can_fail(cost, monkeypatch):
     tensor, weights, points = problem(3, is_complex=cost is ComplexCost)
     exact = cost.hessian
-    monkeypatch.setattr(cost, "hessian", lambda self, place: exact(self, place, second_order=False))
+    monkeypatch.setattr(cost, "hessian", lambda self, point: exact(self, point, second_order=False))
     assert not checks.check_hessian(tensor, weights, points).passed
     gradient = cost.gradient
-    monkeypatch.setattr(cost, "gradient", lambda self, place: (gradient(self, place)[0], 0 * place.units))
+    monkeypatch.setattr(cost, "gradient", lambda self, point: (gradient(self, point)[0], 0 * point.units))
     assert not checks.check_gradient(tensor, weights, points).passed
 
 
@@ -72,10 +72,10 @@ def test_refinement_recovers_exact_terms(order, is_complex, method):
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
     nearby = points + 0.05 * np.random.default_rng(1).standard_normal(points.shape)
     start = apolar.Waring(weights, nearby, order)
-    found = apolar.refine(tensor, start, method=method)
-    assert found.status is apolar.Status.EXACT
-    assert 0 < found.n_iter == len(found.history)
-    assert largest_error(weights, points, found) < 1e-6
+    waring = apolar.refine(tensor, start, method=method)
+    assert waring.status is apolar.Status.EXACT
+    assert 0 < waring.n_iter == len(waring.history)
+    assert largest_error(weights, points, waring) < 1e-6
 
 
 def test_newton_converges_quadratically_where_the_residual_is_large():
@@ -175,10 +175,10 @@ def test_terms_on_their_way_to_a_limit_are_told_from_a_minimum(apart, gradient, 
 
 def test_max_iter_is_kept_and_reported():
     tensor, weights, points = problem(3, is_complex=False)
-    found = apolar.refine(tensor, apolar.Waring(weights, points, 3), method="newton", max_iter=2)
-    assert found.n_iter == 2
-    assert found.status is apolar.Status.NOT_CONVERGED
-    assert "max_iter" in found.message
+    waring = apolar.refine(tensor, apolar.Waring(weights, points, 3), method="newton", max_iter=2)
+    assert waring.n_iter == 2
+    assert waring.status is apolar.Status.NOT_CONVERGED
+    assert "max_iter" in waring.message
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from estimator.clusters import example, fitted
     ("parameters", "error", "message"),
     [
         ({"n_components": 0}, ValueError, "n_components must be at least 1"),
-        ({"n_components": 2.5}, TypeError, "whole number"),
+        ({"n_components": 2.5}, TypeError, "integer"),
         ({"n_components": 500}, ValueError, "fewer components"),
         ({"covariance_type": "round"}, ValueError, "'tied_diag'"),
         ({"init_params": "best"}, ValueError, "'overseed'"),

@@ -96,7 +96,7 @@ def _sparse(rng, order, dim):
     return apolar.SymmetricTensor(order, dim, values)
 
 
-def _whole_numbers(rng, order, dim):
+def _integers(rng, order, dim):
     values = rng.integers(-3, 4, n_monomials(dim, order))
     return apolar.SymmetricTensor(order, dim, values.astype(rng.choice(["int8", "int64", "float32", "bool"])))
 
@@ -172,7 +172,7 @@ _MAKERS = {
     "noise": _noise,
     "nearly real": _nearly_real,
     "sparse": _sparse,
-    "whole numbers": _whole_numbers,
+    "integers": _integers,
     "numbers of all sizes": _mixed_sizes,
     "not finite": _not_finite,
     "wrong shape": _wrong_shape,

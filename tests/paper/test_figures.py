@@ -35,11 +35,11 @@ def points(axes):
     )
 
 
-def texts(figure):
-    found = [text.get_text() for text in figure.texts]
+def strings_of(figure):
+    strings = [text.get_text() for text in figure.texts]
     for legend in figure.legends:
-        found += [text.get_text() for text in legend.get_texts()]
-    return found
+        strings += [text.get_text() for text in legend.get_texts()]
+    return strings
 
 
 def test_figure_1_has_the_first_four_columns_and_all_rows(figure1):
@@ -60,12 +60,12 @@ def test_figure_1_has_the_first_four_columns_and_all_rows(figure1):
 
 
 def test_figure_1_says_what_it_shows(figure1):
-    said = texts(figure1)
+    strings = strings_of(figure1)
     counts = np.bincount(task_of("table1", 0).labels)
     for label, count in enumerate(counts):
-        assert any(text.startswith(f"class {label} ({count}") for text in said), said
-    assert any("Above the diagonal: true clusters; below: found" in text for text in said)
-    assert any("Figure 1: Example 1" in text for text in [*said, figure1.get_suptitle()])
+        assert any(text.startswith(f"class {label} ({count}") for text in strings), strings
+    assert any("Above the diagonal: true clusters; below: found" in text for text in strings)
+    assert any("Figure 1: Example 1" in text for text in [*strings, figure1.get_suptitle()])
 
 
 def test_figure_2_and_3_have_as_many_panels_as_the_paper(monkeypatch):
@@ -76,7 +76,7 @@ def test_figure_2_and_3_have_as_many_panels_as_the_paper(monkeypatch):
     figure = drawn("figure3")
     assert panels(figure).shape == (5, 5)
     assert len(points(panels(figure)[0, 1])) == len(few.X)
-    assert any(text.startswith("0 (") for text in texts(figure))
+    assert any(text.startswith("0 (") for text in strings_of(figure))
 
 
 def test_files_are_the_same_every_time(figure1):

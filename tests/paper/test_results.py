@@ -41,7 +41,7 @@ def test_the_tables_follow_from_the_scores(label, path, monkeypatch):
 def test_the_scores_are_what_the_methods_give(label, path):
     saved = RunsFile(path, study.described(label, seed=0), METHODS).scores
     for key in SOME:
-        _, found = study._scored(STUDIES[label].example, 0, key)
+        _, computed = study._scored(STUDIES[label].example, 0, key)
         # Rounding may give EM an iteration more or less: the same optimum, a row or two in another cluster.
-        apart = np.abs(found - saved[key]) / [study.NEAR, 10 / N_ROWS, 3.5 / N_ROWS]
+        apart = np.abs(computed - saved[key]) / [study.NEAR, 10 / N_ROWS, 3.5 / N_ROWS]
         assert np.all(apart <= 1), (key, dict(zip(METHODS, apart.tolist(), strict=True)))

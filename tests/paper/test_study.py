@@ -33,23 +33,23 @@ def quick(monkeypatch):
     monkeypatch.setattr(study, "_scored", fake)
 
 
-def shares_of(found):
+def shares_of(results):
     return {
         method: [getattr(row, name).mean for name in ("bic", "ari", "ari_099", "error_rate", "near")]
-        for method, row in found.shares.items()
+        for method, row in results.shares.items()
     }
 
 
 @pytest.mark.parametrize("label", ["table5", "table6"])
 def test_a_small_study_is_as_it_was(label):
     expected = json.loads(EXPECTED.read_text())["studies"][label]
-    found = shares_of(studied(label, **SMALL))
-    assert list(found) == list(expected) == list(METHODS)
+    computed = shares_of(studied(label, **SMALL))
+    assert list(computed) == list(expected) == list(METHODS)
     for method in METHODS:
         # Of six data sets rounding may turn a tie over.
-        np.testing.assert_allclose(found[method], expected[method], atol=17, err_msg=method)
+        np.testing.assert_allclose(computed[method], expected[method], atol=17, err_msg=method)
     # The default fit is near the best as often as EM from the truth, but for one data set.
-    assert found["apolar"][-1] >= found["oracle"][-1] - 17
+    assert computed["apolar"][-1] >= computed["oracle"][-1] - 17
 
 
 def test_shares_by_hand():
@@ -58,24 +58,24 @@ def test_shares_by_hand():
     ari = [[0.5, 1.0, 0.2, 0.2, 0.991, 0.3, 1.0], [0.5, 0.5, 0.5, 0.5, 0.4, 0.9, 0.99]]
     error = [[0.2, 0.0, 0.3, 0.4, 0.1, 0.2, 0.0], [0.1, 0.2, 0.1, 0.3, 0.1, 0.0, 0.0]]
     scores = np.stack([bic, ari, error], axis=-1)[None]
-    found = study._shares(scores)
+    computed = study._shares(scores)
     # -10 and -10.004 agree as printed.
-    assert [found[m].bic.mean for m in METHODS] == [50, 100, 0, 50, 50, 50, 100]
-    assert [found[m].ari.mean for m in METHODS] == [50, 100, 50, 50, 50, 50, 100]
-    assert [found[m].ari_099.mean for m in METHODS] == [0, 50, 0, 0, 50, 0, 100]
-    assert [found[m].error_rate.mean for m in METHODS] == [50, 50, 50, 0, 100, 100, 100]
-    assert [found[m].near.mean for m in METHODS] == [50, 50, 0, 50, 50, 50, 100]
-    assert np.isnan(found["em_km"].bic.variance)
+    assert [computed[m].bic.mean for m in METHODS] == [50, 100, 0, 50, 50, 50, 100]
+    assert [computed[m].ari.mean for m in METHODS] == [50, 100, 50, 50, 50, 50, 100]
+    assert [computed[m].ari_099.mean for m in METHODS] == [0, 50, 0, 0, 50, 0, 100]
+    assert [computed[m].error_rate.mean for m in METHODS] == [50, 50, 50, 0, 100, 100, 100]
+    assert [computed[m].near.mean for m in METHODS] == [50, 50, 0, 50, 50, 50, 100]
+    assert np.isnan(computed["em_km"].bic.variance)
 
 
 @pytest.mark.usefixtures("quick")
 def test_variances_are_those_of_the_repeats():
-    found = studied("table5", n_simulations=4, n_repeats=5, n_jobs=1)
+    computed = studied("table5", n_simulations=4, n_repeats=5, n_jobs=1)
     scores = np.array(
         [[fake(1, 0, (repeat, simulation))[1] for simulation in range(4)] for repeat in range(5)]
     )
     percentages = 100 * (scores[:, :, 1, 1] >= 0.99).mean(axis=1)
-    share = found.shares["em_mom"].ari_099
+    share = computed.shares["em_mom"].ari_099
     assert (share.mean, share.variance) == pytest.approx((percentages.mean(), percentages.var(ddof=1)))
 
 
@@ -172,14 +172,14 @@ def test_a_file_that_was_only_begun_is_begun_again(tmp_path):
 
 @pytest.mark.usefixtures("quick")
 def test_the_columns_of_the_file():
-    found = studied("table5", **SMALL)
-    files = study_files(found)
+    computed = studied("table5", **SMALL)
+    files = study_files(computed)
     header, *rows = files["table5.csv"].splitlines()
     assert header.split(",") == study_columns()
     assert header.startswith("method,bic,bic_variance,ari,ari_variance,ari_099,")
     assert "paper_ari_099_variance" in header
     assert [row.split(",")[0] for row in rows] == list(METHODS)
-    record = {row["method"]: row for row in study_records(found)}["em_mom"]
+    record = {row["method"]: row for row in study_records(computed)}["em_mom"]
     assert (record["paper_bic"], record["paper_ari_099"]) == (74.8, 83.4)
     assert "| em_mom |" in files["table5.md"]
 
@@ -212,9 +212,9 @@ def test_control_c_in_a_real_process(tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {"table6_runs.csv"}
     n_done = len(RunsFile(path, study.described("table6", 0), METHODS).scores)
     assert n_done >= 1
-    found = studied("table6", n_simulations=n_done + 1, n_repeats=1, n_jobs=1, path=path)
+    computed = studied("table6", n_simulations=n_done + 1, n_repeats=1, n_jobs=1, path=path)
     fresh = studied("table6", n_simulations=n_done + 1, n_repeats=1, n_jobs=1)
-    assert shares_of(found) == shares_of(fresh)
+    assert shares_of(computed) == shares_of(fresh)
 
 
 if __name__ == "__main__":

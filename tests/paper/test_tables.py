@@ -33,23 +33,23 @@ def small(label):
 
 def scores(label):
     task = small(label)
-    found = {method: clustering(method, task, seed=0) for method in METHODS}
-    return {method: [one.bic, one.ari, one.error_rate] for method, one in found.items()}
+    results = {method: clustering(method, task, seed=0) for method in METHODS}
+    return {method: [result.bic, result.ari, result.error_rate] for method, result in results.items()}
 
 
 @pytest.mark.parametrize("label", sorted(TABLES))
 def test_every_table_at_a_small_size(label):
     expected = json.loads(EXPECTED.read_text())["tables"][label]
-    found = scores(label)
-    assert list(found) == list(expected) == list(METHODS)
+    computed = scores(label)
+    assert list(computed) == list(expected) == list(METHODS)
     for method in METHODS:
         # Rounding may give EM an iteration more or less: the BIC then moves by its tolerance, 1e-5 of
         # itself, and a row or two change their cluster.
         n_rows = len(small(label).X)
         bic, ari, error = expected[method]
-        assert found[method][0] == pytest.approx(bic, rel=3e-5), method
-        assert found[method][1] == pytest.approx(ari, abs=10 / n_rows), method
-        assert found[method][2] == pytest.approx(error, abs=3.5 / n_rows), method
+        assert computed[method][0] == pytest.approx(bic, rel=3e-5), method
+        assert computed[method][1] == pytest.approx(ari, abs=10 / n_rows), method
+        assert computed[method][2] == pytest.approx(error, abs=3.5 / n_rows), method
 
 
 # The values of k-means and hierarchical clustering. The paper sometimes cuts digits off in place of rounding
@@ -59,13 +59,13 @@ def test_every_table_at_a_small_size(label):
 def test_the_printed_values_are_found_again(label, method):
     printed = TABLES[label]
     task = task_of(label, seed=0)
-    found = clustering(method, task, seed=0)
+    result = clustering(method, task, seed=0)
     count = printed.n_parameters or methods.n_parameters(task)
-    bic = 2 * found.log_likelihood - count * np.log(len(task.X))
+    bic = 2 * result.log_likelihood - count * np.log(len(task.X))
     unit = 10.0**-printed.digits
     assert abs(bic - printed.rows[method].bic) < (unit if label == "table8" else 0.51 * unit)
-    assert abs(found.ari - printed.rows[method].ari) < 1e-4
-    assert found.error_rate == pytest.approx(printed.rows[method].error_rate, abs=1e-3)
+    assert abs(result.ari - printed.rows[method].ari) < 1e-4
+    assert result.error_rate == pytest.approx(printed.rows[method].error_rate, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -74,30 +74,30 @@ def test_the_printed_values_are_found_again(label, method):
 def test_the_printed_values_of_the_moments_and_of_mnist(label, method):
     printed = TABLES[label]
     task = task_of(label, seed=0)
-    found = clustering(method, task, seed=0)
+    result = clustering(method, task, seed=0)
     count = printed.n_parameters or methods.n_parameters(task)
-    bic = 2 * found.log_likelihood - count * np.log(len(task.X))
+    bic = 2 * result.log_likelihood - count * np.log(len(task.X))
     assert abs(bic - printed.rows[method].bic) < 10.0**-printed.digits
-    assert found.ari == pytest.approx(printed.rows[method].ari, abs=1e-3)
-    assert found.error_rate == pytest.approx(printed.rows[method].error_rate, abs=1e-3)
+    assert result.ari == pytest.approx(printed.rows[method].ari, abs=1e-3)
+    assert result.error_rate == pytest.approx(printed.rows[method].error_rate, abs=1e-3)
 
 
 def test_the_paper_error_rate_lets_clusters_share_a_class():
     task = task_of("table9", seed=0)
-    found = clustering("em_moments", task, seed=0)
-    assert majority_error_rate(task.labels, found.predicted) == pytest.approx(0.210, abs=5e-4)
-    assert error_rate(task.labels, found.predicted) == pytest.approx(0.381, abs=5e-4)
+    result = clustering("em_moments", task, seed=0)
+    assert majority_error_rate(task.labels, result.predicted) == pytest.approx(0.210, abs=5e-4)
+    assert error_rate(task.labels, result.predicted) == pytest.approx(0.381, abs=5e-4)
 
 
 def test_shifting_the_data_changes_the_paper_moments_only():
     task = task_of("table7", seed=0)
     shifted = replace(task, X=task.X - task.X.mean(axis=0))
     for method in METHODS:
-        one, other = (clustering(method, data, seed=0).bic for data in (task, shifted))
+        plain_bic, shifted_bic = (clustering(method, data, seed=0).bic for data in (task, shifted))
         if method == "em_mom":
-            assert abs(one - other) > 1e-4
+            assert abs(plain_bic - shifted_bic) > 1e-4
         else:
-            assert one == pytest.approx(other, abs=1e-6)
+            assert plain_bic == pytest.approx(shifted_bic, abs=1e-6)
 
 
 def test_a_table_has_the_promised_columns_and_rows(iris):
@@ -133,8 +133,8 @@ def test_the_same_seed_gives_the_same_rows_and_another_gives_others():
 
 
 def test_times_are_medians_of_equal_runs(iris):
-    for method, found in iris.found.items():
-        assert 0 < found.start_s <= found.time_s, method
+    for method, result in iris.results.items():
+        assert 0 < result.start_s <= result.time_s, method
 
 
 if __name__ == "__main__":

@@ -222,8 +222,8 @@ def test_errors_name_the_remedy(changes, message):
     [
         ({"X": np.ones((60, 3)) * 1j}, "complex"),
         ({"X": np.full((60, 2), "a")}, "must hold numbers.*columns="),
-        ({"columns": [1.5]}, "whole number"),
-        ({"columns": 2.5}, "whole number"),
+        ({"columns": [1.5]}, "an integer"),
+        ({"columns": 2.5}, "an integer"),
         ({"labels": np.array([0, "a", None] * 20, dtype=object)}, "labels mixes kinds.*str"),
         ({"model": "full"}, "must be a GaussianMixture or SphericalMixture, not str"),
     ],

@@ -172,5 +172,5 @@ def test_errors_of_type():
         TypeError, match="ax must be axes of matplotlib, not str: pass those of figure.subplots"
     ):
         spectrum(np.eye(5), ax="left")
-    with pytest.raises(TypeError, match="whole number"):
+    with pytest.raises(TypeError, match="an integer"):
         spectrum(np.eye(5), n_components=1.5)

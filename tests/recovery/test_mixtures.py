@@ -30,9 +30,9 @@ def well_spread(mixture):
 def test_population_moments_give_the_mixture(shape, seed):
     mixture = random_mixture(*shape, seed)
     assume(well_spread(mixture))
-    found = apolar.mixture_from_moments(population(mixture), shape[0], refine=False)
-    assert distance(mixture, found) < 1e-8
-    assert found.status is MixtureStatus.VALID
+    estimate = apolar.mixture_from_moments(population(mixture), shape[0], refine=False)
+    assert distance(mixture, estimate) < 1e-8
+    assert estimate.status is MixtureStatus.VALID
     # The prior of the refinement is worth about a row.
     refined = apolar.mixture_from_moments(population(mixture), shape[0])
     assert distance(mixture, refined) < 100 / population(mixture).n_rows
@@ -45,8 +45,8 @@ def test_population_moments_give_the_mixture_by_algorithm_1(shape, seed):
     # One noise direction and no origin but zero: the means must be linearly independent.
     assume(np.linalg.svd(mixture.means, compute_uv=False)[-1] > 0.5 and mixture.weights.min() > 0.02)
     assume(shape[0] < shape[1])
-    found = apolar.mixture_from_moments(population(mixture), shape[0], form="paper", random_state=0)
-    assert distance(mixture, found) < 1e-8
+    estimate = apolar.mixture_from_moments(population(mixture), shape[0], form="paper", random_state=0)
+    assert distance(mixture, estimate) < 1e-8
 
 
 def test_the_paper_theorem():
@@ -87,20 +87,20 @@ def test_shift_rotation_and_scale_do_the_same_to_the_mixture(seed, shift, scale)
     X, _ = apolar.datasets.make_example(1, 2000, random_state=rng)
     rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     offset = shift * rng.standard_normal(6)
-    found = apolar.mixture_from_moments(X, 4)
+    estimate = apolar.mixture_from_moments(X, 4)
     moved = apolar.mixture_from_moments(scale * (X @ rotation + offset), 4)
     back = apolar.SphericalMixture(
         moved.weights, (moved.means / scale - offset) @ rotation.T, moved.variances / scale**2
     )
-    assert distance(found, back) < 1e-6
+    assert distance(estimate, back) < 1e-6
 
 
 def test_centred_and_standardised_data_work():
     X, _ = apolar.datasets.make_example(1, 5000, random_state=0)
-    found = apolar.mixture_from_moments(X, 4)
+    estimate = apolar.mixture_from_moments(X, 4)
     centred = apolar.mixture_from_moments(X - X.mean(axis=0), 4)
     back = apolar.SphericalMixture(centred.weights, centred.means + X.mean(axis=0), centred.variances)
-    assert distance(found, back) < 1e-6
+    assert distance(estimate, back) < 1e-6
     standardised = apolar.mixture_from_moments((X - X.mean(axis=0)) / X.std(axis=0), 4)
     assert np.isfinite(standardised.means).all()
 
@@ -117,11 +117,11 @@ def test_the_error_falls_with_the_number_of_rows():
     truth = apolar.datasets.example_mixture(2)
     errors = []
     for n in (2_000, 200_000):
-        found = [
+        distances = [
             distance(truth, apolar.mixture_from_moments(apolar.datasets.make_example(2, n, seed)[0], 3))
             for seed in range(5)
         ]
-        errors.append(np.median(found))
+        errors.append(np.median(distances))
     # n^(-1/2) over two decades is a tenth.
     assert errors[1] < 0.25 * errors[0]
 
@@ -143,24 +143,24 @@ def test_small_samples_never_fail(example, form):
 def test_many_columns_by_the_range_finder(monkeypatch):
     mixture = random_mixture(4, 300, seed=0, spread=1.0)
     X, _ = mixture.sample(4000, 1)
-    found = apolar.mixture_from_moments(X, 4, random_state=0)
+    estimate = apolar.mixture_from_moments(X, 4, random_state=0)
     by_sparse = apolar.mixture_from_moments(sparse.csr_array(X), 4, random_state=0)
     monkeypatch.setattr("apolar.moments.signal.COVARIANCE_COLUMNS", 400)
     direct = apolar.mixture_from_moments(X, 4)
     # The subspaces agree to the accuracy of three rounds of iteration, far below the sampling error.
-    assert distance(direct, found) < 1e-4
-    assert distance(found, by_sparse) < 1e-8
-    assert distance(mixture, found) < 0.1
+    assert distance(direct, estimate) < 1e-4
+    assert distance(estimate, by_sparse) < 1e-8
+    assert distance(mixture, estimate) < 0.1
 
 
 def test_faint_clusters_in_many_columns():
     means = np.zeros((4, 300))
     means[:, :4] = 3 * np.eye(4)
     rows, _ = apolar.SphericalMixture(np.full(4, 0.25), means, np.ones(4)).sample(5000, 0)
-    found = apolar.mixture_from_moments(rows, 4)
+    estimate = apolar.mixture_from_moments(rows, 4)
     exact = np.linalg.eigvalsh(np.cov(rows.T, bias=True))[::-1]
-    np.testing.assert_allclose(found.spectrum[:3], exact[:3], rtol=1e-3)
-    np.testing.assert_array_equal(found.means, apolar.mixture_from_moments(rows, 4).means)
+    np.testing.assert_allclose(estimate.spectrum[:3], exact[:3], rtol=1e-3)
+    np.testing.assert_array_equal(estimate.means, apolar.mixture_from_moments(rows, 4).means)
 
 
 def test_sparse_rows_far_from_zero():
@@ -173,10 +173,10 @@ def test_sparse_rows_far_from_zero():
 @pytest.mark.parametrize("scale", [1e-60, 1e-4, 1.0, 1e4, 1e40])
 def test_the_paper_form_does_not_depend_on_units(scale):
     rows, _ = apolar.datasets.make_example(1, 2000, random_state=0)
-    found = apolar.mixture_from_moments(rows, 4, "paper", random_state=0)
+    estimate = apolar.mixture_from_moments(rows, 4, "paper", random_state=0)
     scaled = apolar.mixture_from_moments(scale * rows, 4, "paper", random_state=0)
     back = apolar.SphericalMixture(scaled.weights, scaled.means / scale, scaled.variances / scale**2)
-    assert distance(found, back) < 1e-6
+    assert distance(estimate, back) < 1e-6
 
 
 def test_streams_of_many_columns_say_what_to_do():
@@ -202,8 +202,8 @@ def test_the_spectrum_shows_the_number_of_components():
     assert apolar.n_components_from_spectrum(noise).n_components == 1
     constant = np.column_stack([noise, np.zeros(5000)])
     assert apolar.n_components_from_spectrum(constant).n_components == 1
-    one = apolar.n_components_from_spectrum(noise[:, :1])
-    assert (one.n_components, "general position" in one.message) == (1, True)
+    single = apolar.n_components_from_spectrum(noise[:, :1])
+    assert (single.n_components, "general position" in single.message) == (1, True)
     few = np.zeros(5000)
     few[:50] = 1
     assert apolar.n_components_from_spectrum(noise, few).n_components == 1
@@ -238,18 +238,18 @@ def test_too_many_components_are_a_weak_signal_not_a_crash():
     X, _ = apolar.datasets.make_example(1, 10_000, random_state=0)
     assert apolar.mixture_from_moments(X, 4).status is MixtureStatus.VALID
     exact = population(apolar.SphericalMixture([1.0], np.zeros((1, 5)), [1.0]))
-    found = apolar.mixture_from_moments(exact, 3)
-    assert found.status is MixtureStatus.WEAK_SIGNAL
-    assert "fewer components" in found.message
+    estimate = apolar.mixture_from_moments(exact, 3)
+    assert estimate.status is MixtureStatus.WEAK_SIGNAL
+    assert "fewer components" in estimate.message
 
 
 def test_joint_rotation_diagonalises():
     rng = np.random.default_rng(0)
     rotation = np.linalg.qr(rng.standard_normal((5, 5)))[0]
     matrices = np.array([rotation @ np.diag(d) @ rotation.T for d in rng.standard_normal((4, 5))])
-    found = joint_rotation(matrices)
-    np.testing.assert_allclose(np.abs(found.T @ rotation).max(axis=0), 1, atol=1e-10)
-    np.testing.assert_allclose(found.T @ found, np.eye(5), atol=1e-12)
+    computed = joint_rotation(matrices)
+    np.testing.assert_allclose(np.abs(computed.T @ rotation).max(axis=0), 1, atol=1e-10)
+    np.testing.assert_allclose(computed.T @ computed, np.eye(5), atol=1e-12)
 
 
 # --- bad input ---------------------------------------------------------------------------
@@ -264,7 +264,7 @@ X = np.random.default_rng(0).standard_normal((50, 3))
         (X, 4, {"form": "paper"}, ValueError, "at most as many components as there are columns"),
         (X[:2], 3, {}, ValueError, "at least as many rows"),
         (X, 0, {}, ValueError, "n_components must be at least 1"),
-        (X, 2.5, {}, TypeError, "n_components must be a whole number"),
+        (X, 2.5, {}, TypeError, "n_components must be an integer"),
         (X, 2, {"form": "cumulants"}, ValueError, "form must be one of"),
         (np.ones((20, 3)), 2, {}, ValueError, "All rows are equal"),
         (np.full((20, 3), 0.1), 2, {"form": "paper"}, ValueError, "All rows are equal"),

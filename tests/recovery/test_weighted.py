@@ -35,7 +35,7 @@ def test_the_derivatives_of_the_moments(n_components):
 def test_the_gradient_of_the_fit():
     point = point_of(random_mixture(3, 5, seed=2, spread=1.0), 2)
     observed = weighted._moments(point)[0] + 0.1
-    problem = weighted._Problem(observed, point, 3, 100, centre=0.3)
+    problem = weighted._WeightedSquares(observed, point, 3, 100, centre=0.3)
     _, gradient, _ = problem(point)
     for index in range(len(gradient)):
         step = np.zeros(len(gradient))
@@ -52,10 +52,10 @@ def test_moments_and_covariance_are_those_of_drawn_rows():
     )
     X, _ = flattened.sample(400_000, 0)
     y, q = X[:, :2], np.mean(X[:, 2:] ** 2, axis=1)
-    names = weighted._monomials(2)
-    rows = np.prod(y[:, None] ** names.powers, axis=2) * q[:, None] ** names.noise
+    monomials = weighted._monomials(2)
+    rows = np.prod(y[:, None] ** monomials.powers, axis=2) * q[:, None] ** monomials.noise
     point = point_of(flattened, 2)
-    covariance = weighted._covariance(point, spare=3)
+    covariance = weighted._covariance(point, n_noise=3)
     deviations = np.sqrt(np.diag(covariance))
     # Means of 400,000 rows, within five of their standard errors.
     assert np.all(np.abs(rows.mean(axis=0) - weighted._moments(point)[0]) < 5 * deviations / np.sqrt(len(X)))
@@ -71,8 +71,8 @@ def test_the_moments_of_the_data_are_those_of_its_rows():
     z = X - X.mean(axis=0)
     y = z @ signal.basis
     q = (np.sum(z**2, axis=1) - np.sum(y**2, axis=1)) / 3
-    names = weighted._monomials(2)
-    rows = np.prod((y / 2.0)[:, None] ** names.powers, axis=2) * (q / 4.0)[:, None] ** names.noise
+    monomials = weighted._monomials(2)
+    rows = np.prod((y / 2.0)[:, None] ** monomials.powers, axis=2) * (q / 4.0)[:, None] ** monomials.noise
     np.testing.assert_allclose(weighted._observed(signal, 2.0), rows.mean(axis=0), atol=1e-9)
 
 
@@ -104,15 +104,15 @@ def test_the_fit_is_better_than_the_start(seed):
     X, _ = apolar.datasets.make_example(1, 1000, random_state=seed)
     signal = signal_moments(X, 3, None, np.random.default_rng(0))
     start = equivariant_mixture(signal)
-    found = weighted.weighted_mixture(signal, start)
+    fitted = weighted.weighted_mixture(signal, start)
     observed = weighted._observed(signal, 1.0)
 
     def point(mixture):
         offsets = (mixture.means - signal.mean) @ signal.basis
         return weighted._Point(np.log(mixture.weights), offsets, np.log(mixture.variances))
 
-    problem = weighted._Problem(observed, point(start), 3, 1000, np.log(signal.mean_variance))
-    assert problem(point(found))[0] < problem(point(start))[0]
+    problem = weighted._WeightedSquares(observed, point(start), 3, 1000, np.log(signal.mean_variance))
+    assert problem(point(fitted))[0] < problem(point(start))[0]
 
 
 def test_one_component_and_many_are_left_as_they_are():

@@ -27,9 +27,9 @@ def clusters(n_samples, seed, n_features=3):
     return means[labels] + np.array([0.5, 1.0, 2.0])[labels, None] * noise, labels
 
 
-def same_partition(one, other):
-    pairs = {*zip(one.tolist(), other.tolist(), strict=True)}
-    return len(pairs) == len({*one.tolist()}) == len({*other.tolist()})
+def same_partition(first, second):
+    pairs = {*zip(first.tolist(), second.tolist(), strict=True)}
+    return len(pairs) == len({*first.tolist()}) == len({*second.tolist()})
 
 
 def in_order(labels):
@@ -126,7 +126,7 @@ def test_a_cut_numbers_clusters_by_appearance():
     for bad in (0, 81):
         with pytest.raises(ValueError, match="n_clusters"):
             tree.labels(bad)
-    with pytest.raises(TypeError, match="whole number"):
+    with pytest.raises(TypeError, match="an integer"):
         tree.labels(2.0)
 
 
@@ -177,10 +177,10 @@ def test_the_transform_of_the_paper():
         [np.full(n_samples, 0.1), X[:, 0], X[:, 0], X[:, 1:], np.zeros(n_samples)]
     )
     twice = merge_tree(with_constants, transform="svd")
-    found = merge_tree(np.delete(with_constants, 2, axis=1), transform="svd")
-    np.testing.assert_allclose(found.costs, expected.costs, rtol=1e-9, atol=1e-9)
+    tree = merge_tree(np.delete(with_constants, 2, axis=1), transform="svd")
+    np.testing.assert_allclose(tree.costs, expected.costs, rtol=1e-9, atol=1e-9)
     for k in range(1, 7):
-        np.testing.assert_array_equal(found.labels(k), expected.labels(k))
+        np.testing.assert_array_equal(tree.labels(k), expected.labels(k))
     # A column that is there twice counts twice, but adds no direction.
     assert np.all(np.isfinite(twice.costs))
 
@@ -211,10 +211,10 @@ def test_a_subsample_labels_all_rows(criterion, transform):
     X, labels = clusters(3_000, 10)
     scaled = X * [1.0, 1e3, 1e-3] if transform == "svd" else X
     options = {"criterion": criterion, "transform": transform, "max_rows": 150}
-    found = mbhc_labels(scaled, 3, np.random.default_rng(1), **options)
-    assert same_partition(found, labels)
-    assert in_order(found)
-    np.testing.assert_array_equal(found, mbhc_labels(scaled, 3, np.random.default_rng(1), **options))
+    predicted = mbhc_labels(scaled, 3, np.random.default_rng(1), **options)
+    assert same_partition(predicted, labels)
+    assert in_order(predicted)
+    np.testing.assert_array_equal(predicted, mbhc_labels(scaled, 3, np.random.default_rng(1), **options))
 
 
 def test_rows_go_to_the_likeliest_cluster_not_to_the_nearest_mean():

@@ -164,7 +164,7 @@ def test_rounding_is_not_asymmetry():
         ((3, 2, [1, 2, 3]), ValueError, "has 4 coefficients"),
         ((0, 2, [1]), ValueError, "order must be at least 1"),
         ((3, 0, []), ValueError, "dim must be at least 1"),
-        ((3.5, 2, [1]), TypeError, "whole number"),
+        ((3.5, 2, [1]), TypeError, "an integer"),
         ((2, 2, [1, np.nan, 2]), ValueError, "NaN"),
     ],
 )

@@ -37,14 +37,14 @@ def binary_exponents(rows: Array) -> IndexArray:
 
 
 def scaled_by_power(array: Array, exponent: Any) -> Array:
-    """Return the array times 2^exponent: exact, but where the result is below or above all normal numbers.
+    """Return the array times 2^exponent, exactly unless the result leaves the range of normal numbers.
 
     Parameters
     ----------
     array : ndarray, shape (...)
         Real or complex.
     exponent : int or ndarray of int, shape (..., 1)
-        One for all entries, or one a row.
+        One for all entries, or one per row.
 
     Returns
     -------
@@ -62,6 +62,6 @@ def _parts(array: Array) -> Array:
 
 
 def frozen(array: Array) -> Array:
-    """Return the array itself, marked read-only, so that values stay values."""
+    """Return the array itself, marked read-only: values that hold it do not change."""
     array.setflags(write=False)
     return array

@@ -9,12 +9,12 @@ import numpy as np
 
 from apolar._core.arrays import Array, working_dtype
 
-# Texts that stand for a missing value: in lower case, without spaces around them.
+# Strings that stand for a missing value: in lower case, without spaces around them.
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "."})
 
 
 def is_missing(text: str) -> bool:
-    """Return whether a text stands for a missing value."""
+    """Return whether a string stands for a missing value."""
     return text.strip().lower() in _MISSING
 
 
@@ -26,7 +26,7 @@ def numeric_array(value: Any, name: str) -> Array:
     value : array_like
         What the user passed.
     name : str
-        How the message calls it.
+        The name of the argument, for messages.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def numeric_array(value: Any, name: str) -> Array:
 def check_integer(value: Any, name: str, *, least: int) -> int:
     """Return `value` as an int of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, not {value!r}.")
+        raise TypeError(f"{name} must be an integer, not {value!r}.")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, not {value}.")
     return int(value)
@@ -83,7 +83,7 @@ def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
 def fits_in_memory(
     n_entries: int, what: str, remedy: str = "lower the order or the number of variables"
 ) -> None:
-    """Refuse, before anything is allocated, what this machine cannot hold."""
+    """Refuse, before anything is allocated, what does not fit into the memory of this machine."""
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not a POSIX system

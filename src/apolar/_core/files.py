@@ -1,4 +1,4 @@
-"""Files of arrays that cannot run code: written whole or not at all, checked when they are read."""
+"""Files of arrays that cannot run code: written completely or not at all, checked when they are read."""
 
 import hashlib
 import math
@@ -19,10 +19,10 @@ from apolar._core.arrays import Array
 
 Scalar = TypeVar("Scalar", bool, int, float, str)
 
-# How a file names what it is; no array of its content may have these names.
+# The entries that say what a file is; no array of its content may have these names.
 _LABELS = ("format", "version", "checksum")
 
-# Booleans, whole numbers, real numbers and texts: what a file may hold.
+# The kinds of array that a file may hold: booleans, integers, real numbers and strings.
 _KINDS = "biufU"
 
 _SCALAR_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
@@ -33,8 +33,8 @@ def save_arrays(
 ) -> None:
     """Write arrays to a file, with a format, a version and a checksum.
 
-    The file appears whole or not at all; one that was there before is kept if
-    anything fails.
+    The file appears complete or not at all; a file that was there before is kept
+    if anything fails.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def save_arrays(
     version : int
         Of the format.
     arrays : dict of str to ndarray
-        Numbers, booleans or texts.
+        Numbers, booleans or strings.
     """
     target = Path(path)
     for name, array in arrays.items():
@@ -58,7 +58,7 @@ def save_arrays(
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is there and is no file that can be replaced: a folder, a device, a pipe."""
+    """Refuse a path at which there is something other than a file: a folder, a device, a pipe."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the path of a file in it.")
     if path.exists() and not path.is_file():
@@ -68,29 +68,29 @@ def check_regular(path: Path) -> None:
 def check_finite(path: str | os.PathLike[str], what: str) -> None:
     """Refuse to read what may never end, or never begin: a device, a pipe, a socket.
 
-    Before it is opened: a pipe that nobody writes to would keep the caller waiting.
+    Checked before anything is opened: a pipe that nobody writes to would keep the caller waiting.
     """
     mode = os.stat(path).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder has an error of its own
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder raises an error by itself
         raise ValueError(f"{path} is not {what}: it is a device or a pipe. Pass the path of a file.")
 
 
 def part_path(target: Path) -> Path:
-    """Return a passing name for a file that is being written, which says whose it is.
+    """Return a temporary name for a file that is being written, which tells the machine and the process.
 
-    Its length does not depend on that of the name, which may be as long as a name can be.
+    Its length does not depend on that of the target's name, which may be as long as a name can be.
     """
     return target.with_name(f"{_part_prefix(target)}{os.getpid()}-{uuid.uuid4().hex}.part")
 
 
 def _part_prefix(target: Path) -> str:
-    whose = hashlib.sha256(f"{platform.node()}\0{target.name}".encode(errors="surrogateescape")).hexdigest()
-    return f".apolar-{whose[:16]}-"
+    owner = hashlib.sha256(f"{platform.node()}\0{target.name}".encode(errors="surrogateescape")).hexdigest()
+    return f".apolar-{owner[:16]}-"
 
 
 def remove_stale_parts(target: Path) -> None:
-    """Remove what writers of this file left behind that were killed on this machine."""
-    if os.name != "posix":  # elsewhere os.kill ends the process that is asked about
+    """Remove the parts of this file that writers on this machine left when they were killed."""
+    if os.name != "posix":  # elsewhere os.kill would end the process
         return
     pattern = re.compile(re.escape(_part_prefix(target)) + r"(\d+)-[0-9a-f]{32}\.part")
     for name in os.listdir(target.parent):
@@ -111,21 +111,21 @@ def _is_running(process: int) -> bool:
 
 
 def flushed_to_disk(file: IO[Any]) -> None:
-    """Wait until a file is on the disk: a name may only be given to what a power failure would keep."""
+    """Wait until a file is on the disk: once it is renamed, a power failure must not lose its content."""
     file.flush()
     os.fsync(file.fileno())
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file to write that appears whole at the end, or not at all.
+    """Open a file to write that appears complete at the end, or not at all.
 
-    What an earlier writer of the same file left when it was killed is removed.
+    Parts that earlier writers of the same file left when they were killed are removed.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
-    # Where a link leads: the link stays.
+    # The target of a link is written, and the link stays.
     target = target.resolve()
     check_regular(target)
     with suppress(OSError):  # a folder that may be written to but not listed
@@ -153,7 +153,7 @@ def load_arrays(
     version : int
         Of the format.
     what : str
-        How messages call such a file, with its article.
+        What messages call such a file, with its article.
     names : iterable of str, optional
         The arrays that must be there.
 
@@ -207,7 +207,7 @@ def stored_value(
 ) -> Scalar:
     """Return a single value of a file as a bool, an int, a finite float or a str.
 
-    With `may_be_nan`, a float may also be NaN: that it was not computed.
+    With `may_be_nan`, a float may also be NaN, which says that it was not computed.
     """
     array = arrays.get(name)
     if array is None or array.shape != () or array.dtype.kind not in _SCALAR_KINDS[kind]:
@@ -229,10 +229,10 @@ def stored_numbers(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...
 
 
 def _members(file: IO[bytes]) -> dict[str, Array]:
-    """Return the arrays of an .npz file, unchecked but for what could run code or fill the memory."""
+    """Return the arrays of an .npz file, checked only for what could run code or fill the memory."""
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
-        # Nothing is compressed, so that what is unpacked cannot be larger than the file.
+        # Nothing is compressed: arrays that are larger than the file are refused.
         if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
             raise ValueError("it is compressed, which files of this library are not")
         if sum(info.file_size for info in infos) > os.fstat(file.fileno()).st_size:
@@ -250,7 +250,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
         shape, _, dtype = np.lib.format.read_array_header_1_0(member)
         if dtype.kind not in _KINDS:
             raise ValueError(f"{info.filename} holds {dtype}, which this library does not write")
-        # Before anything is allocated: a header can claim any shape.
+        # Checked before anything is allocated: a header can claim any shape.
         n_bytes = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or n_bytes != info.file_size - member.tell():
             raise ValueError(f"{info.filename} is not as long as its shape {shape} says")

@@ -93,7 +93,7 @@ def decompose(
 def _read(polynomial: str, variables: str | None) -> "tuple[SymmetricTensor, list[str]]":
     """Return the form and the names of its variables, from a text or a file."""
     from apolar.tensor import SymmetricTensor, parse_polynomial
-    from apolar.tensor.polynomial import variable_names
+    from apolar.tensor.formatting import variable_names
 
     wanted = [name.strip() for name in variables.split(",")] if variables else None
     path = Path(polynomial)
@@ -195,7 +195,7 @@ def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    from apolar.tensor.polynomial import format_number
+    from apolar.tensor.formatting import format_number
 
     console = Console(highlight=False, soft_wrap=True)
     shown = names[:MAX_COLUMNS]

@@ -23,7 +23,7 @@ class Dataset:
     Attributes
     ----------
     data : ndarray of float64, shape (n_samples, n_features)
-        A copy of the caller's own: it may be changed in place.
+        A copy that belongs to the caller: it may be changed in place.
     target : ndarray of int64, shape (n_samples,)
         The class of each row, from 0.
     feature_names : tuple of str, length n_features
@@ -245,7 +245,7 @@ def _principal_components(images: Array, n_components: int, centred: bool) -> Ar
     pixels = images[:, images.min(axis=0) < images.max(axis=0)].astype(np.float64)
     n_samples, n_pixels = pixels.shape
     sums = pixels.sum(axis=0)
-    # Whole numbers below 2^53: the covariance, times n^2, has no rounding error.
+    # Integers below 2^53: the covariance, times n^2, has no rounding error.
     covariance = n_samples * (pixels.T @ pixels) - np.outer(sums, sums)
     deviations = np.sqrt(covariance.diagonal())
     _, axes = eigh(

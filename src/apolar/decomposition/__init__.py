@@ -1,4 +1,4 @@
-"""From a symmetric tensor to its Waring decomposition: algorithm 2, its rivals, and refinement."""
+"""From a symmetric tensor to its Waring decomposition: several methods, and refinement."""
 
 from apolar.decomposition import checks, ranks
 from apolar.decomposition.decompose import decompose

@@ -1,8 +1,8 @@
 """Numerical checks of the derivatives on which the refinement rests.
 
-Each compares a function with its Taylor model along a random geodesic-like
-curve, over a range of step lengths, and returns the order at which the error
-falls: 2 where the gradient is right, 3 where the Hessian is, 2 or more for the
+Each compares a function with its Taylor model along a random curve, over a
+range of step lengths, and returns the order at which the error falls with the
+step: 2 if the gradient is right, 3 if the Hessian is, 2 or more for the
 retraction.
 """
 
@@ -14,12 +14,18 @@ from apolar._core.arrays import Array, unit_rows
 from apolar._core.checks import numeric_array, random_generator
 from apolar.decomposition.cost import ComplexCost, Cost, RealCost
 from apolar.decomposition.gauss_newton import Contractible
-from apolar.decomposition.spheres import Place, reduced_gradient, reduced_hessian, retracted, tangent_basis
+from apolar.decomposition.spheres import (
+    ManifoldPoint,
+    reduced_gradient,
+    reduced_hessian,
+    retracted,
+    tangent_basis,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class DerivativeCheck:
-    """What a check found.
+    """The result of a check.
 
     Attributes
     ----------
@@ -42,8 +48,8 @@ class DerivativeCheck:
         return self.slope > self.expected - 0.1 or bool(np.all(self.errors < 1e-13))
 
 
-def _problem(tensor: Contractible, weights: Array, points: Array) -> tuple[Cost, Place]:
-    """Return the cost and the place to check it at, after checking what the user passed."""
+def _problem(tensor: Contractible, weights: Array, points: Array) -> tuple[Cost, ManifoldPoint]:
+    """Return the cost, and the point of the manifold to check it at, after checking what the user passed."""
     weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
     if tensor.order < 2:
         raise ValueError("The cost of a linear form has nothing to check: the order must be at least 2.")
@@ -54,7 +60,7 @@ def _problem(tensor: Contractible, weights: Array, points: Array) -> tuple[Cost,
         )
     is_complex = np.iscomplexobj(points) or np.iscomplexobj(tensor.contract_all(points[:1], 1))
     cost: Cost = ComplexCost(tensor) if is_complex else RealCost(tensor)
-    return cost, cost.place(weights, unit_rows(points))
+    return cost, cost.point(weights, unit_rows(points))
 
 
 def _slope(steps: Array, errors: Array) -> float:
@@ -107,22 +113,22 @@ def check_hessian(
 def _taylor(
     tensor: Contractible, weights: Array, points: Array, random_state: int | None, *, second_order: bool
 ) -> DerivativeCheck:
-    cost, place = _problem(tensor, weights, points)
-    basis = tangent_basis(place)
-    by_weight, by_unit = cost.gradient(place)
+    cost, point = _problem(tensor, weights, points)
+    basis = tangent_basis(point)
+    by_weight, by_unit = cost.gradient(point)
     gradient = reduced_gradient(basis, by_weight, by_unit)
     direction = random_generator(random_state).standard_normal(len(gradient))
     direction /= np.linalg.norm(direction)
     linear = float(gradient @ direction)
     quadratic = 0.0
     if second_order:
-        hessian = reduced_hessian(place, basis, by_unit, cost.hessian(place))
+        hessian = reduced_hessian(point, basis, by_unit, cost.hessian(point))
         quadratic = 0.5 * float(direction @ hessian @ direction)
-    start = cost.value(place)
+    start = cost.value(point)
     steps = np.logspace(-4, -0.5, 36)
     errors = np.array(
         [
-            abs(cost.value(retracted(place, basis, t * direction)) - start - t * linear - t * t * quadratic)
+            abs(cost.value(retracted(point, basis, t * direction)) - start - t * linear - t * t * quadratic)
             for t in steps
         ]
     )
@@ -142,18 +148,18 @@ def check_retraction(
     check : DerivativeCheck
         Slope 2 of ``|R(t x) - (p + t x)|``; a step that leaves the spheres counts as an error of one.
     """
-    _, place = _problem(tensor, weights, points)
-    basis = tangent_basis(place)
-    rank = len(place.weights)
+    _, point = _problem(tensor, weights, points)
+    basis = tangent_basis(point)
+    rank = len(point.weights)
     direction = random_generator(random_state).standard_normal(rank + basis.shape[0] * basis.shape[2])
     direction /= np.linalg.norm(direction)
     tangent = np.einsum("ipq,iq->ip", basis, direction[rank:].reshape(rank, -1))
     steps = np.logspace(-4, -0.5, 36)
     errors = []
     for t in steps:
-        moved = retracted(place, basis, t * direction)
+        moved = retracted(point, basis, t * direction)
         left = np.abs(np.linalg.norm(moved.units, axis=1) - 1).max() > 1e-12
-        by_weight = np.linalg.norm(moved.weights - place.weights - t * direction[:rank])
-        by_unit = np.linalg.norm(moved.units - place.units - t * tangent)
+        by_weight = np.linalg.norm(moved.weights - point.weights - t * direction[:rank])
+        by_unit = np.linalg.norm(moved.units - point.units - t * tangent)
         errors.append(1.0 if left else float(np.hypot(by_weight, by_unit)))
     return DerivativeCheck(_slope(steps, np.array(errors)), 2.0, steps, np.array(errors))

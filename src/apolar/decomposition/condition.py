@@ -9,7 +9,7 @@ from apolar.tensor import n_monomials
 
 # Up to this many multiplications the singular values are those of Terracini's matrix itself.
 DENSE_WORK = 2e9
-# Larger problems go through its Gram matrix, which squares the condition: what lies above is out of sight.
+# Larger problems go through its Gram matrix, which squares the condition: beyond this it is only rounding.
 GRAM_LIMIT = 1e7
 
 
@@ -18,8 +18,8 @@ def condition_number(points: Array, order: int) -> float:
 
     The rank-one terms at w v^d have the tangent space spanned by v^d and
     v^(d-1) u, u orthogonal to v; the matrix of all these, with orthonormal
-    columns a term, is Terracini's, and the condition number is the inverse of
-    its least singular value [breiding2018condition].
+    columns for each term, is Terracini's, and the condition number is the
+    inverse of its least singular value [breiding2018condition].
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ class _DenseModel:
 
 
 class _MatrixFreeModel:
-    """The linearised problem by inner products alone: O(rank^2 dim) a product."""
+    """The linearised problem by inner products alone: O(rank^2 dim) for each product."""
 
     # The cost is a difference of numbers near one.
     rounding = 1e-14
@@ -137,7 +137,7 @@ def gauss_newton(
 
     Parameters
     ----------
-    tensor : SymmetricTensor or alike
+    tensor : SymmetricTensor or another Contractible
         Of order at least 2.
     vectors : ndarray, shape (rank, dim)
         Real or complex.
@@ -147,8 +147,8 @@ def gauss_newton(
     tol : float
         Stop when the gradient, relative to ``|T|`` and to the terms, is below.
     give_up_above : float, optional
-        Stop early once progress is slow above this relative residual: for
-        starts that compete.
+        Stop early where progress is slow above this relative residual: for
+        starts that compete with each other.
 
     Returns
     -------

@@ -37,7 +37,7 @@ class TangentGram:
 
     With g_ij = a_i^* a_j and x_i the direction at a_i,
     (J^* J x)_i = d s_i sum_j s_j [ g_ij^(d-1) x_j + (d-1) g_ij^(d-2) (a_i^* x_j) a_j ]:
-    O(rank^2 dim) a product.
+    O(rank^2 dim) for each product.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ class TangentGram:
     def solve(self, b: Array, damping: float, rtol: float, max_iter: int) -> tuple[Array, int]:
         """Solve (J^* J + damping * diag(scales)) x = b by conjugate gradients.
 
-        The first part of the operator acts on the rank index alone and bounds
-        the whole from above within a factor of the order: its inverse, a matrix
+        The first part of the operator acts on the rank index alone, and times
+        the order it bounds the operator from above: its inverse, a matrix
         of rank rows, is the preconditioner.
 
         Parameters
@@ -83,6 +83,8 @@ class TangentGram:
         x : ndarray, shape (rank, dim)
         n_iter : int
         """
+        # Not scipy.sparse.linalg.cg, which takes 1.3 to 1.45 times as long up to rank = dim = 20 (1.05 at 60)
+        # and does not stop where rounding makes the curvature negative.
         shift = damping * self.scales
         inverse = self._preconditioner(shift)
         x = np.zeros_like(b)
@@ -120,11 +122,12 @@ class TangentGram:
     # --- with the columns of each term made orthonormal (unit vectors only) ----
 
     def _normalised(self, x: Array) -> Array:
-        """Return x with its part along a_i divided by d and the rest by sqrt(d)."""
+        """Return x with its part along a_i divided by d, and the part across by sqrt(d)."""
         along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
         return along / self.order + (x - along) / np.sqrt(self.order)
 
     def _unnormalised(self, x: Array) -> Array:
+        """Return the x of which `_normalised` is given."""
         along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
         return along * self.order + (x - along) * np.sqrt(self.order)
 

@@ -23,7 +23,7 @@ def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) 
     rotation : ndarray, shape (dim, dim)
         Orthogonal; its columns are the joint eigenvectors.
     """
-    # Coordinates first: what a rotation mixes are whole, contiguous slices.
+    # Coordinates first: a rotation then mixes two contiguous slices.
     stack = np.ascontiguousarray(np.moveaxis(np.array(matrices, dtype=float), 0, 2))
     dim = stack.shape[0]
     rotation = np.eye(dim)

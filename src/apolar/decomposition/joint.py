@@ -4,7 +4,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 
-# Eigenvalues of a combination, relative to the largest, that need no second try.
+# The least distance of the eigenvalues of a combination, relative to the largest, that needs no second try.
 WELL_APART = 1e-3
 
 
@@ -84,7 +84,7 @@ def _newton_sweep(stack: Array) -> tuple[Array, Array]:
     q = np.einsum("kj,kij->ij", d.conj(), stack)
     determinant = squares[:, None] * squares - np.abs(cross) ** 2
     np.fill_diagonal(determinant, 1.0)
-    # Rows that cannot be told apart are left as they are.
+    # Pairs whose diagonals are proportional cannot be separated: they are left as they are.
     determinant[determinant < 1e-14 * squares[:, None] * squares] = np.inf
     x = -(squares * p - cross * q) / determinant
     y = -(squares[:, None] * q - cross.conj() * p) / determinant

@@ -8,7 +8,7 @@ from apolar.decomposition.waring import Waring
 
 
 def component_errors(truth: Waring, found: Waring) -> Array:
-    """Return how far each component lies from the one that matches it.
+    """Return how far each true component lies from the found one that matches it.
 
     The component of a term w (xi . x)^d is the vector w^(1/d) xi, defined up
     to d-th roots of unity. Components are matched one to one, so that the sum
@@ -41,11 +41,11 @@ def component_errors(truth: Waring, found: Waring) -> Array:
             f"The decompositions differ: order {truth.order} in {truth.dim} variables "
             f"against order {found.order} in {found.dim}."
         )
-    mine, theirs = _components(truth), _components(found)
-    turns = np.round(np.angle(theirs.conj() @ mine.T) * truth.order / (2 * np.pi)).T
-    turned = theirs[None] * np.exp(2j * np.pi * turns / truth.order)[:, :, None]
-    distances = np.linalg.norm(mine[:, None] - turned, axis=2)
-    lengths = np.linalg.norm(mine, axis=1)
+    true_components, found_components = _components(truth), _components(found)
+    turns = np.round(np.angle(found_components.conj() @ true_components.T) * truth.order / (2 * np.pi)).T
+    turned = found_components[None] * np.exp(2j * np.pi * turns / truth.order)[:, :, None]
+    distances = np.linalg.norm(true_components[:, None] - turned, axis=2)
+    lengths = np.linalg.norm(true_components, axis=1)
     distances /= np.where(lengths > 0, lengths, 1)[:, None]
     errors = np.full(truth.rank, np.inf)
     rows, columns = linear_sum_assignment(distances)
@@ -54,5 +54,6 @@ def component_errors(truth: Waring, found: Waring) -> Array:
 
 
 def _components(waring: Waring) -> Array:
+    """Return the vectors w^(1/d) xi, shape (rank, dim)."""
     roots = waring.weights.astype(np.complex128) ** (1 / waring.order)
     return waring.points * roots[:, None]

@@ -6,7 +6,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from apolar._core.arrays import Array
 from apolar.decomposition.cost import ComplexCost, Cost, RealCost
 from apolar.decomposition.gauss_newton import Contractible, Refined
-from apolar.decomposition.spheres import Place, reduced_gradient, reduced_hessian, retracted, tangent_basis
+from apolar.decomposition.spheres import (
+    ManifoldPoint,
+    reduced_gradient,
+    reduced_hessian,
+    retracted,
+    tangent_basis,
+)
 
 # The cost is a difference of numbers near |P|^2: below this, relative, it is rounding.
 COST_ROUNDING = 1e-14
@@ -27,7 +33,7 @@ def newton(
 
     Parameters
     ----------
-    tensor : SymmetricTensor or alike
+    tensor : SymmetricTensor or another Contractible
         Of order at least 2.
     weights : ndarray, shape (rank,)
     points : ndarray, shape (rank, dim)
@@ -44,22 +50,22 @@ def newton(
     cost: Cost = ComplexCost(tensor) if is_complex else RealCost(tensor)
     norm = tensor.norm()
     rank = len(weights)
-    place = cost.place(weights, points)
-    value = cost.value(place)
+    point = cost.point(weights, points)
+    value = cost.value(point)
     largest_radius = norm / 2
-    radius = min(float(np.sqrt(tensor.order / rank * np.sum(place.weights**2))) / 10, largest_radius)
+    radius = min(float(np.sqrt(tensor.order / rank * np.sum(point.weights**2))) / 10, largest_radius)
     history: list[float] = []
-    basis = tangent_basis(place)
-    by_weight, by_unit = cost.gradient(place)
+    basis = tangent_basis(point)
+    by_weight, by_unit = cost.gradient(point)
     gradient = reduced_gradient(basis, by_weight, by_unit)
-    size = _relative_size(gradient, place, norm)
+    size = _relative_size(gradient, point, norm)
     while len(history) < max_iter and size > tol:
-        hessian = reduced_hessian(place, basis, by_unit, cost.hessian(place))
-        downhill = _newton_step(cost, place, basis, by_unit, gradient, hessian)
+        hessian = reduced_hessian(point, basis, by_unit, cost.hessian(point))
+        downhill = _newton_step(cost, point, basis, by_unit, gradient, hessian)
         while True:
             step = _dogleg(gradient, hessian, downhill, radius)
             predicted = -float(gradient @ step + 0.5 * step @ hessian @ step)
-            moved = retracted(place, basis, step)
+            moved = retracted(point, basis, step)
             moved_value = cost.value(moved)
             moved_basis = tangent_basis(moved)
             moved_by_weight, moved_by_unit = cost.gradient(moved)
@@ -76,36 +82,39 @@ def newton(
             if ratio >= 0.2:
                 break
             if length < 1e-15 * norm or predicted < 1e-4 * COST_ROUNDING * norm**2:
-                return _finished(cost, place, value, size, tol, history, norm)
-        place, value, size = moved, moved_value, moved_size
+                return _finished(cost, point, value, size, tol, history, norm)
+        point, value, size = moved, moved_value, moved_size
         basis, by_weight, by_unit, gradient = moved_basis, moved_by_weight, moved_by_unit, moved_gradient
         history.append(float(np.sqrt(max(2 * value, 0.0))) / norm)
-    return _finished(cost, place, value, size, tol, history, norm)
+    return _finished(cost, point, value, size, tol, history, norm)
 
 
 def _finished(
-    cost: Cost, place: Place, value: float, size: float, tol: float, history: list[float], norm: float
+    cost: Cost, point: ManifoldPoint, value: float, size: float, tol: float, history: list[float], norm: float
 ) -> Refined:
-    vectors, signs = cost.terms(place)
+    vectors, signs = cost.terms(point)
     converged = size <= max(tol, 1e-9)
     return Refined(vectors, signs, value / norm**2, size, converged, len(history), tuple(history))
 
 
-def _relative_size(gradient: Array, place: Place, norm: float) -> float:
-    """Return the gradient's norm, its parts by unit vector divided by the weight."""
-    rank = len(place.weights)
-    by_unit = gradient[rank:].reshape(rank, -1) / np.maximum(np.abs(place.weights), 1e-300)[:, None]
+def _relative_size(gradient: Array, point: ManifoldPoint, norm: float) -> float:
+    """Return the norm of the gradient relative to the tensor.
+
+    Its part by each unit vector is divided by the weight.
+    """
+    rank = len(point.weights)
+    by_unit = gradient[rank:].reshape(rank, -1) / np.maximum(np.abs(point.weights), 1e-300)[:, None]
     return float(np.sqrt(np.sum(gradient[:rank] ** 2) + np.sum(by_unit**2))) / norm
 
 
 def _newton_step(
-    cost: Cost, place: Place, basis: Array, by_unit: Array, gradient: Array, hessian: Array
+    cost: Cost, point: ManifoldPoint, basis: Array, by_unit: Array, gradient: Array, hessian: Array
 ) -> Array | None:
     """Return Newton's step; Gauss-Newton's where Newton's is no descent; None if neither is one."""
     exact = _solved(hessian, gradient, ridge=0.0)
     if exact is not None:
         return exact
-    positive = reduced_hessian(place, basis, np.zeros_like(by_unit), cost.hessian(place, second_order=False))
+    positive = reduced_hessian(point, basis, np.zeros_like(by_unit), cost.hessian(point, second_order=False))
     return _solved(positive, gradient, ridge=1e-10)
 
 

@@ -8,9 +8,9 @@ from apolar.decomposition.waring import absorbed_weights
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
-# The condition of a combination of slices that needs no second try.
+# A combination of slices with a condition number below this needs no second try.
 WELL_CONDITIONED = 1e3
-# Up to this many multiplications weights are fitted to the coefficients themselves.
+# Up to this many multiplications the weights are fitted to the coefficients, which is more accurate.
 SMALL_WORK = 1e5
 
 

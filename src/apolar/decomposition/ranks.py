@@ -1,5 +1,6 @@
-"""Rank rules: functions from singular values to a rank, to be passed as `rank`."""
+"""Rank rules, which are functions from singular values to a rank, and the largest ranks of the methods."""
 
+import numbers
 from collections.abc import Callable
 from math import comb
 
@@ -24,7 +25,7 @@ def noise_floor_rank(singular_values: Array) -> int | None:
     """Return the rank above a flat floor of singular values, or None if there is no floor.
 
     Noise leaves singular values of one size: at least three of them, the
-    largest within a factor of ten of their median, a factor of ten below the rest.
+    largest within a factor of ten of their median, a factor of ten below the others.
     """
     values = np.asarray(singular_values)[: numerical_rank(singular_values)]
     best_drop, rank = 10.0, None
@@ -89,12 +90,24 @@ def gap(max_rank: int | None = None) -> RankRule:
         values = np.asarray(singular_values, dtype=float)
         if len(values) == 1:
             return 1
-        # Below rounding every drop is noise.
+        # Drops below rounding mean nothing.
         floored = np.maximum(values, np.finfo(float).eps * len(values) * values[0])
         drops = floored[:-1] / floored[1:]
         return int(np.argmax(drops[:max_rank])) + 1
 
     return rule
+
+
+def resolved_rank(rank: int | RankRule | None, singular_values: Array) -> tuple[int, str]:
+    """Return a rank as `decompose` takes it, as a number, and where the number comes from."""
+    if rank is None:
+        return numerical_rank(singular_values), "the numerical rank of the Hankel matrix"
+    if callable(rank):
+        number = rank(singular_values)
+        if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
+            raise ValueError(f"The rank rule returned {number!r}: it must return an integer from 1 on.")
+        return int(number), "the rank rule"
+    return rank, "given"
 
 
 def generic_rank(dim: int, order: int) -> int:

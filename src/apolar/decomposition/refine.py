@@ -1,4 +1,4 @@
-"""Refinement of a decomposition, and the verdict on where it ended."""
+"""Refinement of a decomposition, and the status in which it ended."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from apolar.tensor import SymmetricTensor
 
 REFINEMENTS = ("auto", "newton", "gauss-newton")
 
-# Up to this many unknowns the exact Newton's quadratic convergence pays for its dense Hessian.
+# Up to this many unknowns the quadratic convergence of Newton's method is worth its dense Hessian.
 NEWTON_LIMIT = 150
 
 # A residual that counts as rounding.
@@ -84,15 +84,15 @@ def refine(
     if isinstance(tensor, SymmetricTensor):
         scaled, exponent = of_unit_size(tensor)
         start = replace(waring, weights=scaled_by_power(waring.weights, -exponent))
-        found = of_full_size(_refined(scaled, start, method, max_iter, tol), exponent, tensor)
+        refined = of_full_size(_refined(scaled, start, method, max_iter, tol), exponent, tensor)
     else:
-        found = _refined(tensor, waring, method, max_iter, tol)
-    return replace(found, singular_values=waring.singular_values, rank_source=waring.rank_source)
+        refined = _refined(tensor, waring, method, max_iter, tol)
+    return replace(refined, singular_values=waring.singular_values, rank_source=waring.rank_source)
 
 
 def _refined(tensor: Contractible, waring: Waring, method: str, max_iter: int, tol: float) -> Waring:
     """Return the decomposition refined, all arguments checked."""
-    # A term of weight zero has a direction all the same: it is given a little of the tensor to start from.
+    # A term of weight zero would stay zero: it starts with a small weight in its direction.
     weights = np.where(waring.weights == 0, 1e-3 * tensor.norm(), waring.weights)
     vectors, signs = absorbed_weights(weights, waring.points, waring.order)
     refined = refined_terms(tensor, vectors, signs, method=method, max_iter=max_iter, tol=tol)
@@ -155,20 +155,21 @@ def verdict(tensor: Contractible, refined: Refined, residual: float) -> Status:
 
 
 def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> bool:
-    """Return whether terms have run away along a border of the set of decompositions.
+    """Return whether terms grow without bound, towards a tensor that has no decomposition of their rank.
 
-    There, terms of size s that cancel leave a residual that falls only like
-    1/s. Large terms of an exact, ill-conditioned decomposition leave rounding.
+    On the way there, terms of size s that cancel each other leave a residual that
+    falls only like 1/s. Large terms of an exact, ill-conditioned decomposition
+    leave rounding.
     """
     sizes = np.linalg.norm(refined.vectors, axis=1) ** tensor.order / tensor.norm()
     largest = float(sizes.max())
     if not np.isfinite(largest) or (largest > 50 and residual * largest > 1e-4):
         return True
-    # The rounding of terms this large is more than is left of an exact decomposition: a limit, met by luck.
+    # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
     if largest * np.finfo(float).eps > EXACT:
         return True
-    # On the way there: two large terms, nearly one and the same, of opposite sign. Along a border the
-    # gradient is about residual^2 / size, however small: one much below is that of a minimum.
+    # On the way there: two large terms, nearly the same, of opposite sign. The gradient is then about
+    # residual^2 / size, however small; a gradient much below that is the gradient near a minimum.
     slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))
     still_moving = refined.gradient_norm > slowest and refined.n_iter >= 20
     return still_moving and residual > EXACT and largest > 5 and _cancelling(refined, tensor.order)

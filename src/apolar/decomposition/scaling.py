@@ -1,4 +1,4 @@
-"""Tensors of any size, from the smallest numbers to the largest: of norm near one for the work, and back."""
+"""Tensors of any size, from the smallest numbers to the largest: scaled to a norm near one, and back."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from apolar.tensor import SymmetricTensor
 
 # How much of the largest weight may be lost where the weights are below the normal numbers.
 LOST = 1e-10
-# The exponent of two up to which a norm is moderate: high powers of the tensor are still numbers.
+# The exponent of two up to which a norm is moderate: high powers of the tensor neither overflow nor vanish.
 MODERATE = 60
 
 

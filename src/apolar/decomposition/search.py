@@ -16,6 +16,7 @@ from apolar.decomposition.starts import (
     middle_degree,
     pencil_or_none,
     random_points,
+    real_starts,
     rotated_to_real,
     starting_points,
     structured_limit,
@@ -28,17 +29,17 @@ from apolar.tensor import SymmetricTensor
 SHORT_RUN = {"pencil": 12, "spm": 40, "random": 60, "hop": 60}
 # Above this residual, noise has broken the pencil: the power method is the better use of the time.
 PENCIL_FAILED = 0.15
-# Residuals below are signal and noise; above, the tensor is not near any of that rank.
+# Terms with a residual below this are signal, and the residual noise; above, no tensor of the rank is near.
 CLOSE = 0.2
-# Multiplications of all random starts together, at most, and starts that there are in any case.
+# Multiplications of all random starts together, at most, and the random starts that there are in any case.
 SEARCH_WORK = 1e10
 FEWEST_STARTS = 3
 # Products with the Gram matrix in a step of a large problem.
-PRODUCTS_A_STEP = 60
+PRODUCTS_PER_STEP = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class CandidateTerms:
     """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are.
 
     `certified` terms have no rival: see `_certified`.
@@ -81,7 +82,7 @@ def best_terms(
     field: str,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate:
+) -> CandidateTerms:
     """Return the best terms of a rank that the search finds, refined.
 
     Parameters
@@ -97,7 +98,7 @@ def best_terms(
 
     Returns
     -------
-    candidate : Candidate
+    candidate : CandidateTerms
     """
     basis = _span(tensor, flattening, rank)
     if basis is None:
@@ -107,28 +108,27 @@ def best_terms(
     if core.norm() < 0.1 * tensor.norm():
         # The form all but vanishes there, as x y^2 does on the axes: nothing to search.
         return _best_of_field(tensor, flattening, rank, field, None, rng, budget)
-    few = Budget(budget.max_iter, min(budget.n_starts, 10), budget.tol)
+    core_budget = replace(budget, n_starts=min(budget.n_starts, 10))
     core_flattening = Flattening.of(core, middle_degree(core.order))
-    found = _best_of_field(core, core_flattening, rank, field, None, rng, few)
-    lifted = gauss_newton(
-        tensor, found.refined.vectors @ basis.T, found.refined.signs, max_iter=budget.max_iter, tol=budget.tol
-    )
-    candidate = candidate_of(tensor, found.method, found.refined.then(lifted))
+    in_core = _best_of_field(core, core_flattening, rank, field, None, rng, core_budget)
+    vectors, signs = in_core.refined.vectors @ basis.T, in_core.refined.signs
+    lifted = gauss_newton(tensor, vectors, signs, max_iter=budget.max_iter, tol=budget.tol)
+    candidate = rated(tensor, in_core.method, in_core.refined.then(lifted))
     if candidate.exact or _certified(tensor, candidate):
         return candidate
     if np.iscomplexobj(lifted.vectors) and field == "auto" and not tensor.is_complex:
-        straight = _best_of_field(tensor, flattening, rank, field, None, rng, budget)
-        return _far_better(candidate, straight)
+        real = _best_of_field(tensor, flattening, rank, field, None, rng, budget)
+        return far_better(candidate, real)
     return _best_of_field(tensor, flattening, rank, field, candidate, rng, budget)
 
 
-def _far_better(rival: Candidate | None, best: Candidate) -> Candidate:
+def far_better(rival: CandidateTerms | None, best: CandidateTerms) -> CandidateTerms:
     """Return the rival, complex terms of a real tensor, only if it is better by an order of magnitude."""
     return rival if rival is not None and rival.residual < 0.1 * best.residual else best
 
 
 def _span(tensor: SymmetricTensor, flattening: Flattening, rank: int) -> Array | None:
-    """Return a basis of the space that terms of that rank span, or None if it is the whole one."""
+    """Return a basis of the space that terms of that rank span, or None if that is the whole space."""
     if tensor.order == 3:
         basis, values = flattening.right, flattening.singular_values
     else:
@@ -143,30 +143,30 @@ def _best_of_field(
     flattening: Flattening,
     rank: int,
     field: str,
-    known: Candidate | None,
+    known: CandidateTerms | None,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate:
+) -> CandidateTerms:
     """Return the best real terms, or complex ones where the field allows and they are far better."""
     complex_wanted = tensor.is_complex or field == "complex"
     points = pencil_or_none(tensor, flattening, rank, rng)
     if points is not None and np.iscomplexobj(points) and not complex_wanted:
-        twisted = candidate_of(tensor, "pencil", unrefined(tensor, points))
-        if twisted.exact and field == "auto":
+        complex_terms = rated(tensor, "pencil", unrefined(tensor, points))
+        if complex_terms.exact and field == "auto":
             # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
-            return converged(tensor, twisted, budget)
+            return converged(tensor, complex_terms, budget)
     best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
     if best.exact or best.certified or complex_wanted:
         return best
     rival = _complex_rival(tensor, flattening, rank, points, best, rng, budget)
     if rival is not None:
-        rival = straightened(tensor, rival, budget)
+        rival = made_real(tensor, rival, budget)
         if field == "real" and np.iscomplexobj(rival.refined.vectors):
             return best
-    return _far_better(rival, best)
+    return far_better(rival, best)
 
 
-def straightened(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) -> Candidate:
+def made_real(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
     """Return complex terms of a real tensor as real ones, where they are real but for a phase."""
     if tensor.is_complex or not np.iscomplexobj(candidate.refined.vectors):
         return candidate
@@ -174,8 +174,8 @@ def straightened(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) 
     if np.abs(turned.imag).max() > 1e-6:
         return candidate
     terms = unrefined(tensor, unit_rows(turned.real))
-    more = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=budget.max_iter, tol=budget.tol)
-    real = candidate_of(tensor, candidate.method, candidate.refined.then(more))
+    refined = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=budget.max_iter, tol=budget.tol)
+    real = rated(tensor, candidate.method, candidate.refined.then(refined))
     return real if real.residual <= 2 * candidate.residual + EXACT else candidate
 
 
@@ -184,15 +184,15 @@ def _complex_rival(
     flattening: Flattening,
     rank: int,
     points: Array | None,
-    best: Candidate,
+    best: CandidateTerms,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate | None:
+) -> CandidateTerms | None:
     """Return complex terms of a real tensor, where it is likely that they beat real ones."""
     if points is not None and np.iscomplexobj(points):
         start = unrefined(tensor, points)
-        if candidate_of(tensor, "pencil", start).residual < best.residual:
-            return converged(tensor, candidate_of(tensor, "pencil", start), budget)
+        if rated(tensor, "pencil", start).residual < best.residual:
+            return converged(tensor, rated(tensor, "pencil", start), budget)
     if points is None and rank > structured_limit(tensor):
         return _race(tensor, flattening, rank, None, None, True, rng, budget)
     return None
@@ -203,19 +203,19 @@ def _race(
     flattening: Flattening,
     rank: int,
     points: Array | None,
-    known: Candidate | None,
+    known: CandidateTerms | None,
     is_complex: bool,
     rng: np.random.Generator,
     budget: Budget,
-) -> Candidate:
-    """Return the best of the starts, stopping when the best is sure to be.
+) -> CandidateTerms:
+    """Return the best terms of all starts, stopping as soon as no start can be expected to do better.
 
-    It is when it is exact, when its condition rules out any other as good
-    (`_certified`), or when it is close and a second start has found it too.
-    Starts that are slow are left where they are, and the best few go on to
-    the end.
+    That is when the best terms are exact, when their condition rules out any
+    others as good (`_certified`), or when they are close and a second start has
+    led to them too. Slow starts are left where they are after a short run, and
+    the best few are refined to the end.
     """
-    pool: list[Candidate] = [] if known is None else [known]
+    pool: list[CandidateTerms] = [] if known is None else [known]
     best = known
     hits = 1
     identifiable = rank <= structured_limit(tensor)
@@ -247,22 +247,22 @@ def _race(
 
 def _affordable_starts(tensor: SymmetricTensor, rank: int, is_complex: bool, budget: Budget) -> int:
     """Return how many random starts there is time for: those asked for, fewer in large problems."""
-    work = SHORT_RUN["random"] * PRODUCTS_A_STEP * 2 * rank**2 * tensor.dim * (4 if is_complex else 1)
+    work = SHORT_RUN["random"] * PRODUCTS_PER_STEP * 2 * rank**2 * tensor.dim * (4 if is_complex else 1)
     return min(budget.n_starts, max(int(SEARCH_WORK / work), FEWEST_STARTS))
 
 
-def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budget) -> Candidate:
+def _short_run(tensor: SymmetricTensor, method: str, points: Array, budget: Budget) -> CandidateTerms:
     terms = unrefined(tensor, points)
     if method == "pencil" and len(points) <= power_method_limit(tensor.dim, tensor.order):
-        raw = candidate_of(tensor, method, terms)
+        raw = rated(tensor, method, terms)
         if raw.residual > PENCIL_FAILED:
             return raw
     steps = min(SHORT_RUN[method], budget.max_iter)
     refined = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=steps, tol=budget.tol)
-    return candidate_of(tensor, method, refined)
+    return rated(tensor, method, refined)
 
 
-def _neighbour(candidate: Candidate, rng: np.random.Generator) -> Array:
+def _neighbour(candidate: CandidateTerms, rng: np.random.Generator) -> Array:
     """Return the candidate's points with one of them drawn anew."""
     vectors = candidate.refined.vectors
     points = unit_rows(vectors)
@@ -271,14 +271,14 @@ def _neighbour(candidate: Candidate, rng: np.random.Generator) -> Array:
     return points
 
 
-def _winner(tensor: SymmetricTensor, pool: list[Candidate], budget: Budget) -> Candidate:
+def _winner(tensor: SymmetricTensor, pool: list[CandidateTerms], budget: Budget) -> CandidateTerms:
     """Return the best of the pool after its best few are refined to the end."""
-    leaders: list[Candidate] = []
+    leaders: list[CandidateTerms] = []
     for candidate in sorted(pool, key=lambda c: c.residual):
         if all(abs(candidate.residual - other.residual) > 1e-4 * other.residual for other in leaders):
             leaders.append(candidate)
     stable = [candidate for candidate in leaders if not candidate.diverging]
-    # The stable ones may lie behind the runaways.
+    # The stable ones may come after many that diverge.
     finalists = leaders[:6] + [candidate for candidate in stable[:3] if candidate not in leaders[:6]]
     best = converged(tensor, finalists[0], budget)
     for candidate in finalists[1:]:
@@ -290,16 +290,16 @@ def _winner(tensor: SymmetricTensor, pool: list[Candidate], budget: Budget) -> C
     return best
 
 
-def _better(candidate: Candidate, best: Candidate) -> bool:
+def _better(candidate: CandidateTerms, best: CandidateTerms) -> bool:
     if candidate.diverging != best.diverging:
-        # A stable one wins unless the runaway is clearly nearer to the tensor.
+        # Stable terms win unless the diverging ones are clearly nearer to the tensor.
         margin = 0.999 if candidate.diverging else 1 / 0.999
         return candidate.residual < margin * best.residual
     return candidate.residual < best.residual
 
 
-def _certified(tensor: SymmetricTensor, candidate: Candidate) -> bool:
-    """Return whether any terms as near to the tensor must be next to these.
+def _certified(tensor: SymmetricTensor, candidate: CandidateTerms) -> bool:
+    """Return whether all terms that are as near to the tensor must lie next to these.
 
     Such terms give a tensor within twice the residual of this one, and to
     first order terms move by at most the condition number times that.
@@ -311,19 +311,35 @@ def _certified(tensor: SymmetricTensor, candidate: Candidate) -> bool:
     return bool(allowed > 1) and condition_estimate(candidate.refined.vectors, tensor.order) < allowed
 
 
-def converged(tensor: SymmetricTensor, candidate: Candidate, budget: Budget) -> Candidate:
+def refined_in_field(
+    tensor: SymmetricTensor, candidate: CandidateTerms, field: str, budget: Budget
+) -> CandidateTerms:
+    """Return a candidate refined; complex terms of a real tensor stay so only if they are far better."""
+    finished = converged(tensor, candidate, budget)
+    vectors = candidate.refined.vectors
+    if tensor.is_complex or field != "auto" or not np.iscomplexobj(vectors):
+        return finished
+    turned = made_real(tensor, finished, budget)
+    if finished.exact or not np.iscomplexobj(turned.refined.vectors):
+        return turned
+    points = real_starts(unit_rows(vectors))
+    real = converged(tensor, rated(tensor, candidate.method, unrefined(tensor, points)), budget)
+    return far_better(finished, real)
+
+
+def converged(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
     """Return the candidate refined to the end."""
     first = candidate.refined
     left = budget.max_iter - first.n_iter
     if first.gradient_norm <= budget.tol or left <= 0:
         return candidate
-    more = refined_terms(tensor, first.vectors, first.signs, method="auto", max_iter=left, tol=budget.tol)
-    finished = candidate_of(tensor, candidate.method, first.then(more))
+    later = refined_terms(tensor, first.vectors, first.signs, method="auto", max_iter=left, tol=budget.tol)
+    finished = rated(tensor, candidate.method, first.then(later))
     return finished if finished.residual <= candidate.residual * (1 + 1e-9) + 1e-15 else candidate
 
 
-def candidate_of(tensor: SymmetricTensor, method: str, refined: Refined) -> Candidate:
-    """Return terms as a candidate, judged on the coefficients themselves."""
+def rated(tensor: SymmetricTensor, method: str, refined: Refined) -> CandidateTerms:
+    """Return terms with their residual, computed from the coefficients, and whether they diverge."""
     weights, points = refined.signs, refined.vectors
     residual = relative_residual(tensor, weights, points)
-    return Candidate(method, refined, residual, is_diverging(tensor, refined, residual))
+    return CandidateTerms(method, refined, residual, is_diverging(tensor, refined, residual))

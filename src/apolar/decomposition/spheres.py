@@ -8,7 +8,7 @@ from apolar._core.arrays import Array, unit_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ManifoldPoint:
     """A point of the manifold.
 
     Attributes
@@ -22,13 +22,13 @@ class Place:
     units: Array
 
 
-def tangent_basis(place: Place) -> Array:
+def tangent_basis(point: ManifoldPoint) -> Array:
     """Return an orthonormal basis of each sphere's tangent space, shape (rank, n, n - 1).
 
     The columns of the Householder reflection that sends the first axis to the
     unit vector, but for the first.
     """
-    units = place.units
+    units = point.units
     mirrors = units.copy()
     mirrors[:, 0] += np.where(units[:, 0] < 0, -1.0, 1.0)
     squares = np.einsum("ij,ij->i", mirrors, mirrors)
@@ -41,12 +41,12 @@ def reduced_gradient(basis: Array, weights_part: Array, units_part: Array) -> Ar
     return np.concatenate([weights_part, np.einsum("ipq,ip->iq", basis, units_part).ravel()])
 
 
-def reduced_hessian(place: Place, basis: Array, units_part: Array, hessian: Array) -> Array:
+def reduced_hessian(point: ManifoldPoint, basis: Array, units_part: Array, hessian: Array) -> Array:
     """Return the Riemannian Hessian in the basis.
 
     Parameters
     ----------
-    place : Place
+    point : ManifoldPoint
     basis : ndarray, shape (rank, n, n - 1)
     units_part : ndarray, shape (rank, n)
         The Euclidean gradient at the unit vectors, for Weingarten's term.
@@ -57,11 +57,11 @@ def reduced_hessian(place: Place, basis: Array, units_part: Array, hessian: Arra
     -------
     hessian : ndarray, shape (rank + rank * (n - 1), rank + rank * (n - 1))
     """
-    rank, n = place.units.shape
+    rank, n = point.units.shape
     ww = hessian[:rank, :rank]
     vw = hessian[rank:, :rank].reshape(rank, n, rank)
     vv = hessian[rank:, rank:].reshape(rank, n, rank, n).copy()
-    normal = np.einsum("ij,ij->i", place.units, units_part)
+    normal = np.einsum("ij,ij->i", point.units, units_part)
     for i in range(rank):
         vv[i, :, i, :] -= normal[i] * np.eye(n)
     vw_reduced = np.einsum("ipq,ipj->iqj", basis, vw).reshape(-1, rank)
@@ -70,8 +70,8 @@ def reduced_hessian(place: Place, basis: Array, units_part: Array, hessian: Arra
     return np.block([[ww, vw_reduced.T], [vw_reduced, vv_reduced]])
 
 
-def retracted(place: Place, basis: Array, step: Array) -> Place:
-    """Return the place reached by a tangent step: add, and normalise the vectors."""
-    rank = len(place.weights)
-    moved = place.units + np.einsum("ipq,iq->ip", basis, step[rank:].reshape(rank, -1))
-    return Place(place.weights + step[:rank], unit_rows(moved))
+def retracted(point: ManifoldPoint, basis: Array, step: Array) -> ManifoldPoint:
+    """Return the retraction of a tangent vector: add it, and normalise the vectors."""
+    rank = len(point.weights)
+    moved = point.units + np.einsum("ipq,iq->ip", basis, step[rank:].reshape(rank, -1))
+    return ManifoldPoint(point.weights + step[:rank], unit_rows(moved))

@@ -1,11 +1,11 @@
-"""The subspace power method: one component after another, any order."""
+"""The subspace power method: the components one after another, in tensors of any order."""
 
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
-# How far to climb where a refinement follows in any case.
+# Tolerance and steps of a climb that a refinement follows in any case.
 ROUGH_TOL, ROUGH_STEPS = 1e-3, 60
 # Multiplications of one batch of climbs, at most: a second or so.
 CLIMB_WORK = 2e9
@@ -71,7 +71,7 @@ def power_method(
     dim, order : int
     rng : numpy.random.Generator
     starts : ndarray, shape (n_starts, dim), optional
-        First guesses, beside the random ones.
+        First guesses, in place of the first batch of random ones.
     tol : float
         Stop a climb when a step is shorter.
     max_iter : int
@@ -88,36 +88,35 @@ def power_method(
     degree = order - order // 2
     left, right = left_vectors, right_vectors
     inverse = np.diag(1 / singular_values).astype(left.dtype)
-    found: list[Array] = []
+    components: list[Array] = []
     stalls = 0
-    while len(found) < rank:
+    while len(components) < rank:
         subspace = _Subspace(left, dim, degree)
-        n_random = max(2 * (rank - len(found)), 6) if starts is None else 0
-        batch = (
-            unit_rows(_gaussian(rng, (n_random, dim), left.dtype)) if starts is None else unit_rows(starts)
-        )
+        if starts is None:
+            starts = _gaussian_draws(rng, (max(2 * (rank - len(components)), 6), dim), left.dtype)
+        batch = unit_rows(starts)
         starts = None
         n_steps = int(np.clip(CLIMB_WORK / (len(batch) * subspace.flat.size), ROUGH_STEPS, max_iter))
         climbed, values, arrived = _climb(subspace, batch.astype(left.dtype), tol, n_steps)
-        accepted = _distinct(climbed[arrived], values[arrived], limit=rank - len(found))
+        accepted = _distinct(climbed[arrived], values[arrived], limit=rank - len(components))
         if not len(accepted) and (stalls := stalls + 1) < n_tries:
             continue
         if not len(accepted):
-            # No start reaches a component: take the nearest to one, and let the refinement decide. The tensor
-            # is not near any of this rank, and climbing to the top for each of many misses takes minutes:
-            # from here on one try, a short climb, and several at once.
-            n_taken = max(1, (rank - len(found)) // 16)
+            # No start reaches a component: take what is nearest to one, and leave the rest to the refinement.
+            # The tensor is not near any of this rank, and climbing to the top for each of many misses takes
+            # minutes: from here on there is one try, with a short climb, and it gives several at once.
+            n_taken = max(1, (rank - len(components)) // 16)
             accepted = _distinct(climbed, values, limit=n_taken, near=np.inf)
             n_tries, tol, max_iter = 1, max(tol, ROUGH_TOL), min(max_iter, ROUGH_STEPS)
         stalls = 0
         for a in accepted:
-            found.append(a)
-            if len(found) < rank:
+            components.append(a)
+            if len(components) < rank:
                 left, right, inverse = _deflated(left, right, inverse, a, degree, order - degree)
-    return np.array(found)
+    return np.array(components)
 
 
-def _gaussian(rng: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> Array:
+def _gaussian_draws(rng: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> Array:
     draws = rng.standard_normal(shape)
     return draws + 1j * rng.standard_normal(shape) if np.issubdtype(dtype, np.complexfloating) else draws
 
@@ -125,7 +124,7 @@ def _gaussian(rng: np.random.Generator, shape: tuple[int, int], dtype: np.dtype)
 def _climb(
     subspace: _Subspace, a: Array, tol: float, max_iter: int, patience: int = 25
 ) -> tuple[Array, Array, Array]:
-    """Return where shifted power steps lead from many unit vectors, the values there, and who arrived."""
+    """Return where shifted power steps lead from many unit vectors, the values there, and which converged."""
     shift_bound = np.sqrt((subspace.degree - 1) / subspace.degree)
     a = a.copy()
     values = np.zeros(len(a))
@@ -141,7 +140,7 @@ def _climb(
         a[active] = moved
         arrived[active[length <= tol]] = True
         active = active[length > tol]
-        # Stragglers are left behind: with the others gone they have an easier climb.
+        # The slow ones are left: once the components of the others are removed, they climb faster.
         if not len(active) or (step >= patience and len(active) < len(a)):
             break
     return a, values, arrived
@@ -179,7 +178,7 @@ def _complement(vector: Array) -> Array:
     """Return an orthonormal basis of the complement of a vector, by one Householder reflection."""
     n = len(vector)
     unit = unit_rows(vector[None])[0]
-    # Any phase does for an entry that vanishes; a complex one below the normal numbers cannot be divided by.
+    # An entry that vanishes may have any phase; one below the normal numbers cannot be divided by.
     phase = unit[0] / abs(unit[0]) if abs(unit[0]) > TINY else 1.0
     mirror = unit.copy()
     mirror[0] += phase

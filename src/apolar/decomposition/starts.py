@@ -1,4 +1,4 @@
-"""Where the search starts: structured methods first, then points at random."""
+"""Where the search starts: from the points of the structured methods, then from random points."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,9 +66,9 @@ def pencil_or_none(
     except np.linalg.LinAlgError:
         return None
     if np.iscomplexobj(points) and not tensor.is_complex:
-        straight = rotated_to_real(points)
-        if np.abs(straight.imag).max() < 1e-10:
-            return unit_rows(straight.real)
+        turned = rotated_to_real(points)
+        if np.abs(turned.imag).max() < 1e-10:
+            return unit_rows(turned.real)
     return points
 
 
@@ -82,8 +82,7 @@ def real_starts(points: Array) -> Array:
     """Return real points near complex ones: a pair of conjugates becomes its real and imaginary part."""
     turned = rotated_to_real(points)
     real = turned.real.copy()
-    bent = np.flatnonzero(np.linalg.norm(turned.imag, axis=1) > 0.1)
-    for i in bent:
+    for i in np.flatnonzero(np.linalg.norm(turned.imag, axis=1) > 0.1):
         partner = np.argmax(np.abs(turned[:i].conj() @ turned[i].conj())) if i else 0
         if i and abs(np.vdot(turned[partner].conj(), turned[i])) > 1 - 1e-6:
             real[i] = turned[i].imag
@@ -109,7 +108,7 @@ def starting_points(
     if rank <= power_method_limit(tensor.dim, tensor.order) and values[rank - 1] > 1e-14 * values[0]:
         dtype = np.complex128 if is_complex else np.float64
         for seeds in (first, None, None):
-            found = power_method(
+            spm_points = power_method(
                 flattening.left[:, :rank].astype(dtype),
                 values[:rank],
                 flattening.right[:, :rank].astype(dtype),
@@ -121,7 +120,7 @@ def starting_points(
                 max_iter=ROUGH_STEPS,
                 n_tries=1,
             )
-            yield "spm", found
+            yield "spm", spm_points
     for _ in range(n_random):
         yield "random", random_points(rank, tensor.dim, is_complex, rng)
 

@@ -14,11 +14,11 @@ from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power,
 from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import condition_number
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.polynomial import format_sum, variable_names
+from apolar.tensor.formatting import format_sum, variable_names
 
 
 class Status(enum.Enum):
-    """How a decomposition ended; the text says what to do."""
+    """How a decomposition ended; the value says what to do."""
 
     EXACT = "The terms give the tensor back to rounding."
     APPROXIMATE = (
@@ -139,11 +139,11 @@ class Waring:
             largest = point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]
             form = _rounded(point / largest, precision)
             linear = [(c, name) for c, name in zip(form, names, strict=True) if c != 0]
-            text = format_sum(linear, precision)
+            linear_form = format_sum(linear, precision)
             scaled = _rounded(np.array([weight * largest**self.order]), precision)[0]
             power = f"^{self.order}" if self.order > 1 else ""
             bare = len(linear) == 1 and linear[0][0] == 1
-            terms.append((scaled, f"{text}{power}" if bare else f"({text}){power}"))
+            terms.append((scaled, f"{linear_form}{power}" if bare else f"({linear_form}){power}"))
         return format_sum(terms, precision)
 
     def __repr__(self) -> str:
@@ -155,7 +155,7 @@ class Waring:
 
 
 def _rounded(values: Array, precision: int) -> list[complex]:
-    """Return numbers with the parts that are rounding, beside the largest, set to zero."""
+    """Return numbers with the parts that are rounding, relative to the largest number, set to zero."""
     cut = np.abs(values).max() * 10.0 ** (-precision)
     rounded = []
     for value in values:
@@ -184,7 +184,8 @@ def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Ar
     points = unit_rows(vectors)
     weights = norms**order
     if np.iscomplexobj(vectors):
-        # A d-th root of unity is free (of -1, to absorb a sign): turn the largest entry to angle zero.
+        # A point is defined up to d-th roots of unity (of -1, where a sign is absorbed): the largest entry is
+        # turned towards the positive axis.
         points = points * np.where(signs < 0, np.exp(1j * np.pi / order), 1)[:, None]
         largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
         turns = np.round(np.angle(largest) * order / (2 * np.pi))
@@ -220,7 +221,7 @@ def absorbed_weights(weights: Array, points: Array, order: int) -> tuple[Array, 
 
 def relative_residual(tensor: SymmetricTensor, weights: Array, points: Array) -> float:
     """Return |T - W| / |T|, from the coefficients, so that it can be as small as rounding."""
-    # In units of the tensor, whose square may be too large or too small for a number.
+    # Scaled by the tensor, whose square may be too large or too small for a number.
     exponent = binary_exponent(tensor.coefficients)
     weights = scaled_by_power(weights, -exponent)
     if not np.all(np.isfinite(points)) or not np.all(np.isfinite(weights)):

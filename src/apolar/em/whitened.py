@@ -164,7 +164,7 @@ class WhitenedData:
                     block = self.whitening.within_reach(block)
             if not stored:
                 return function(self._written(_as_numbers(block), weights, scratch))
-            # Squares of small whole numbers may be none.
+            # Squares of integers of few bits would overflow.
             block = block.astype(np.float64, copy=False)
             own = (
                 squares_about(block, self.whitening)

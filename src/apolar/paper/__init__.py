@@ -1,1 +1,1 @@
-"""The paper's tables and figures, with its printed values beside ours."""
+"""The tables and figures of the paper, made again, with the values that it prints."""

@@ -12,7 +12,7 @@ from apolar.plots import scatter_matrix
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# EM from the equivariant moments: the paper's figures show EM from its own.
+# EM from the equivariant moments; the figures in the paper show EM from the paper's moments.
 METHOD = "em_moments"
 DPI = 110
 
@@ -32,12 +32,12 @@ def drawn(label: str, seed: int = 0) -> Figure:
     """
     printed = FIGURES[label]
     task = task_of(printed.table, seed)
-    found = clustering(METHOD, task, seed)
+    result = clustering(METHOD, task, seed)
     return scatter_matrix(
         task.X,
         task.labels,
-        found.predicted,
-        model=found.mixture,
+        result.predicted,
+        model=result.mixture,
         columns=printed.n_columns,
         feature_names=task.feature_names,
         class_names=task.class_names or None,

@@ -16,20 +16,20 @@ MARKDOWN = "summary.md"
 PAGE = "index.html"
 
 
-class Callback(Protocol):
-    """Told what is going on."""
+class ProgressCallback(Protocol):
+    """Called as the work goes on."""
 
     def begin(self, label: str, total: int | None) -> None:
-        """Say that a table or figure begins; `total` is its number of data sets, if it is of many."""
+        """Take the label of the table or figure that begins, and how many data sets it is of, if many."""
 
     def step(self, done: int | None, what: str) -> None:
-        """Say how many data sets are done, or what is done next."""
+        """Take the number of data sets that are done, if there are many, and what is being done."""
 
 
 def reproduced(
     labels: list[str],
     folder: Path | None,
-    callback: Callback,
+    callback: ProgressCallback,
     *,
     seed: int = 0,
     n_simulations: int = study.N_SIMULATIONS,
@@ -44,11 +44,12 @@ def reproduced(
     labels : list of str
     folder : Path or None
         Where files go; made if it is not there. None writes none.
-    watcher : Watcher
+    callback : ProgressCallback
     seed, n_simulations, n_repeats, n_jobs
         As in `tables.compared` and `study.studied`.
     summary : (str, str), optional
-        The command and the version: then a page and a Markdown file with everything are written at the end.
+        The command and the version. If given, a page and a Markdown file with everything are written at the
+        end.
 
     Yields
     ------
@@ -62,34 +63,34 @@ def reproduced(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     parts: list[page.Part] = []
-    texts: list[str] = []
+    markdown: list[str] = []
     for label in labels:
         part: page.Part
         if label in FIGURES:
             callback.begin(label, None)
             figure = figures.drawn(label, seed)
             files = {f"{label}.{kind}": file_bytes(figure, kind, figures.DPI) for kind in ("png", "svg")}
-            texts.append(f"## {caption(label)}\n\n![{caption(label)}]({label}.png)\n")
+            markdown.append(f"## {caption(label)}\n\n![{caption(label)}]({label}.png)\n")
             part = (label, files[f"{label}.png"])
         elif label in STUDIES:
             callback.begin(label, n_simulations * n_repeats)
-            done = study.studied(
+            results = study.studied(
                 label,
                 n_simulations=n_simulations,
                 n_repeats=n_repeats,
                 seed=seed,
                 path=None if folder is None else folder / f"{label}_runs.csv",
                 n_jobs=n_jobs,
-                callback=lambda done, total: callback.step(done, f"{done} of {total}"),
+                callback=lambda n_done, total: callback.step(n_done, f"{n_done} of {total}"),
             )
-            files = {name: text.encode() for name, text in writing.study_files(done).items()}
-            texts.append(writing.study_markdown(done))
-            part = done
+            files = {name: text.encode() for name, text in writing.study_files(results).items()}
+            markdown.append(writing.study_markdown(results))
+            part = results
         else:
             callback.begin(label, None)
             table = tables.compared(label, seed, lambda method: callback.step(None, method))
             files = {name: text.encode() for name, text in writing.table_files(table).items()}
-            texts.append(writing.table_markdown(table))
+            markdown.append(writing.table_markdown(table))
             part = table
         parts.append(part)
         _write(folder, files)
@@ -100,7 +101,7 @@ def reproduced(
         _write(
             folder,
             {
-                MARKDOWN: "\n".join([title, *texts]).encode(),
+                MARKDOWN: "\n".join([title, *markdown]).encode(),
                 PAGE: page.page(parts, command, version).encode(),
             },
         )

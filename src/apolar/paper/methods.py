@@ -1,4 +1,4 @@
-"""The clusterings that the paper compares: EM from four starts, and ours beside them."""
+"""The methods that the paper compares, EM from four starts, and those of this library."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EMEM_STEPS = 5
 PAPER_METHODS = ("em_km", "em_mom", "em_mbhc", "em_emEM")
 """As the paper names them."""
 OUR_METHODS = ("em_moments", "apolar", "oracle")
-"""The same EM from the equivariant moments, our default fit, and EM from the truth."""
+"""The same EM from the equivariant moments, the default fit of this library, and EM from the truth."""
 METHODS = PAPER_METHODS + OUR_METHODS
 
 SPHERICAL = family("spherical")
@@ -71,7 +71,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """What a method found.
+    """The result of a method.
 
     Attributes
     ----------
@@ -79,10 +79,10 @@ class Clustering:
     log_likelihood, bic : float
         BIC as mclust has it, 2 l - nu log n: the larger the better.
     ari, error_rate : float
-        Beside the true classes; the error rate as the paper's tables have it (`majority_error_rate`).
+        Against the true classes; the error rate as the paper's tables have it (`majority_error_rate`).
     start_s, time_s : float
-        Seconds for the start, and for start, EM and labels. For `apolar`, whose starts are runs of EM
-        themselves, both are the whole.
+        Seconds for the start, and for start, EM and labels together. For `apolar`, whose starts are runs of
+        EM themselves, both are the time of the whole fit.
     predicted : ndarray of int, shape (n_samples,)
     mixture : SphericalMixture
         Its component k is the label k.
@@ -105,7 +105,7 @@ def n_parameters(task: Task) -> int:
 
 
 def clustering(method: str, task: Task, seed: int) -> Clustering:
-    """Return what a method finds, on one thread.
+    """Return the result of a method, on one thread.
 
     Parameters
     ----------
@@ -116,44 +116,44 @@ def clustering(method: str, task: Task, seed: int) -> Clustering:
 
     Returns
     -------
-    found : Clustering
+    result : Clustering
     """
     rng = np.random.default_rng(seed)
     # On one thread: times can be compared, and sums in another order would end in other digits.
     with threadpool_limits(1), warnings.catch_warnings():
-        # That good starts disagree is what the tables show.
+        # Warnings that good starts disagree: the tables show that anyway.
         warnings.simplefilter("ignore", UserWarning)
-        found = _default_fit(task, seed) if method == "apolar" else _em_from(STARTS[method], task, rng)
+        fit = _default_fit(task, seed) if method == "apolar" else _em_from(STARTS[method], task, rng)
     return Clustering(
         method,
-        found.log_likelihood,
-        mclust_bic(found.log_likelihood, n_parameters(task), len(task.X)),
-        adjusted_rand_index(task.labels, found.predicted),
-        majority_error_rate(task.labels, found.predicted),
-        found.start_s,
-        found.time_s,
-        found.predicted,
-        found.mixture,
+        fit.log_likelihood,
+        mclust_bic(fit.log_likelihood, n_parameters(task), len(task.X)),
+        adjusted_rand_index(task.labels, fit.predicted),
+        majority_error_rate(task.labels, fit.predicted),
+        fit.start_s,
+        fit.time_s,
+        fit.predicted,
+        fit.mixture,
     )
 
 
 def timed(method: str, task: Task, seed: int, *, repeats: int = 5, enough_s: float = 0.5) -> Clustering:
-    """Return what a method finds, with the median times of several runs that are all the same.
+    """Return the result of a method, with the median times of several equal runs.
 
-    The first run warms up and counts only if it takes longer than `enough_s`.
+    The first run warms up, and its times count only if it takes longer than `enough_s`.
     """
-    found = clustering(method, task, seed)
+    first = clustering(method, task, seed)
     runs: list[Clustering] = []
-    while found.time_s <= enough_s and len(runs) < repeats and sum(run.time_s for run in runs) < enough_s:
+    while first.time_s <= enough_s and len(runs) < repeats and sum(run.time_s for run in runs) < enough_s:
         runs.append(clustering(method, task, seed))
     if not runs:
-        return found
+        return first
     start_s, time_s = np.median([(run.start_s, run.time_s) for run in runs], axis=0).tolist()
-    return replace(found, start_s=start_s, time_s=time_s)
+    return replace(first, start_s=start_s, time_s=time_s)
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _TimedFit:
     log_likelihood: float
     predicted: Array
     mixture: SphericalMixture
@@ -165,7 +165,7 @@ def _em_from(
     start: Callable[[WhitenedData, Task, np.random.Generator], WhitenedParameters],
     task: Task,
     rng: np.random.Generator,
-) -> _Found:
+) -> _TimedFit:
     """Run the paper's EM from a start."""
     began = time.perf_counter()
     data = WhitenedData(open_rows(task.X), SPHERICAL)
@@ -176,14 +176,12 @@ def _em_from(
         predicted = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
     ended = time.perf_counter()
     log_likelihood = fit.log_likelihood + data.whitening.log_det * data.weight
-    inverse_transform = data.whitening.inverse_transform_parameters(fit.parameters)
-    mixture = SphericalMixture(
-        inverse_transform.weights, inverse_transform.means, inverse_transform.covariances
-    )
-    return _Found(log_likelihood, predicted, mixture, started - began, ended - began)
+    fitted = data.whitening.inverse_transform_parameters(fit.parameters)
+    mixture = SphericalMixture(fitted.weights, fitted.means, fitted.covariances)
+    return _TimedFit(log_likelihood, predicted, mixture, started - began, ended - began)
 
 
-def _default_fit(task: Task, seed: int) -> _Found:
+def _default_fit(task: Task, seed: int) -> _TimedFit:
     began = time.perf_counter()
     model = GaussianMixture(
         task.n_components, covariance_type="spherical", random_state=seed, n_threads=1
@@ -191,11 +189,11 @@ def _default_fit(task: Task, seed: int) -> _Found:
     predicted = model.predict(task.X)
     time_s = time.perf_counter() - began
     mixture = SphericalMixture(model.weights_, model.means_, model.covariances_)
-    return _Found(model.score(task.X) * len(task.X), predicted, mixture, time_s, time_s)
+    return _TimedFit(model.score(task.X) * len(task.X), predicted, mixture, time_s, time_s)
 
 
 def _after_a_step(data: WhitenedData, mixture: SphericalMixture) -> WhitenedParameters:
-    """Return the mixture after an E-step and an M-step: mclust's `em` begins so, `me` with the M-step."""
+    """Return the mixture after an E-step and an M-step: with which mclust's `em` begins."""
     parameters = in_frame(data, mixture, np.ones(data.n_features))
     with one_blas_thread():
         stats, _ = data.e_step(parameters[None])

@@ -17,16 +17,16 @@ Part = ComparedTable | Study | tuple[str, bytes]
 
 
 def page(parts: list[Part], command: str, version: str) -> str:
-    """Return one HTML page that needs no other file.
+    """Return an HTML page that needs no other file.
 
     Parameters
     ----------
     parts : list of Part
         In the order of the page.
     command : str
-        That made it.
+        The command that made the page.
     version : str
-        Of apolar.
+        The version of apolar.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the paper prints in its section 4, and how its tables and figures are named.
+"""What the paper prints in its section 4, and the names of its tables and figures.
 
 Tables have two numbers: that of their label in the paper's source, by which we name them, and that in print.
 """
@@ -20,7 +20,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Share:
-    """How often a method was best: mean of 20 percentages, and their variance."""
+    """How often a method was best, in per cent: the mean of 20 percentages, and their variance."""
 
     mean: float
     variance: float
@@ -30,7 +30,7 @@ class Share:
 class Shares:
     """A row of a table of stability: in how many data sets a method was best.
 
-    `near` is not in the paper: a BIC within 1 of the best of all methods.
+    `near` is not in the paper: how often the BIC was within 1 of the best of all methods.
     """
 
     bic: Share
@@ -56,7 +56,7 @@ class PrintedTable:
     digits : int
         Decimals of the BIC.
     n_parameters : int or None
-        What the printed BIC counts, where that is not what the model has.
+        The number of parameters in the printed BIC, where it is not that of the model.
     """
 
     label: str
@@ -230,7 +230,7 @@ ALIASES = {
     "fig2": "figure2",
     "fig3": "figure3",
 }
-"""Other names, as people say them."""
+"""Other names for tables and figures."""
 
 # In the order of the paper.
 LABELS = (

@@ -1,4 +1,4 @@
-"""Scores of data sets, saved one by one: a study that was interrupted goes on where it was."""
+"""Scores of data sets, saved one by one, so that an interrupted study goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Key = tuple[int, int]
 """Repeat and simulation."""
 
 SCORES = ("bic", "ari", "error_rate")
-# Of the numbers in the file: what is computed from them is the same whether they were read or just made.
+# Decimals of the numbers in the file: results are the same whether the scores were read or just computed.
 DECIMALS = 6
 
 
 class RunsFile:
-    """A table of scores, one line a data set, appended to as they are done.
+    """A table of scores, one line per data set, each appended when it is done.
 
     Parameters
     ----------
     path : Path or None
         None to keep the scores in memory.
     what : str
-        What the scores are of. A file of something else is refused.
+        What the scores are of. A file with scores of something else is refused.
     methods : tuple of str
 
     Attributes
@@ -50,7 +50,7 @@ class RunsFile:
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} is damaged: it is no text. Remove it to begin anew.") from error
         if not text.startswith(self.head):
-            if self.head.startswith(text):  # interrupted while it was begun
+            if self.head.startswith(text):  # interrupted while the head was written
                 path.unlink()
                 return
             raise ValueError(
@@ -60,7 +60,7 @@ class RunsFile:
         body = text[len(self.head) :]
         lines = body.splitlines(keepends=True)
         if lines and not lines[-1].endswith("\n"):
-            lines.pop()  # interrupted in the middle
+            lines.pop()  # interrupted in the middle of a line
         for number, line in enumerate(lines, start=self.head.count("\n") + 1):
             try:
                 numbers = line.rstrip("\n").split(",")
@@ -73,10 +73,10 @@ class RunsFile:
                 raise ValueError(
                     f"{path}, line {number}, is damaged: remove that line, and run again."
                 ) from error
-        whole = sum(len(line.encode()) for line in lines) + len(self.head.encode())
-        if whole < path.stat().st_size:
+        n_bytes = sum(len(line.encode()) for line in lines) + len(self.head.encode())
+        if n_bytes < path.stat().st_size:
             with path.open("r+b") as file:
-                file.truncate(whole)
+                file.truncate(n_bytes)
 
     def __enter__(self) -> RunsFile:
         if self.path is not None:

@@ -19,18 +19,18 @@ from apolar.paper.tasks import N_ROWS, simulated
 N_SIMULATIONS = 100
 N_REPEATS = 20
 
-# Of the methods: to be raised when they give other scores, so that files of scores are not mixed.
+# Raise this when the methods give other scores: scores of two revisions are never mixed in a file.
 REVISION = 1
-# The method of moments, whose place in the comparison ours take.
+# The paper's method of moments: each of our methods is compared in its place.
 MOMENTS = "em_mom"
-# Decimals of the printed tables: values that agree to these share a place.
+# Decimals of the printed tables: methods whose values agree to these are both best.
 PRINTED_DECIMALS = {"bic": 2, "ari": 4, "error_rate": 4}
 HIGH_ARI = 0.99
-# A difference of BIC below which two fits are at the same optimum: EM stops 0.3 or so before it.
+# A difference of BIC below which two fits are at the same optimum: EM stops within about 0.3 of it.
 NEAR = 1.0
 
-Callback = Callable[[int, int], None]
-"""Called with how many data sets are done, and of how many."""
+CountCallback = Callable[[int, int], None]
+"""Called with the number of data sets that are done, and the number of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def studied(
     seed: int = 0,
     path: Path | None = None,
     n_jobs: int | None = None,
-    callback: Callback | None = None,
+    callback: CountCallback | None = None,
 ) -> Study:
     """Run every method on many data sets of an example.
 
@@ -73,15 +73,16 @@ def studied(
     ----------
     label : {"table5", "table6"}
     n_simulations : int, default=100
-        Data sets a repeat.
+        Data sets per repeat.
     n_repeats : int, default=20
     seed : int, default=0
-        Each data set has a stream of random numbers of its own, whatever the others are.
+        Each data set has its own stream of random numbers, which does not depend on how many there are.
     path : Path, optional
-        Where to save the scores of each data set as it is done. What is there already is not done again.
+        Where to save the scores of each data set when it is done. Those already there are not computed again.
     n_jobs : int, optional
         Processes; by default as many as there are cores.
-    watcher : callable, optional
+    callback : callable, optional
+        Called with the number of data sets that are done, and the number of all.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def studied(
 
 
 def described(label: str, seed: int) -> str:
-    """Return what the scores of a study are of, as their file says it."""
+    """Return what the scores of a study are of, as the first line of their file says it."""
     return f"{label}, seed {seed}, {N_ROWS} rows, methods of revision {REVISION}"
 
 
@@ -130,13 +131,13 @@ def _scored(example: int, seed: int, key: Key) -> tuple[Key, Array]:
     rng = np.random.default_rng([example, seed, *key])
     task = simulated(example, rng)
     method_seed = int(rng.integers(2**31))
-    found = [clustering(method, task, method_seed) for method in METHODS]
-    return key, np.round([(one.bic, one.ari, one.error_rate) for one in found], DECIMALS)
+    results = [clustering(method, task, method_seed) for method in METHODS]
+    return key, np.round([(result.bic, result.ari, result.error_rate) for result in results], DECIMALS)
 
 
 def _shares(scores: Array) -> dict[str, Shares]:
     """Return the shares of each method, from scores of shape (n_repeats, n_simulations, n_methods, 3)."""
-    found = {}
+    shares = {}
     for method in METHODS:
         rivals = [other for other in PAPER_METHODS if method in PAPER_METHODS or other != MOMENTS]
         group = [METHODS.index(other) for other in dict.fromkeys([method, *rivals])]
@@ -148,12 +149,12 @@ def _shares(scores: Array) -> dict[str, Shares]:
             cells.append(_share(rounded[:, :, 0] >= rounded.max(axis=2)))
         high = _share(scores[:, :, group[0], 1] >= HIGH_ARI)
         near = _share(scores[:, :, group[0], 0] >= scores[..., 0].max(axis=2) - NEAR)
-        found[method] = Shares(cells[0], cells[1], high, cells[2], near)
-    return found
+        shares[method] = Shares(cells[0], cells[1], high, cells[2], near)
+    return shares
 
 
 def _share(is_best: Array) -> Share:
-    """Return mean and variance over the repeats, in per cent; no variance of a single repeat."""
+    """Return mean and variance over the repeats, in per cent; the variance of a single repeat is NaN."""
     percentages = 100 * is_best.mean(axis=1)
     variance = float(percentages.var(ddof=1)) if len(percentages) > 1 else float("nan")
     return Share(float(percentages.mean()), variance)

@@ -1,4 +1,4 @@
-"""Tables of one data set: each method's scores, and the paper's beside them."""
+"""Tables of one data set: the scores of each method, with those that the paper prints."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ COLUMNS = (
 COUNT_COLUMNS = ("method", "paper_bic", "bic_printed_count", "bic_right_count")
 
 Cell = str | float | None
-Callback = Callable[[str], None]
-"""Called with the name of what is done next."""
+MethodCallback = Callable[[str], None]
+"""Called with the name of the method that is run next."""
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedTable:
-    """What the methods find in one data set.
+    """The results of all methods on one data set.
 
     Attributes
     ----------
     label : str
     task : Task
     seed : int
-    found : dict of str to Clustering
+    results : dict of str to Clustering
         By method, in the order of the table.
     """
 
     label: str
     task: Task
     seed: int
-    found: dict[str, Clustering]
+    results: dict[str, Clustering]
 
     @property
     def printed(self) -> PrintedTable:
@@ -52,9 +52,9 @@ class ComparedTable:
         return TABLES[self.label]
 
     def records(self) -> list[dict[str, Cell]]:
-        """Return one row a method; None where the paper has no value."""
+        """Return one row per method; None where the paper has no value."""
         rows: list[dict[str, Cell]] = []
-        for method, ours in self.found.items():
+        for method, ours in self.results.items():
             theirs = self.printed.rows.get(method)
             rows.append(
                 {
@@ -72,15 +72,15 @@ class ComparedTable:
         return rows
 
     def counts(self) -> list[dict[str, Cell]]:
-        """Return each BIC under the paper's number of parameters and under the right one.
+        """Return each BIC with the paper's number of parameters and with the right one.
 
-        Empty where they are the same.
+        Empty where the two numbers are the same.
         """
         wrong = self.printed.n_parameters
         if wrong is None:
             return []
         rows: list[dict[str, Cell]] = []
-        for method, ours in self.found.items():
+        for method, ours in self.results.items():
             theirs = self.printed.rows.get(method)
             rows.append(
                 {
@@ -98,7 +98,7 @@ class ComparedTable:
         return n_parameters(self.task)
 
 
-def compared(label: str, seed: int = 0, callback: Callback | None = None) -> ComparedTable:
+def compared(label: str, seed: int = 0, callback: MethodCallback | None = None) -> ComparedTable:
     """Run every method on the data of a table.
 
     Parameters
@@ -107,16 +107,17 @@ def compared(label: str, seed: int = 0, callback: Callback | None = None) -> Com
         Of a table of one data set.
     seed : int, default=0
         Of what is drawn at random: simulated rows, and the starts.
-    watcher : callable, optional
+    callback : callable, optional
+        Called with the name of the method that is run next.
 
     Returns
     -------
     table : ComparedTable
     """
     task = task_of(label, seed)
-    found = {}
+    results = {}
     for method in METHODS:
         if callback is not None:
             callback(method)
-        found[method] = timed(method, task, seed)
-    return ComparedTable(label, task, seed, found)
+        results[method] = timed(method, task, seed)
+    return ComparedTable(label, task, seed, results)

@@ -1,4 +1,4 @@
-"""The data of the paper's tables, prepared as its figures show that it prepared them."""
+"""The data of the paper's tables, prepared as the printed values show that the paper prepared them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ PREPARATION = {
 }
 """How the data of each table are prepared.
 
-EM, k-means and hierarchical clustering see no shift of the data: for them this is the standardisation that
-the paper's values show. The paper's moments do see it. They need an origin that is not the mean, and with the
-columns divided but not centred `em_mom` gives the values printed for olive oil and MNIST.
+A shift of the data changes nothing for EM, k-means and hierarchical clustering: for them this is the
+standardisation that the paper's values show. It does change the paper's moments, which need an origin other
+than the mean: with the columns divided but not centred `em_mom` gives the values printed for olive oil and
+MNIST.
 """
 
 
@@ -43,7 +44,7 @@ def task_of(label: str, seed: int) -> Task:
     label : str
         Of a table of one data set.
     seed : int
-        Of the simulated ones.
+        Of the simulated data.
 
     Returns
     -------

@@ -32,7 +32,7 @@ METHOD_NAMES = {
 
 
 def as_csv(columns: Sequence[str], records: Iterable[dict[str, Cell]]) -> str:
-    """Return a table as CSV; what there is not is empty."""
+    """Return a table as CSV; cells without a value are empty."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
@@ -59,7 +59,7 @@ def table_files(table: ComparedTable) -> dict[str, str]:
 
 
 def study_records(study: Study) -> list[dict[str, Cell]]:
-    """Return one row a method: percentages and their variances, ours and the paper's."""
+    """Return one row per method: percentages and their variances, ours and the paper's."""
     records: list[dict[str, Cell]] = []
     for method, shares in study.shares.items():
         record: dict[str, Cell] = {"method": method}
@@ -91,7 +91,7 @@ def study_files(study: Study) -> dict[str, str]:
 
 
 def table_markdown(table: ComparedTable) -> str:
-    """Return a table of one data set, with what there is to say about it."""
+    """Return a table of one data set, with the notes that belong to it."""
     parts = [f"## {caption(table.label)}"]
     n_rows, n_columns = table.task.X.shape
     parts.append(
@@ -113,8 +113,8 @@ def table_markdown(table: ComparedTable) -> str:
         ]
         parts.append(_markdown(header, rows))
     starts = ", ".join(
-        f"{method} {1000 * found.start_s:.3g} ms"
-        for method, found in table.found.items()
+        f"{method} {1000 * result.start_s:.3g} ms"
+        for method, result in table.results.items()
         if method != "apolar"
     )
     parts.append(f"Of the times, the start alone: {starts}.")
@@ -148,7 +148,7 @@ def _scores_table(table: ComparedTable, methods: tuple[str, ...]) -> str:
 def study_markdown(study: Study) -> str:
     """Return a table of stability."""
     n_sets = f"{study.n_repeats} times {study.n_simulations}"
-    text = (
+    explanation = (
         f"{n_sets} data sets of Example {study.printed.example}: per cent in which a method is best, mean of "
         "the repeats and (variance). Values that agree as printed share the place. The paper's four methods "
         "are compared with each other; ours, each with the other three in the place of em_mom."
@@ -165,7 +165,7 @@ def study_markdown(study: Study) -> str:
         for name in SHARES[:-1]:
             row += [_percent(getattr(shares, name)), _percent(getattr(printed, name)) if printed else ""]
         rows.append([*row, _percent(shares.near)])
-    return "\n\n".join([f"## {caption(study.label)}", text, _markdown(header, rows)]) + "\n"
+    return "\n\n".join([f"## {caption(study.label)}", explanation, _markdown(header, rows)]) + "\n"
 
 
 def _percent(share: Share | None) -> str:
@@ -182,7 +182,7 @@ def _shown(value: Cell, digits: int) -> str:
 
 
 def _plain(value: Cell) -> str:
-    """Return a printed value as it is printed."""
+    """Return a value of the paper with the digits that it prints."""
     return "" if value is None else f"{value}"
 
 

@@ -14,7 +14,7 @@ from apolar.mixture import SphericalMixture
 from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
 from apolar.plots.palette import COLOURS, GREY
 from apolar.plots.single import Single
-from apolar.plots.ticks import plain_numbers, powers, whole_numbers
+from apolar.plots.ticks import integers, plain_numbers, powers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
     passes = np.arange(1, len(run.values) + 1)
     entries = _draw_values(panel, passes, run) if run.is_stream else _draw_distances(panel, passes, run)
     panel.set_xlim(passes[0] - 0.5, passes[-1] + 0.5)
-    whole_numbers(panel.xaxis)
+    integers(panel.xaxis)
     if run.is_stream:
         single.name_axes("calls of partial_fit", "mean log-likelihood of a row")
     else:

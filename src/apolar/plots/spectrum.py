@@ -15,7 +15,7 @@ from apolar.plots.canvas import need_matplotlib
 from apolar.plots.mixtures import Mixture
 from apolar.plots.palette import COLOURS, GREY
 from apolar.plots.single import Single
-from apolar.plots.ticks import plain_numbers, powers, whole_numbers
+from apolar.plots.ticks import integers, plain_numbers, powers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
         plain_numbers(panel.yaxis)
     panel.set_xlim(0.4, len(shown) + 0.6)
     _draw(panel, found, shown)
-    whole_numbers(panel.xaxis)
+    integers(panel.xaxis)
     scale = " (logarithmic scale)" if is_wide else ""
     single.name_axes("eigenvalues of the covariance, the largest first", f"eigenvalue{scale}")
     single.title(found.title)

@@ -10,7 +10,7 @@ from apolar._core.arrays import Array
 from apolar.plots.canvas import TICK_SIZE
 from apolar.plots.palette import INK
 
-__all__ = ["limits", "plain_numbers", "powers", "set_ticks", "whole_numbers"]
+__all__ = ["integers", "limits", "plain_numbers", "powers", "set_ticks"]
 
 # In inches: the least between two labels.
 APART = 0.07
@@ -90,8 +90,8 @@ def _plain(value: float, _: int | None = None) -> str:
     return f"{value:.10g}".replace("-", "\N{MINUS SIGN}")
 
 
-def whole_numbers(axis: Any) -> None:
-    """Give an axis ticks at whole numbers."""
+def integers(axis: Any) -> None:
+    """Give an axis ticks at integers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=9, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))

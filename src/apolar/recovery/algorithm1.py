@@ -15,8 +15,8 @@ def paper_mixture(
 ) -> SphericalMixture:
     """Run the paper's pipeline: algorithm 2, at most `n_iter` Newton iterations, algorithm 1.
 
-    In units of a tenth of the size of the means: Newton's trust region sees the units, and this is what
-    the paper's own examples have.
+    In units of a tenth of the size of the means: the steps in Newton's trust region depend on the units, and
+    the paper's examples have these.
     """
     unit = 0.1 * float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
     moments = replace(
@@ -27,13 +27,15 @@ def paper_mixture(
         mean_variance=moments.mean_variance / unit**2,
     )
     try:
-        found = decompose(moments.third, n_components, "pencil", refine=False, random_state=rng, field="real")
+        waring = decompose(
+            moments.third, n_components, "pencil", refine=False, random_state=rng, field="real"
+        )
     except ValueError:
         # The pencil is singular: the means are dependent, as those of centred data are.
-        found = decompose(moments.third, n_components, random_state=rng, field="real")
+        waring = decompose(moments.third, n_components, random_state=rng, field="real")
     if n_iter:
-        found = refine(moments.third, found, method="newton", max_iter=n_iter)
-    recovered = recover(moments, found)
+        waring = refine(moments.third, waring, method="newton", max_iter=n_iter)
+    recovered = recover(moments, waring)
     return replace(recovered, means=recovered.means * unit, variances=recovered.variances * unit**2)
 
 
@@ -62,24 +64,24 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
             f"The decomposition must be of order 3 in {len(moments.first)} variables, of rank 1 or more; "
             f"got order {waring.order}, {waring.dim} variables, rank {waring.rank}."
         )
-    notes: list[str] = []
+    corrections: list[str] = []
     points, tensor_weights = waring.points, waring.weights
     if waring.is_complex:
-        notes.append("complex points were replaced by their real parts")
+        corrections.append("complex points were replaced by their real parts")
         points, tensor_weights = points.real, tensor_weights.real
     upper = np.triu_indices(waring.dim)
     counts = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
     squares = tensor_weights[:, None] * points[:, upper[0]] * points[:, upper[1]] * counts
     scales = np.linalg.lstsq(squares.T, moments.second[upper] * counts, rcond=None)[0]
-    weights = valid_weights(tensor_weights * scales**3, moments.n_rows, notes)
+    weights = valid_weights(tensor_weights * scales**3, moments.n_rows, corrections)
     size = float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
-    # A scale of zero is a mean at infinity: the least scale gives one that is out of reach.
+    # A scale of zero is a mean at infinity: the least scale gives a mean that is out of reach.
     least_scale = np.linalg.norm(points, axis=1) / (2 * LONGEST_MEAN * size)
     scales = np.where(np.abs(scales) < least_scale, np.copysign(least_scale, scales), scales)
-    means = within_reach(points / scales[:, None], size, notes)
+    means = within_reach(points / scales[:, None], size, corrections)
     if abs(weights.sum() - 1) > 0.1:
-        notes.append(f"the weights added up to {weights.sum():.2g}")
+        corrections.append(f"the weights added up to {weights.sum():.2g}")
     weights = weights / weights.sum()
     variances = np.linalg.lstsq((weights[:, None] * means).T, moments.first, rcond=None)[0]
-    variances = valid_variances(variances, moments.mean_variance, notes)
-    return mixture(weights, means, variances, MixtureStatus.VALID, notes, np.zeros(0))
+    variances = valid_variances(variances, moments.mean_variance, corrections)
+    return mixture(weights, means, variances, MixtureStatus.VALID, corrections, np.zeros(0))

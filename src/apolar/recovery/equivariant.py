@@ -18,38 +18,38 @@ def equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
     The slice G = sum_i w_i (1, nu_i)(1, nu_i)^t is known and positive: G^(-1/2) makes the terms
     sqrt(w_i) G^(-1/2) (1, nu_i) orthonormal.
     """
-    notes: list[str] = []
+    corrections: list[str] = []
     rank = len(signal.second) + 1
-    slice_ = np.concatenate([[1.0], signal.second])
+    known_slice = np.concatenate([[1.0], signal.second])
     least = LEAST_SIGNAL * max(signal.second.max(initial=0.0), signal.mean_variance)
-    slice_[1:] = np.maximum(signal.second, least)
-    roots = np.sqrt(slice_)
+    known_slice[1:] = np.maximum(signal.second, least)
+    roots = np.sqrt(known_slice)
     tensor = np.zeros((rank, rank, rank))
-    tensor[0] = tensor[:, 0] = tensor[:, :, 0] = np.diag(slice_)
+    tensor[0] = tensor[:, 0] = tensor[:, :, 0] = np.diag(known_slice)
     if signal.third is not None:
         tensor[1:, 1:, 1:] = signal.third.coefficients[dense_positions(rank - 1, 3)]
     whitened = tensor / (roots[:, None, None] * roots[:, None] * roots)
     terms = joint_rotation(whitened).T
     terms = terms * np.where(terms[:, :1] < 0, -1.0, 1.0)
     # Row i is sqrt(w_i) G^(-1/2) (1, nu_i): its first entry is sqrt(w_i), and these squares add up to one.
-    heads = terms[:, 0]
-    heads = np.sqrt(valid_weights(heads**2, signal.n_rows, notes))
-    weights = heads**2 / np.sum(heads**2)
+    root_weights = np.sqrt(valid_weights(terms[:, 0] ** 2, signal.n_rows, corrections))
+    weights = root_weights**2 / np.sum(root_weights**2)
     size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
-    offsets = within_reach(terms[:, 1:] * roots[1:] / heads[:, None], size, notes)
+    offsets = within_reach(terms[:, 1:] * roots[1:] / root_weights[:, None], size, corrections)
     noise = np.concatenate([[signal.mean_variance], signal.noise_times]) / roots
-    variances = terms @ noise / heads
-    variances = valid_variances(variances, signal.mean_variance, notes)
+    variances = terms @ noise / root_weights
+    variances = valid_variances(variances, signal.mean_variance, corrections)
     means = signal.mean + offsets @ signal.basis.T
     status = MixtureStatus.WEAK_SIGNAL if _is_weak(signal) else MixtureStatus.VALID
-    return mixture(weights, means, variances, status, notes, signal.spectrum)
+    return mixture(weights, means, variances, status, corrections, signal.spectrum)
 
 
 def _is_weak(signal: SignalMoments) -> bool:
-    """Return whether the weakest signal direction is below the edge of the noise of the others."""
+    """Return whether the weakest signal direction is below the edge of the noise in the other directions."""
     if not len(signal.second):
         return False
-    spare = len(signal.mean) - len(signal.second) + 1
+    # The directions of noise, and the weakest of the signal.
+    n_tested = len(signal.mean) - len(signal.second) + 1
     weakest = float(signal.spectrum[len(signal.second) - 1])
-    level = (signal.mean_variance * (spare - 1) + weakest) / spare
-    return weakest <= level * (1 + np.sqrt(spare / signal.n_rows)) ** 2
+    level = (signal.mean_variance * (n_tested - 1) + weakest) / n_tested
+    return weakest <= level * (1 + np.sqrt(n_tested / signal.n_rows)) ** 2

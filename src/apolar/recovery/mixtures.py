@@ -75,14 +75,14 @@ def mixture_from_moments(
     """
     one_of(form, "form", FORMS)
     n_components = check_integer(n_components, "n_components", least=1)
-    # What chance decides here is below the sampling error: the same every time, unless asked otherwise.
+    # Random choices matter less here than the sampling error: without a seed they are the same every time.
     rng = random_generator(0 if random_state is None else random_state)
     try:
         return _mixture(X, n_components, form, refine, sample_weight, rng)
     except ScaleError:
         if summarised(X, sample_weight) is not None:
             raise
-        # Powers of such numbers leave the range; in a unit of their own they do not.
+        # Powers of such numbers overflow or vanish; those of the rows divided by a unit do not.
         rows = open_rows(X, as_counts(sample_weight))
         unit = _largest(rows)
         if not (rows.rereadable and unit > 0):
@@ -92,7 +92,7 @@ def mixture_from_moments(
 
 
 def _largest(rows: Rows) -> float:
-    """Return the power of two below the largest number; zero of rows that cannot be read again."""
+    """Return the power of two below the largest number; zero for rows that cannot be read again."""
     if not rows.rereadable or rows.is_distributed:
         return 0.0
     largest = 0.0

@@ -1,4 +1,4 @@
-"""What the moments give, made a mixture: weights of at least a row, means in reach, positive variances."""
+"""What the moments give, made a valid mixture: positive weights and variances, means in reach of the data."""
 
 import numpy as np
 
@@ -12,34 +12,36 @@ LEAST_VARIANCE = 1e-2
 LONGEST_MEAN = 5.0
 
 
-def valid_weights(weights: Array, n_rows: int, notes: list[str]) -> Array:
+def valid_weights(weights: Array, n_rows: int, corrections: list[str]) -> Array:
     """Return the weights, each that of one row or more."""
     least = min(1 / n_rows, 0.5 / len(weights))
     low = weights < least
     if np.any(low):
-        notes.append(f"{np.count_nonzero(low)} of the weights were less than one row")
+        corrections.append(f"{np.count_nonzero(low)} of the weights were less than one row")
     return np.maximum(weights, least)
 
 
-def within_reach(means: Array, size: float, notes: list[str]) -> Array:
-    """Return the means, those that are longer than any data shortened."""
+def within_reach(means: Array, size: float, corrections: list[str]) -> Array:
+    """Return the means, with those shortened that are longer than the data can be."""
     lengths = np.linalg.norm(means, axis=1)
     longest = LONGEST_MEAN * size
     far = lengths > longest
     if np.any(far):
-        notes.append(f"{np.count_nonzero(far)} of the means were out of reach")
+        corrections.append(f"{np.count_nonzero(far)} of the means were out of reach")
     return means * np.where(far, longest / np.where(far, lengths, 1), 1)[:, None]
 
 
-def valid_variances(variances: Array, mean_variance: float, notes: list[str]) -> Array:
+def valid_variances(variances: Array, mean_variance: float, corrections: list[str]) -> Array:
     """Return the variances; in place of those that are negative, or nearly, their mean.
 
-    Little is then known of it. The nearest valid one, close to zero, would be the worst choice: EM does not
-    leave it.
+    Little is known of such a variance. The nearest valid one, close to zero, would be the worst choice: EM
+    does not leave it.
     """
     low = variances < LEAST_VARIANCE * mean_variance
     if np.any(low):
-        notes.append(f"{np.count_nonzero(low)} of the variances were below {LEAST_VARIANCE:g} of their mean")
+        corrections.append(
+            f"{np.count_nonzero(low)} of the variances were below {LEAST_VARIANCE:g} of their mean"
+        )
     return np.where(low, mean_variance, variances)
 
 
@@ -48,11 +50,11 @@ def mixture(
     means: Array,
     variances: Array,
     status: MixtureStatus,
-    notes: list[str],
+    corrections: list[str],
     spectrum: Array,
 ) -> SphericalMixture:
-    """Return the mixture, largest weight first; one that is valid becomes projected if there are notes."""
-    if status is MixtureStatus.VALID and notes:
+    """Return the mixture, largest weight first; with corrections it is PROJECTED where it would be VALID."""
+    if status is MixtureStatus.VALID and corrections:
         status = MixtureStatus.PROJECTED
-    told = tuple(dict.fromkeys(notes))
-    return SphericalMixture(*by_weight(weights, means, variances), status, told, spectrum)
+    distinct = tuple(dict.fromkeys(corrections))
+    return SphericalMixture(*by_weight(weights, means, variances), status, distinct, spectrum)

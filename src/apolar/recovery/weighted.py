@@ -22,17 +22,17 @@ from apolar.tensor.monomials import exponents
 # The moments grow with the third power of the signal directions, their covariance with the sixth: above this
 # many directions it would take longer than EM.
 MOST_SIGNAL = 8
-# Variances are expected within a factor e of their mean, give or take: a weak prior. Without it a small
-# component often ends with no variance at all, which EM does not leave.
+# The standard deviation of the logarithm of a variance about that of their mean: a weak prior. Without it a
+# small component often ends with no variance at all, which EM does not leave.
 SPREAD_OF_VARIANCES = 1.0
-# Few steps do: what is left is below the sampling error.
+# A few steps are enough: what is left is below the sampling error.
 MAX_ITER = 6
 # A step that gains less is the last: the point is then within a tenth or so of its standard error.
 LEAST_GAIN = 1e-3
-# Weighted squares a moment: about one or less where the data are of such a mixture. Above this they are not,
+# Weighted squares per moment: about one or less if the data come from such a mixture. Above this they do not,
 # their moments have other errors, and the weights mean nothing.
 MISFIT = 3.0
-# Of the correlations of the moments.
+# Added to the diagonal of the correlations of the moments.
 RIDGE = 1e-9
 # Logarithms of weights and variances change by no more than this in a step.
 LONGEST_STEP = 1.0
@@ -56,25 +56,25 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     n_signal = len(signal.second)
     if not 1 <= n_signal <= MOST_SIGNAL:
         return start
-    spare = len(signal.mean) - n_signal
+    n_noise = len(signal.mean) - n_signal
     unit = float(
-        np.sqrt((spare * signal.mean_variance + signal.spectrum[:n_signal].sum()) / len(signal.mean))
+        np.sqrt((n_noise * signal.mean_variance + signal.spectrum[:n_signal].sum()) / len(signal.mean))
     )
     observed = _observed(signal, unit)
     offsets = (start.means - signal.mean) @ signal.basis / unit
     point = _Point(np.log(start.weights), offsets, np.log(start.variances / unit**2))
     centre = float(np.log(signal.mean_variance / unit**2))
-    # The covariance of the moments is that of the start: to take it again where this leads changes little.
-    problem = _Problem(observed, point, spare, signal.n_effective, centre)
+    # The covariance of the moments is that of the start: computing it again at the fit would change little.
+    problem = _WeightedSquares(observed, point, n_noise, signal.n_effective, centre)
     point, value = _fitted(problem, point)
     if not value <= MISFIT * len(observed) / 2:
         return start
-    notes = list(start.projected)
+    corrections = list(start.projected)
     size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
-    weights = valid_weights(point.weights, signal.n_rows, notes)
-    variances = valid_variances(point.variances * unit**2, signal.mean_variance, notes)
-    means = signal.mean + within_reach(point.offsets * unit, size, notes) @ signal.basis.T
-    return mixture(weights / weights.sum(), means, variances, start.status, notes, signal.spectrum)
+    weights = valid_weights(point.weights, signal.n_rows, corrections)
+    variances = valid_variances(point.variances * unit**2, signal.mean_variance, corrections)
+    means = signal.mean + within_reach(point.offsets * unit, size, corrections) @ signal.basis.T
+    return mixture(weights / weights.sum(), means, variances, start.status, corrections, signal.spectrum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class _Point:
 
 @dataclass(frozen=True, eq=False)
 class _Monomials:
-    """Products of signal coordinates y and the mean square q of the noise, of order three or less.
+    """Products of signal coordinates y and the mean square q of the noise, of order up to three.
 
     Attributes
     ----------
@@ -117,11 +117,11 @@ class _Monomials:
     noise : ndarray of int, shape (n_moments,)
         The power of q, 0 or 1.
     all_powers : ndarray of int, shape (n_low, n_signal)
-        Powers of all products of coordinates of order three or less, one first.
-    place : ndarray of int, shape (n_moments,)
-        Where the powers of a moment are among them.
+        Powers of all products of coordinates of order up to three, the empty product first.
+    position : ndarray of int, shape (n_moments,)
+        The row of `all_powers` that holds the powers of each moment.
     lower, lowest : ndarray of int, shape (n_moments, n_signal)
-        Where they are with a coordinate once, and twice, less; anywhere if that cannot be.
+        The row after the power of a coordinate is lowered by one, and by two; 0 if that cannot be.
     halves : ndarray, shape (n_moments, n_signal)
         a (a - 1) / 2 of each power a.
     """
@@ -129,7 +129,7 @@ class _Monomials:
     powers: IndexArray
     noise: IndexArray
     all_powers: IndexArray
-    place: IndexArray
+    position: IndexArray
     lower: IndexArray
     lowest: IndexArray
     halves: Array
@@ -138,17 +138,19 @@ class _Monomials:
 @lru_cache(maxsize=16)
 def _monomials(n_signal: int) -> _Monomials:
     orders = [exponents(n_signal, order) for order in range(4)]
-    every = np.concatenate(orders)
-    position = {tuple(powers): place for place, powers in enumerate(every.tolist())}
+    all_powers = np.concatenate(orders)
+    rows = {tuple(powers): row for row, powers in enumerate(all_powers.tolist())}
     powers = np.concatenate([orders[1], orders[0], orders[2], orders[1], orders[3]])
     noise = np.repeat([0, 1, 0, 1, 0], [len(orders[order]) for order in (1, 0, 2, 1, 3)])
     steps = np.eye(n_signal, dtype=int)
 
-    def places(less: Array) -> IndexArray:
-        return np.array([position.get(tuple(row), 0) for row in less.tolist()], dtype=np.intp)
+    def positions(wanted: Array) -> IndexArray:
+        return np.array([rows.get(tuple(powers), 0) for powers in wanted.tolist()], dtype=np.intp)
 
-    lower, lowest = (np.column_stack([places(powers - times * step) for step in steps]) for times in (1, 2))
-    return _Monomials(powers, noise, every, places(powers), lower, lowest, powers * (powers - 1) / 2)
+    lower, lowest = (
+        np.column_stack([positions(powers - times * step) for step in steps]) for times in (1, 2)
+    )
+    return _Monomials(powers, noise, all_powers, positions(powers), lower, lowest, powers * (powers - 1) / 2)
 
 
 def _observed(signal: SignalMoments, unit: float) -> Array:
@@ -156,7 +158,7 @@ def _observed(signal: SignalMoments, unit: float) -> Array:
     n_signal = len(signal.second)
     assert signal.third is not None
     third = signal.third.coefficients + spread_in_third(n_signal) @ signal.noise_times
-    # The covariance is diagonal: of the powers, (2, 0, ...) and its like.
+    # The covariance is diagonal: only the products (2, 0, ...), (0, 2, ...) and so on are not zero.
     second = (exponents(n_signal, 2) == 2) @ (signal.second + signal.mean_variance)
     mean, noise = np.zeros(n_signal), np.array([signal.mean_variance])
     return np.concatenate(
@@ -175,26 +177,26 @@ def _gaussian_powers(offsets: Array, variances: Array, highest: int) -> Array:
 
 def _products(table: Array, powers: IndexArray) -> Array:
     """Return E[y^a] for each row a of `powers`, shape (n_components, *powers.shape[:-1])."""
-    found = table[:, 0, powers[..., 0]]
+    products = table[:, 0, powers[..., 0]]
     for column in range(1, powers.shape[-1]):
-        found = found * table[:, column, powers[..., column]]
-    return found
+        products = products * table[:, column, powers[..., column]]
+    return products
 
 
 def _moments(point: _Point) -> tuple[Array, Array]:
     """Return the moments of a mixture, and their derivatives, shape (n_moments, n_parameters)."""
-    names = _monomials(point.offsets.shape[1])
+    monomials = _monomials(point.offsets.shape[1])
     weights, variances = point.weights, point.variances
-    low = _products(_gaussian_powers(point.offsets, variances, 3), names.all_powers)
+    low = _products(_gaussian_powers(point.offsets, variances, 3), monomials.all_powers)
     # E[q] is the variance; q and y are independent.
-    factor = np.where(names.noise, variances[:, None], 1.0)
-    plain = low[:, names.place]
+    factor = np.where(monomials.noise, variances[:, None], 1.0)
+    plain = low[:, monomials.position]
     each = factor * plain
     total = weights @ each
-    by_offset = factor[..., None] * names.powers * low[:, names.lower]
+    by_offset = factor[..., None] * monomials.powers * low[:, monomials.lower]
     # Half the Laplacian: the derivative of an expectation by the variance.
-    spread = (names.halves * low[:, names.lowest]).sum(axis=2)
-    by_log_variance = variances[:, None] * (factor * spread + names.noise * plain)
+    spread = (monomials.halves * low[:, monomials.lowest]).sum(axis=2)
+    by_log_variance = variances[:, None] * (factor * spread + monomials.noise * plain)
     derivatives = np.concatenate(
         [
             (weights[:, None] * (each - total)).T,
@@ -206,14 +208,16 @@ def _moments(point: _Point) -> tuple[Array, Array]:
     return total, derivatives
 
 
-def _covariance(point: _Point, spare: int) -> Array:
+def _covariance(point: _Point, n_noise: int) -> Array:
     """Return the covariance of the monomials of one row, shape (n_moments, n_moments)."""
-    names = _monomials(point.offsets.shape[1])
+    monomials = _monomials(point.offsets.shape[1])
     variances = point.variances
-    products = _products(_gaussian_powers(point.offsets, variances, 6), names.powers[:, None] + names.powers)
-    # q is a mean of `spare` squares: E[q^2] = s^2 (1 + 2 / spare).
-    of_noise = np.stack([np.ones_like(variances), variances, variances**2 * (1 + 2 / spare)])
-    both = of_noise[names.noise[:, None] + names.noise]
+    products = _products(
+        _gaussian_powers(point.offsets, variances, 6), monomials.powers[:, None] + monomials.powers
+    )
+    # q is a mean of `n_noise` squares: E[q^2] = s^2 (1 + 2 / n_noise).
+    of_noise = np.stack([np.ones_like(variances), variances, variances**2 * (1 + 2 / n_noise)])
+    both = of_noise[monomials.noise[:, None] + monomials.noise]
     second = np.einsum("i,ifg,fgi->fg", point.weights, products, both)
     first = _moments(point)[0]
     return second - np.outer(first, first)
@@ -222,11 +226,11 @@ def _covariance(point: _Point, spare: int) -> Array:
 # --- weighted least squares ----------------------------------------------------------------
 
 
-class _Problem:
-    """Half the squares of the residuals of the moments, weighted, and of the variances beside their mean."""
+class _WeightedSquares:
+    """Half the squares of the weighted residuals of the moments, and of the variances about their mean."""
 
-    def __init__(self, observed: Array, at: _Point, spare: int, n_rows: float, centre: float) -> None:
-        covariance = _covariance(at, spare)
+    def __init__(self, observed: Array, at: _Point, n_noise: int, n_rows: float, centre: float) -> None:
+        covariance = _covariance(at, n_noise)
         self.observed, self.centre = observed, centre
         deviations = np.sqrt(np.diag(covariance))
         # The ridge is for mixtures that are nearly degenerate: the correlations are then singular.
@@ -235,43 +239,42 @@ class _Problem:
         self.whitener = np.linalg.inv(root) * (np.sqrt(n_rows) / deviations)
 
     def __call__(self, point: _Point) -> tuple[float, Array, Array]:
-        """Return value, gradient, and Gauss and Newton's Hessian."""
+        """Return the value, its gradient, and the Gauss-Newton approximation of its Hessian."""
         moments, derivatives = _moments(point)
         residuals = self.whitener @ (moments - self.observed)
         derivatives = self.whitener @ derivatives
         rank = len(point.log_variances)
-        beside = (point.log_variances - self.centre) / SPREAD_OF_VARIANCES**2
-        value = 0.5 * float(residuals @ residuals + SPREAD_OF_VARIANCES**2 * beside @ beside)
+        prior_gradient = (point.log_variances - self.centre) / SPREAD_OF_VARIANCES**2
+        value = 0.5 * float(residuals @ residuals + SPREAD_OF_VARIANCES**2 * prior_gradient @ prior_gradient)
         gradient, hessian = derivatives.T @ residuals, derivatives.T @ derivatives
-        gradient[-rank:] += beside
-        hessian.reshape(-1)[-rank * (len(gradient) + 1) + len(gradient) :: len(gradient) + 1] += (
-            1 / SPREAD_OF_VARIANCES**2
-        )
+        gradient[-rank:] += prior_gradient
+        np.einsum("ii->i", hessian)[-rank:] += 1 / SPREAD_OF_VARIANCES**2
         return value, gradient, hessian
 
 
-def _fitted(problem: _Problem, point: _Point) -> tuple[_Point, float]:
-    """Return where the weighted squares are least, by Levenberg and Marquardt, and half of them there."""
+def _fitted(problem: _WeightedSquares, point: _Point) -> tuple[_Point, float]:
+    """Return where the weighted squares are least, by the Levenberg-Marquardt method, and the value there."""
+    # Not scipy.optimize.least_squares, which takes 1.9 to 3.4 times as long and cannot bound a single step.
     value, gradient, hessian = problem(point)
     damping, rank = 1e-2, len(point.log_weights)
     for _ in range(MAX_ITER):
         damped = hessian.copy()
-        # Weights have a parameter too many: without the last term the matrix is singular.
-        diagonal = damped.reshape(-1)[:: len(damped) + 1]
+        # Weights have one parameter too many: without the last term the matrix is singular.
+        diagonal = np.einsum("ii->i", damped)
         diagonal += damping * (diagonal + 1e-9 * diagonal.sum())
         step = -np.linalg.solve(damped, gradient)
         longest = max(np.abs(step[:rank]).max(), np.abs(step[-rank:]).max())
         step *= min(1.0, LONGEST_STEP / max(longest, 1e-300))
         expected = -float(gradient @ step + 0.5 * step @ hessian @ step)
-        tried = point.moved(step)
-        new_value, new_gradient, new_hessian = problem(tried)
+        trial = point.moved(step)
+        new_value, new_gradient, new_hessian = problem(trial)
         gain = value - new_value
         if not gain > 0:
             if expected < LEAST_GAIN:
                 break
             damping *= 10
             continue
-        point, value, gradient, hessian = tried, new_value, new_gradient, new_hessian
+        point, value, gradient, hessian = trial, new_value, new_gradient, new_hessian
         if gain < LEAST_GAIN:
             break
         if gain > 0.25 * expected:

@@ -2,7 +2,7 @@
 
 from apolar.tensor.apolarity import apolar_product, hankel, weighted_hankel
 from apolar.tensor.monomials import n_monomials
-from apolar.tensor.polynomial import parse_polynomial
+from apolar.tensor.parser import parse_polynomial
 from apolar.tensor.symmetric import SymmetricTensor
 
 __all__ = [

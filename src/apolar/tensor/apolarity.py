@@ -1,10 +1,11 @@
-"""The apolar product, and the Hankel matrices that it gives."""
+"""The apolar product, and Hankel matrices."""
 
 import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, scaled_by_power
 from apolar._core.checks import check_integer
 from apolar.tensor import monomials
+from apolar.tensor.coefficients import check_same_space
 from apolar.tensor.symmetric import SymmetricTensor
 
 
@@ -18,7 +19,7 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
     Parameters
     ----------
     left, right : SymmetricTensor
-        Of one order and dimension. The left one is conjugated.
+        Of the same order and dimension. The coefficients of `left` are conjugated.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
     for tensor in (left, right):
         if not isinstance(tensor, SymmetricTensor):
             raise TypeError(f"apolar_product takes two SymmetricTensor; got {type(tensor).__name__}.")
-    left._same_space(right)
+    check_same_space(left, right)
     exponents = [binary_exponent(tensor.coefficients) for tensor in (left, right)]
     first, second = (
         scaled_by_power(tensor.coefficients, -exponent)

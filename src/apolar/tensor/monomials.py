@@ -1,4 +1,4 @@
-"""Monomials of one degree in one fixed order, and their positions in it.
+"""Monomials of a degree in a fixed order, and their positions in it.
 
 A monomial of degree d in m variables is held as the non-decreasing tuple of
 its d variables: x0 x0 x2 is (0, 0, 2). Sorted lexicographically, these tuples
@@ -32,7 +32,7 @@ def monomial_variables(dim: int, degree: int) -> IndexArray:
     -------
     variables : ndarray of int, shape (n_monomials, degree)
     """
-    fits_in_memory(n_monomials(dim, degree) * max(degree, 1), f"A form of degree {degree} in {dim}")
+    fits_in_memory(n_monomials(dim, degree) * max(degree, 1), f"A form of degree {degree} in {dim} variables")
     table = np.zeros((1, 0), dtype=np.intp)
     for _ in range(degree):
         last = table[:, -1] if table.shape[1] else np.zeros(1, dtype=np.intp)
@@ -63,7 +63,7 @@ def multinomials(dim: int, degree: int) -> Array:
     Raises
     ------
     ValueError
-        If they add up, to dim^degree, to more than any number.
+        If their sum, dim^degree, is too large for a number.
     """
     if degree * log2(dim) >= 1023:
         raise ValueError(
@@ -71,7 +71,7 @@ def multinomials(dim: int, degree: int) -> Array:
             "lower the degree or the number of variables."
         )
     variables = monomial_variables(dim, degree)
-    # d!/alpha!, factor by factor; alpha! is the product of each variable's position in its run.
+    # d!/alpha!, factor by factor; alpha! is the product of the positions of all variables in their runs.
     run = np.ones(len(variables))
     counts = np.ones(len(variables))
     for slot in range(1, degree):
@@ -82,7 +82,7 @@ def multinomials(dim: int, degree: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _counts_below(dim: int, degree: int) -> IndexArray:
-    """Return binom(j + l - 1, l) for j < dim and l <= degree: a number system for monomials."""
+    """Return the number of monomials of degree l in j variables, for j < dim and l <= degree."""
     table = [[comb(j + length - 1, length) if j else 0 for length in range(degree + 1)] for j in range(dim)]
     return frozen(np.array(table, dtype=np.intp).reshape(dim, degree + 1))
 
@@ -123,8 +123,8 @@ def product_positions(dim: int, row_degree: int, column_degree: int) -> IndexArr
     """
     n_rows, n_columns = n_monomials(dim, row_degree), n_monomials(dim, column_degree)
     degree = row_degree + column_degree
-    what = f"The Hankel matrix of row degree {row_degree} of a form of degree {degree} in {dim}"
-    fits_in_memory(n_rows * n_columns * (degree + 1), f"{what} variables")
+    what = f"The Hankel matrix of row degree {row_degree} of a form of degree {degree} in {dim} variables"
+    fits_in_memory(n_rows * n_columns * (degree + 1), what)
     rows = monomial_variables(dim, row_degree)[:, None, :]
     columns = monomial_variables(dim, column_degree)[None, :, :]
     both = np.concatenate(
@@ -153,7 +153,7 @@ def monomial_values(points: Array, degree: int) -> Array:
     variables = monomial_variables(dim, degree)
     if degree == 0:
         return np.ones((n_points, 1), dtype=points.dtype)
-    # One row a monomial: whole rows are gathered, which memory likes.
+    # One row per monomial: rows are gathered whole, which is fast in memory.
     coordinates = np.ascontiguousarray(points.T)
     values = coordinates[variables[:, 0]]
     for slot in range(1, degree):
@@ -176,9 +176,8 @@ def sum_of_powers(weights: Array, points: Array, degree: int) -> Array:
     coefficients : ndarray, shape (n_monomials,)
     """
     dim = points.shape[1]
-    # Entries of the Hankel matrix of row degree 1: one matrix product. The monomials of the
-    # whole degree are x_i times those of one degree less that begin with x_i or later, and
-    # these are the last ones in the order.
+    # One matrix product gives the Hankel matrix of row degree 1. The monomials of this degree are x_i times
+    # those of one degree less that have no variable before x_i, and these come last in the order.
     matrix = (weights[:, None] * points).T @ monomial_values(points, degree - 1)
     return np.concatenate([matrix[i, -n_monomials(dim - i, degree - 1) :] for i in range(dim)])
 

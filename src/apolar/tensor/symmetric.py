@@ -1,25 +1,24 @@
-"""The symmetric tensor: one coefficient a monomial."""
+"""The symmetric tensor: one coefficient per monomial."""
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray, binary_exponent, binary_exponents, frozen, scaled_by_power
+from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scaled_by_power
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
+from apolar.tensor import coefficients as compact
 from apolar.tensor import monomials
-from apolar.tensor.polynomial import Terms, format_polynomial, homogeneous_terms
+from apolar.tensor.formatting import format_polynomial
+from apolar.tensor.parser import Terms
+from apolar.tensor.polynomial import homogeneous_terms
 
-# Entries of a full array that should be equal may differ by this much of the
-# largest one: what sums in another order, or float32 data, leave behind.
-SYMMETRY_TOLERANCE = 1e-6
-# Powers of two up to this one can be multiplied with each other, and neither overflow nor vanish.
-SAFE_EXPONENT = 500
+# Terms that the representation of a tensor shows.
+SHOWN_TERMS = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,12 +63,12 @@ class SymmetricTensor:
         if coefficients.shape != (expected,):
             raise ValueError(
                 f"A symmetric tensor of order {order} and dimension {dim} has {expected} "
-                f"coefficients, one a monomial; got an array of shape {coefficients.shape}. "
+                f"coefficients, one per monomial; got an array of shape {coefficients.shape}. "
                 "For a full array use SymmetricTensor.from_dense."
             )
         object.__setattr__(self, "coefficients", frozen(coefficients))
 
-    # --- makers -----------------------------------------------------------
+    # --- construction -----------------------------------------------------
 
     @classmethod
     def from_dense(cls, array: Any, *, symmetrize: bool = False) -> SymmetricTensor:
@@ -92,31 +91,7 @@ class SymmetricTensor:
         >>> apolar.SymmetricTensor.from_dense(np.eye(2))
         SymmetricTensor(order=2, dim=2): x^2 + y^2
         """
-        dense = numeric_array(array, "array")
-        if dense.ndim == 0 or len(set(dense.shape)) != 1 or dense.shape[0] == 0:
-            raise ValueError(
-                f"A symmetric tensor needs an array with all sides equal; got shape {dense.shape}."
-            )
-        order, dim = dense.ndim, dense.shape[0]
-        # Sums of entries near the largest number would overflow.
-        exponent = binary_exponent(dense)
-        dense = scaled_by_power(dense, -exponent)
-        where = monomials.dense_positions(dim, order).ravel()
-        n_coefficients = monomials.n_monomials(dim, order)
-        sums = np.bincount(where, weights=dense.real.ravel(), minlength=n_coefficients)
-        if np.iscomplexobj(dense):
-            sums = sums + 1j * np.bincount(where, weights=dense.imag.ravel(), minlength=n_coefficients)
-        means = sums / monomials.multinomials(dim, order)
-        if not symmetrize:
-            spread = np.abs(dense.ravel() - means[where]).max()
-            scale = np.abs(dense).max()
-            if spread > SYMMETRY_TOLERANCE * scale:
-                raise ValueError(
-                    f"The array is not symmetric: entries that should be equal differ by up to "
-                    f"{2 * spread / scale:.3g} of the largest. "
-                    "Pass symmetrize=True to take the mean over permutations of the axes."
-                )
-        return cls(order, dim, scaled_by_power(means, exponent))
+        return cls(*compact.of_full_array(numeric_array(array, "array"), symmetrize=symmetrize))
 
     @classmethod
     def from_polynomial(cls, polynomial: Any, *, variables: Sequence[str] | None = None) -> SymmetricTensor:
@@ -126,10 +101,10 @@ class SymmetricTensor:
         ----------
         polynomial : dict, str or SymPy expression
             A dict from exponents to coefficients as written,
-            ``{(3, 0): 1, (1, 2): -3}``; a text such as ``"x^3 - 3*x*y^2"``; or
+            ``{(3, 0): 1, (1, 2): -3}``; a string such as ``"x^3 - 3*x*y^2"``; or
             a SymPy ``Poly`` or expression.
         variables : sequence of str, optional
-            The variables and their order, for texts and SymPy expressions;
+            The variables and their order, for strings and SymPy expressions;
             by default those that occur, in alphabetical order.
 
         Returns
@@ -137,14 +112,8 @@ class SymmetricTensor:
         tensor : SymmetricTensor
         """
         terms = homogeneous_terms(polynomial, variables)
-        order, dim = sum(next(iter(terms))), len(next(iter(terms)))
-        check_integer(order, "The degree", least=1)
-        keys = np.array(list(terms), dtype=np.intp)
-        values = numeric_array(list(terms.values()), "polynomial")
-        where = monomials.positions_of_exponents(keys, order)
-        coefficients = np.zeros(monomials.n_monomials(dim, order), dtype=values.dtype)
-        np.add.at(coefficients, where, values)
-        return cls(order, dim, coefficients / monomials.multinomials(dim, order))
+        check_integer(sum(next(iter(terms))), "The degree", least=1)
+        return cls(*compact.of_terms(terms))
 
     @classmethod
     def from_waring(cls, weights: Any, points: Any, order: int) -> SymmetricTensor:
@@ -176,18 +145,7 @@ class SymmetricTensor:
         dim = points.shape[1]
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
-        # A weight, or a power of a point, may be too large or too small for a number where the term is not.
-        sizes = binary_exponents(points)
-        sizes[np.abs(sizes) * order <= SAFE_EXPONENT] = 0
-        exponents = binary_exponents(weights[:, None]) + order * sizes
-        largest = int(exponents.max(initial=0)) if np.abs(exponents).max(initial=0) > SAFE_EXPONENT else 0
-        weights = scaled_by_power(weights[:, None], order * sizes - largest)[:, 0]
-        points = scaled_by_power(points, -sizes)
-        coefficients = monomials.sum_of_powers(weights, points, order)
-        coefficients = _representable(scaled_by_power(coefficients, largest))
-        if np.iscomplexobj(coefficients) and not np.any(coefficients.imag):
-            coefficients = coefficients.real
-        return cls(order, dim, coefficients)
+        return cls(order, dim, compact.of_powers(weights, points, order))
 
     @classmethod
     def zeros(cls, order: int, dim: int) -> SymmetricTensor:
@@ -197,7 +155,7 @@ class SymmetricTensor:
         fits_in_memory(n_coefficients, f"A tensor of order {order} in {dim} variables")
         return cls(order, dim, np.zeros(n_coefficients))
 
-    # --- views ------------------------------------------------------------
+    # --- other forms of the same tensor -----------------------------------
 
     @property
     def exponents(self) -> IndexArray:
@@ -224,35 +182,30 @@ class SymmetricTensor:
 
         Zero coefficients are left out.
         """
-        written = _representable(self._written())
+        written = compact.representable(compact.as_written(self))
         return {
             tuple(map(int, self.exponents[i])): complex(written[i]) if self.is_complex else float(written[i])
             for i in np.flatnonzero(written)
         }
 
-    def _written(self) -> Array:
-        """Return the coefficients as written, infinite where they are too large for a number."""
-        exponent = binary_exponent(self.coefficients)
-        return scaled_by_power(scaled_by_power(self.coefficients, -exponent) * self.multinomials, exponent)
-
     def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
-        """Return the form as text, such as ``x^3 - 3*x*y^2``."""
+        """Return the form as a string, such as ``x^3 - 3*x*y^2``."""
         return format_polynomial(self.to_polynomial(), self.dim, variables, precision=precision)
 
     def __repr__(self) -> str:
         kind = ", complex" if self.is_complex else ""
-        written = self._written()
+        written = compact.as_written(self)
         with np.errstate(over="ignore"):
-            largest = np.argsort(-np.abs(written), kind="stable")[:8]
+            largest = np.argsort(-np.abs(written), kind="stable")[:SHOWN_TERMS]
         terms = {
             tuple(map(int, self.exponents[i])): complex(written[i])
             for i in np.sort(largest)
             if self.coefficients[i] != 0
         }
         hidden = np.count_nonzero(self.coefficients) - len(terms)
-        text = format_polynomial(terms, self.dim, None, precision=6)
-        more = f" + ... ({hidden} smaller terms)" if hidden else ""
-        return f"SymmetricTensor(order={self.order}, dim={self.dim}{kind}): {text}{more}"
+        shown = format_polynomial(terms, self.dim, None, precision=6)
+        ellipsis = f" + ... ({hidden} smaller terms)" if hidden else ""
+        return f"SymmetricTensor(order={self.order}, dim={self.dim}{kind}): {shown}{ellipsis}"
 
     # --- values and derivatives ---------------------------------------------
 
@@ -268,8 +221,8 @@ class SymmetricTensor:
         values : ndarray, shape (...)
         """
         points = self._points(x)
-        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
-        values = np.einsum("ni,ni->n", contracted, points.reshape(-1, self.dim))
+        rows = points.reshape(-1, self.dim)
+        values = np.einsum("ni,ni->n", self.contract_all(rows, 1), rows)
         return values.reshape(points.shape[:-1])[()]
 
     def gradient(self, x: Any) -> Array:
@@ -375,16 +328,7 @@ class SymmetricTensor:
         matrix = numeric_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != self.dim or matrix.shape[1] == 0:
             raise ValueError(f"matrix must have shape ({self.dim}, new_dim); got {matrix.shape}.")
-        new_dim = matrix.shape[1]
-        # Rows: monomials in the new variables, done so far. Columns: monomials left in the old.
-        state = self.coefficients[None, :]
-        for done in range(self.order):
-            left = self.order - done - 1
-            slots = state[:, monomials.product_positions(self.dim, left, 1)]
-            substituted = (slots @ matrix).swapaxes(1, 2)
-            last = monomials.monomial_variables(new_dim, done)[:, -1:] if done else np.zeros((1, 1))
-            state = substituted[np.arange(new_dim) >= last]
-        return SymmetricTensor(self.order, new_dim, state[:, 0])
+        return SymmetricTensor(self.order, matrix.shape[1], compact.substituted(self, matrix))
 
     # --- norm and arithmetic --------------------------------------------------
 
@@ -393,20 +337,15 @@ class SymmetricTensor:
 
         Infinite only if it is larger than any number.
         """
-        exponent = binary_exponent(self.coefficients)
-        sizes = np.abs(scaled_by_power(self.coefficients, -exponent))
-        try:
-            return math.ldexp(math.sqrt(self.multinomials @ sizes**2), exponent)
-        except OverflowError:
-            return math.inf
+        return compact.norm(self)
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
-        """Return the tensor with its imaginary parts dropped, where they are rounding."""
+        """Return the tensor without imaginary parts, where these are rounding."""
         if not self.is_complex:
             return self
         scaled = scaled_by_power(self.coefficients, -binary_exponent(self.coefficients))
         if np.abs(scaled.imag).max() <= tolerance * np.abs(scaled).max():
-            return SymmetricTensor(self.order, self.dim, self.coefficients.real)
+            return replace(self, coefficients=self.coefficients.real)
         return self
 
     def _points(self, x: Any) -> Array:
@@ -415,20 +354,11 @@ class SymmetricTensor:
             raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
         return points
 
-    def _same_space(self, other: SymmetricTensor) -> None:
-        if (self.order, self.dim) != (other.order, other.dim):
-            raise ValueError(
-                f"The tensors differ in shape: order {self.order} and dimension {self.dim} "
-                f"against order {other.order} and dimension {other.dim}."
-            )
-
     def __add__(self, other: object) -> SymmetricTensor:
         if not isinstance(other, SymmetricTensor):
             return NotImplemented
-        self._same_space(other)
-        with np.errstate(over="ignore"):
-            total = self.coefficients + other.coefficients
-        return SymmetricTensor(self.order, self.dim, _representable(total))
+        compact.check_same_space(self, other)
+        return replace(self, coefficients=compact.total(self.coefficients, other.coefficients))
 
     def __radd__(self, other: object) -> SymmetricTensor:
         # sum() starts from zero.
@@ -440,16 +370,16 @@ class SymmetricTensor:
         return self + -other
 
     def __neg__(self) -> SymmetricTensor:
-        return SymmetricTensor(self.order, self.dim, -self.coefficients)
+        return replace(self, coefficients=-self.coefficients)
 
     def __mul__(self, other: object) -> SymmetricTensor:
         if isinstance(other, SymmetricTensor):
-            return self._product(other)
+            if self.dim != other.dim:
+                raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
+            return SymmetricTensor(*compact.product(self, other))
         if not isinstance(other, numbers.Number):
             return NotImplemented
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = self.coefficients * np.asarray(other)
-        return SymmetricTensor(self.order, self.dim, _representable(product))
+        return replace(self, coefficients=compact.multiplied(self.coefficients, other))
 
     __rmul__ = __mul__
 
@@ -458,24 +388,7 @@ class SymmetricTensor:
             return NotImplemented
         if not other:
             raise ZeroDivisionError("A tensor cannot be divided by zero.")
-        with np.errstate(over="ignore", invalid="ignore"):
-            quotient = self.coefficients / np.asarray(other)
-        return SymmetricTensor(self.order, self.dim, _representable(quotient))
-
-    def _product(self, other: SymmetricTensor) -> SymmetricTensor:
-        """Return the product of the two forms."""
-        if self.dim != other.dim:
-            raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
-        order = self.order + other.order
-        left, right = binary_exponent(self.coefficients), binary_exponent(other.coefficients)
-        written = np.outer(
-            scaled_by_power(self.coefficients, -left) * self.multinomials,
-            scaled_by_power(other.coefficients, -right) * other.multinomials,
-        )
-        sums = np.zeros(monomials.n_monomials(self.dim, order), dtype=written.dtype)
-        np.add.at(sums, monomials.product_positions(self.dim, self.order, other.order), written)
-        means = scaled_by_power(sums / monomials.multinomials(self.dim, order), left + right)
-        return SymmetricTensor(order, self.dim, _representable(means))
+        return replace(self, coefficients=compact.divided(self.coefficients, other))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SymmetricTensor):
@@ -485,13 +398,3 @@ class SymmetricTensor:
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, as arrays are
-
-
-def _representable(coefficients: Array) -> Array:
-    """Return coefficients that were computed, after checking that none has overflowed."""
-    if not np.all(np.isfinite(coefficients)):
-        raise ValueError(
-            "A coefficient of the result is too large for a number: divide the tensor, or the weights, "
-            "by a power of ten first."
-        )
-    return coefficients

@@ -80,7 +80,7 @@ def test_what_is_no_source():
         read_table(5)
     with pytest.raises(TypeError, match="^the open file is open as text: open it as bytes, with mode 'rb'.$"):
         read_table(io.StringIO("a\n1\n2\n"))
-    with pytest.raises(TypeError, match="in_memory_bytes must be a whole number"):
+    with pytest.raises(TypeError, match="in_memory_bytes must be an integer"):
         read_table("a.csv", in_memory_bytes=0.5)
 
 

@@ -29,7 +29,7 @@ def test_curvature_of_another_mixture_is_refused(path):
         ({"checkpoint": 3}, TypeError, "checkpoint must be the path of a file"),
         ({"checkpoint": True}, TypeError, "checkpoint must be the path of a file"),
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be at least 1"),
-        ({"checkpoint_every": 2.5}, TypeError, "checkpoint_every must be a whole number"),
+        ({"checkpoint_every": 2.5}, TypeError, "checkpoint_every must be an integer"),
     ],
 )
 def test_bad_parameters_are_refused(parameters, error, message):

@@ -31,7 +31,7 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
         ({"covariance_type": "tied"}, "covariances_ must be float64 of shape"),
         ({"init_params": np.array([object()])}, "init_params cannot be written as text"),
         ({"means_init": [[np.nan] * 3] * 2}, "means_init cannot be written as text"),
-        ({"random_state": "seed"}, "random_state must be a whole number"),
+        ({"random_state": "seed"}, "random_state must be an integer"),
     ],
 )
 def test_a_model_that_could_not_be_read_is_not_saved(tmp_path, parameters, message):

@@ -160,6 +160,6 @@ def _guess(source: str, name: str, position: int, rows: Sequence[Row], decimal: 
 
 
 def _is_index(rows: Sequence[Row]) -> bool:
-    """Return whether the first cells are whole numbers, none twice: the row numbers of another program."""
+    """Return whether the first cells are integers, none twice: the row numbers of another program."""
     cells = [cells[0].strip() for _, cells in rows]
     return all(cell.isascii() and cell.isdigit() for cell in cells) and len(set(cells)) == len(cells)
