@@ -142,7 +142,7 @@ def test_one_endless_line(refusal, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
     monkeypatch.setattr(lines, "BLOCK_BYTES", 100)
     assert refusal("a,b\n1,2\n" + "1" * 3000) == (
-        "data.csv, line 3: the line is longer than 1 kB. Give a file of text with one row a line."
+        "data.csv, line 3: the line is longer than 1 kB. Give a file of text with one row per line."
     )
 
 
