@@ -34,7 +34,7 @@ from apolar.estimator.predict import Answer, Likelihood, Reader, densities, labe
 from apolar.estimator.progress import CallbackSupportMixin, NotConvergedWarning, Progress, with_callbacks
 from apolar.estimator.storage import load_model, save_model
 from apolar.estimator.stream import Stream
-from apolar.exceptions import SkippedStartWarning
+from apolar.exceptions import ColumnError, SkippedStartWarning
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import Components
@@ -661,9 +661,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         _, _, mean, variances = column_moments(data.rows)
         constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= 1e-13 * np.abs(mean))
         if len(constant):
-            raise ValueError(
-                f"Column {constant[0]} is constant: its variance has no standard error. Fit without it."
-            )
+            problem = "is constant: its variance has no standard error. Fit without it."
+            raise ColumnError(int(constant[0]), problem)
         with one_blas_thread():
             return standard_errors(data, self._components(), prior)
 

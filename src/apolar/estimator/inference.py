@@ -16,6 +16,7 @@ from apolar.em.blocks import Written, posteriors
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import FitStatus, converge
 from apolar.em.whitened import WhitenedData
+from apolar.exceptions import ComponentError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import Components, batch
 from apolar.mixture.prior import Prior
@@ -126,10 +127,8 @@ def _check_rows_held(data: WhitenedData, components: Components) -> None:
     if not counts[least] >= LEAST_ROWS:
         # Rounded, a count just below one would read as one row.
         shown = min(counts[least], 0.99)
-        raise ValueError(
-            f"Component {least} holds {shown:.2g} rows, too few to tell its parameters. Fit with fewer "
-            "components."
-        )
+        problem = f"holds {shown:.2g} rows, too few to tell its parameters. Fit with fewer components."
+        raise ComponentError(least, problem)
 
 
 def _check_maximum(values: Array, direction: Array, owned: list[IndexArray]) -> None:
