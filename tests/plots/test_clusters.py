@@ -17,7 +17,7 @@ def test_found_clusters_have_the_numbers_of_their_classes(names, found):
     clusters = numbered_clusters(labels, np.array(names)[labels], None, 60)
     np.testing.assert_array_equal(clusters.below, labels)
     assert not clusters.wrong.any()
-    assert clusters.found == found
+    assert clusters.component_numbers == found
 
 
 def test_a_class_and_a_cluster_without_a_common_row_do_not_match():

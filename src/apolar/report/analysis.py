@@ -18,7 +18,7 @@ from apolar.estimator.inference import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.moments.signal import column_moments
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 from apolar.scores import (
     adjusted_rand_index,
     error_rate,
@@ -126,7 +126,7 @@ class Analysis:
 
 def component_deviations(model: GaussianMixture) -> Array:
     """Return the deviation of each component in each column, shape (n_components, n_features)."""
-    return np.sqrt(Mixture.of(model).variances)
+    return np.sqrt(MixtureView.of(model).variances)
 
 
 def analysed(
@@ -171,7 +171,7 @@ def analysed(
         problem = "has numbers whose squares overflow: divide it by its scale first."
         raise ColumnError(names[vast[0]], problem)
     if np.all(variances <= 1e-28 * mean**2):
-        raise ValueError("All rows are equal: there is nothing to tell clusters apart.")
+        raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else FAMILIES)
     units = _units(X, names) if standardise else np.ones(X.shape[1])
@@ -268,7 +268,7 @@ def _errors(
 def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> GaussianMixture:
     """Return the mixture in the units of the table, with its column names.
 
-    Spherical components of standardised columns are diagonal ones of the columns as they are.
+    Spherical components of standardised columns are diagonal in the columns as they are.
     """
     if not np.all(units == 1):
         kind, covariances = family(model.covariance_type).rescaled(np.asarray(model.covariances_), units)

@@ -78,7 +78,7 @@ def report_page(
     need_report()
     return rendered(
         "apolar.report",
-        {"figures": lambda value: f"{value:.4g}", "whole": lambda value: f"{int(value):,}"},
+        {"figures": lambda value: f"{value:.4g}", "integer": lambda value: f"{int(value):,}"},
         analysis=analysis,
         provenance=provenance,
         headline=headline(analysis),

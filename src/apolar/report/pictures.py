@@ -16,7 +16,7 @@ from apolar.mixture.families import family
 from apolar.mixture.families.spherical import Spherical
 from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
 from apolar.plots.canvas import file_bytes
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 from apolar.report.analysis import Analysis
 
 # Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.
@@ -146,7 +146,7 @@ def _separating_columns(analysis: Analysis) -> list[int]:
     """Return the columns in which the clusters differ most, in the order of the table."""
     if len(analysis.names) <= MOST_COLUMNS:
         return list(range(len(analysis.names)))
-    mixture = Mixture.of(analysis.model)
+    mixture = MixtureView.of(analysis.model)
     order = np.argsort(-mixture.between / np.maximum(mixture.total, 1e-300), kind="stable")[:MOST_COLUMNS]
     return sorted(int(column) for column in order)
 

@@ -41,15 +41,15 @@ def diagnostics(analysis: Analysis) -> list[tuple[bool, str]]:
         share = 100 * doubtful / analysis.n_rows
         if doubtful:
             which = f"For {doubtful:,} rows ({share:.1f}%)"
-            text = f"{which} the cluster is in doubt: its probability is below {DOUBT:.0%}."
+            remark = f"{which} the cluster is in doubt: its probability is below {DOUBT:.0%}."
         else:
-            text = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
-        remarks.append((share < 10, text))
+            remark = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
+        remarks.append((share < 10, remark))
     if analysis.errors is None:
         remarks.append((False, f"There are no standard errors: {analysis.no_errors}"))
     elif (analysis.errors.information_condition or 0) > ILL_CONDITIONED:
         remarks.append(
-            (False, "The rows hardly tell some of the parameters: their standard errors are large.")
+            (False, "The rows hardly determine some of the parameters: their standard errors are large.")
         )
     return remarks
 

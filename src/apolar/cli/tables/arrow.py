@@ -69,9 +69,9 @@ def open_feather(file: TableInput) -> TableContent:
         # They come in the order of the file.
         order = sorted(positions)
         with _damage(source, "Feather"):
-            for whole in _record_batches(opened(order)):
-                for start in range(0, whole.num_rows, _BATCH_ROWS):
-                    batch = whole.slice(start, _BATCH_ROWS)
+            for stored in _record_batches(opened(order)):
+                for start in range(0, stored.num_rows, _BATCH_ROWS):
+                    batch = stored.slice(start, _BATCH_ROWS)
                     yield [batch.column(order.index(i)) for i in positions], min(binary.tell(), n_bytes)
 
     with _damage(source, "Feather"):

@@ -116,7 +116,7 @@ def _layout(source: str, block: LineBlock) -> TextLayout:
         what = "a header and no rows below it" if _has_text(first, ".") else "only one row of numbers"
         raise TableError(f"{source} has {what}: at least two are needed.")
     decimal = _decimal(below) if delimiter == ";" else "."
-    header = _whole_header(first, below) if _has_text(first, decimal) else first
+    header = _full_header(first, below) if _has_text(first, decimal) else first
     rows = [row for row in below if len(row[1]) == len(header)]
     guesses = [_guess(source, f"x{i + 1}", i, rows, decimal) for i in range(len(header))]
     if not rows or (len(header) > len(first) and not any(guess.is_numeric for guess in guesses)):
@@ -186,7 +186,7 @@ def _decimal(rows: Sequence[TextRow]) -> str | None:
     return "," if votes[","] > votes["."] else "." if votes["."] else None
 
 
-def _whole_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
+def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
     """Return the names of a header that may leave out one: that of row names, or of an empty last column."""
     (width, _), *_ = Counter(len(cells) for _, cells in rows).most_common(1)
     if len(names) != width - 1:
