@@ -14,7 +14,8 @@ from apolar.mixture import families
 def test_messages_name_options_of_the_command_line():
     text = in_options("Try another covariance_type, or more, as with n_components=range(3, 7).")
     assert text == "Try another --covariance, or more, as with --components 3-6."
-    assert in_options("n_components = 9 is too many.") == "--components 9 is too many."
+    assert in_options("n_components = 9 components are too many.") == "9 components are too many."
+    assert in_options("Try n_components=9.") == "Try --components 9."
 
 
 def test_names_of_the_user_stay_as_they_are():

@@ -13,7 +13,8 @@ _ALONE = r"(?<![\w'\"/.-]){}(?![\w'\"/-])"
 # The forms of the library's parameters in its messages, and those of the options; earlier ones first.
 _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"n_components=range\((\d+), (\d+)\)", lambda match: f"--components {match[1]}-{int(match[2]) - 1}"),
-    (r"n_components ?= ?(\d+)", r"--components \1"),
+    (r"n_components = (\d+)", r"\1"),
+    (r"n_components=(\d+)", r"--components \1"),
     ("n_components", "--components"),
     ("covariance_type", "--covariance"),
 )

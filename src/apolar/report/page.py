@@ -15,7 +15,7 @@ from apolar.plots.canvas import need_matplotlib
 from apolar.report.analysis import Analysis
 from apolar.report.pages import need_jinja2, rendered
 from apolar.report.pictures import pictures
-from apolar.report.words import agreement, diagnostics, headline
+from apolar.report.words import agreement, choice, diagnostics, headline
 
 # Columns of which the page shows numbers, and candidates of a selection.
 MOST_COLUMNS = 30
@@ -83,7 +83,7 @@ def report_page(
         provenance=provenance,
         headline=headline(analysis),
         agreement=agreement(analysis),
-        reason="" if analysis.selection is None else wording(analysis.selection.reason),
+        choice=wording(choice(analysis)),
         diagnostics=[(is_good, wording(remark)) for is_good, remark in diagnostics(analysis)],
         pictures=pictures(analysis, X),
         clusters=_clusters(analysis),

@@ -1,11 +1,11 @@
-"""What there is to say about a clustering, in words."""
+"""The result of a clustering in words."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from apolar.mixture.families import family
-from apolar.report.analysis import Analysis
+from apolar.report.analysis import MOST_COMPONENTS, Analysis
 
 # A component of fewer rows may be chance.
 FEW_ROWS = 5
@@ -20,6 +20,15 @@ def headline(analysis: Analysis) -> str:
     n_components = len(analysis.model.weights_)
     clusters = "1 cluster" if n_components == 1 else f"{n_components} clusters"
     return f"{analysis.n_rows:,} rows fall into {clusters}, {family(analysis.covariance_type).words}."
+
+
+def choice(analysis: Analysis) -> str:
+    """Return why there are as many clusters."""
+    if analysis.selection is not None:
+        return analysis.selection.reason
+    given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
+    several = f"n_components=range(1, {MOST_COMPONENTS + 1})"
+    return f"{given} To choose the best of several, give them, as with {several}."
 
 
 def diagnostics(analysis: Analysis) -> list[tuple[bool, str]]:

@@ -37,7 +37,7 @@ def test_what_pandas_writes(options):
 
 
 def test_what_r_writes(read):
-    # write.table: row names without a name above them, texts in quotes.
+    # write.table: row names without a name above them, strings in quotes.
     table = read(
         '"height" "name"\n"1" 1.5 "Ann B"\n"2" 2.5 "say ""x"""\n"3" 3 "C"\n', "a.txt", label_column="name"
     )
