@@ -24,20 +24,10 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_LETTERS else text[: _SHOWN_LETTERS - 1] + "…")
 
 
-def joined(members: Sequence[str], n_members: int | None = None, *, shown: int = _SHOWN_MEMBERS) -> str:
-    """Return "a, b and c", or "a, b and 7 more" if only some members are shown.
-
-    Parameters
-    ----------
-    members : sequence of str
-        At least one; perhaps only the first of them.
-    n_members : int, optional
-        How many there are; by default the length of `members`.
-    shown : int, optional
-        The most to show.
-    """
+def joined(members: Sequence[str], *, shown: int = _SHOWN_MEMBERS) -> str:
+    """Return "a, b and c", or "a, b and 7 more" if there are more members than are shown."""
     first = list(members[:shown])
-    n_hidden = (len(members) if n_members is None else n_members) - len(first)
+    n_hidden = len(members) - len(first)
     if n_hidden:
         return f"{', '.join(first)} and {n_hidden:,} more"
     return first[0] if len(first) == 1 else f"{', '.join(first[:-1])} and {first[-1]}"
