@@ -32,7 +32,7 @@ def citation(*results: Any) -> str:
     Parameters
     ----------
     *results : GaussianMixture, Selection, SphericalMixture or Waring
-        Fitted, found or decomposed with apolar.
+        What apolar returned.
 
     Returns
     -------
@@ -56,12 +56,12 @@ def _keys(result: Any) -> list[str]:
     if isinstance(result, GaussianMixture):
         if not hasattr(result, "start_"):
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
-        keys = [key for name, found in _STARTS.items() if name in result.start_ for key in found]
+        keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
         return [*keys, *(["fraley2007"] if result.prior is not None else []), "nocedal2006"]
     if isinstance(result, SphericalMixture):
         return ["hsu2013", "cardoso1996", "hansen1982"]
     if isinstance(result, Waring):
-        keys = [key for name, found in _METHODS.items() if name in result.method for key in found]
+        keys = [key for name, cited in _METHODS.items() if name in result.method for key in cited]
         return [*keys, *(["khouja2022riemannian"] if result.n_iter else [])]
     raise TypeError(
         f"citation takes mixtures, selections and decompositions of apolar, not {type(result).__name__}."

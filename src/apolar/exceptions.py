@@ -1,9 +1,15 @@
-"""The warnings of the library, by class, so that they can be filtered."""
+"""The warnings of the library, by class, so that they can be filtered, and errors that say where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 __all__ = [
     "ApolarWarning",
     "CheckpointWarning",
     "CollapsedWarning",
+    "ColumnError",
+    "ComponentError",
     "ConstantColumnWarning",
     "DisagreementWarning",
     "EmptyComponentWarning",
@@ -37,3 +43,47 @@ class EmptyComponentWarning(ApolarWarning):
 
 class SkippedStartWarning(ApolarWarning):
     """The start that was asked for could not be made, and another took its place."""
+
+
+class ColumnError(ValueError):
+    """A column cannot be used.
+
+    Parameters
+    ----------
+    column : int or str
+        Its number, from zero, or its name.
+    problem : str
+        The message after the column: "is constant: leave it out."
+    """
+
+    def __init__(self, column: int | str, problem: str) -> None:
+        super().__init__(column, problem)
+        self.column = column
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"Column {self.column!r} {self.problem}"
+
+    def with_name(self, names: Sequence[str]) -> ColumnError:
+        """Return the error with the column by its name."""
+        return self if isinstance(self.column, str) else ColumnError(names[self.column], self.problem)
+
+
+class ComponentError(ValueError):
+    """A component does not allow what was asked for.
+
+    Parameters
+    ----------
+    component : int
+        Its number, from zero.
+    problem : str
+        The message after the component: "holds no rows: ask for fewer components."
+    """
+
+    def __init__(self, component: int, problem: str) -> None:
+        super().__init__(component, problem)
+        self.component = component
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"Component {self.component} {self.problem}"

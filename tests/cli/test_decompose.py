@@ -107,7 +107,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message):
         ("bad.json", b"[1, 2]", "JSON object from exponents"),
         ("bad.json", b'{"3,x": 1}', "JSON object from exponents"),
         ("bad.npy", b"not an array", "not a NumPy array"),
-        ("bad.txt", b"\xff\xfe\x00", "not a UTF-8 text"),
+        ("bad.txt", b"\xff\xfe\x00", "not UTF-8 text"),
         ("empty.txt", b"", "empty"),
     ],
 )

@@ -25,8 +25,8 @@ def three_clusters(n=60, m=2, seed=0):
 
 
 def panel(figure, row, column):
-    (found,) = [axes for axes in figure.axes if axes.get_label() == f"row {row}, column {column}"]
-    return found
+    (panel_axes,) = [axes for axes in figure.axes if axes.get_label() == f"row {row}, column {column}"]
+    return panel_axes
 
 
 def points(axes):

@@ -9,15 +9,15 @@ from plots.reading import three_clusters
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "numbers"),
     [([2, 0, 1], {2: 0, 0: 1, 1: 2}), ([7.0, -1.0, 0.5], {7: 0, -1: 1}), (["z", "x", "y"], {})],
 )
-def test_found_clusters_have_the_numbers_of_their_classes(names, found):
+def test_found_clusters_have_the_numbers_of_their_classes(names, numbers):
     _, labels = three_clusters()
     clusters = numbered_clusters(labels, np.array(names)[labels], None, 60)
     np.testing.assert_array_equal(clusters.below, labels)
     assert not clusters.wrong.any()
-    assert clusters.found == found
+    assert clusters.component_numbers == numbers
 
 
 def test_a_class_and_a_cluster_without_a_common_row_do_not_match():

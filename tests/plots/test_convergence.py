@@ -41,7 +41,7 @@ def test_distances_are_those_to_the_best_value(model):
     np.testing.assert_array_equal(zero.get_xdata(), 1 + np.flatnonzero(left == 0))
     assert set(zero.get_ydata()) < {value for value in zero.get_ydata() if value < left[left > 0].min()} | {0}
     assert axes.get_xlabel() == "passes over the data"
-    assert axes.get_ylabel() == "distance to the best value, a row"
+    assert axes.get_ylabel() == "distance to the best value, per row"
     check_texts(axes)
 
 
@@ -50,7 +50,7 @@ def test_the_start_the_end_and_the_tolerance_are_said(model):
     assert axes.get_title() == 'EM from the start "random": converged'
     assert note(axes).startswith(model.message_)
     assert f"after {model.n_iter_} passes." in note(axes)
-    assert legend(axes) == ["after a pass", "tolerance: 5e-06 a row", "at the best value: 0"]
+    assert legend(axes) == ["after a pass", "tolerance: 5e-06 per row", "at the best value: 0"]
     (tolerance,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     np.testing.assert_allclose(tolerance.get_ydata(), model.tol / 200)
 
@@ -137,7 +137,7 @@ def test_axes_can_be_given(model):
     ("given", "message"),
     [
         ([], "at least one; got shape \\(0,\\).*model.lower_bounds_"),
-        (np.eye(2), "one a pass.*got shape \\(2, 2\\)"),
+        (np.eye(2), "one per pass.*got shape \\(2, 2\\)"),
         ([1.0, np.nan], "NaN or infinity: remove"),
         (apolar.GaussianMixture(2), "not fitted: call model.fit"),
     ],

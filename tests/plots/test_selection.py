@@ -18,22 +18,22 @@ def selection():
     return apolar.select(X, [3, 1, 2], FAMILIES, init_params="k-means++", max_iter=60, random_state=0)
 
 
-def changed(found, kind, number, **changes):
+def changed(chosen, kind, number, **changes):
     """Return a selection with other values in one row."""
     table = [
         replace(row, **changes) if (row.covariance_type, row.n_components) == (kind, number) else row
-        for row in found.table
+        for row in chosen.table
     ]
-    return replace(found, table=tuple(table))
+    return replace(chosen, table=tuple(table))
 
 
 @pytest.mark.parametrize("criterion", ["bic", "icl"])
-def test_a_line_a_family_with_the_values_of_the_criterion(criterion):
-    found = replace(selection(), criterion=criterion)
-    axes = bic_curves(found, ax=blank())
+def test_a_line_per_family_with_the_values_of_the_criterion(criterion):
+    chosen = replace(selection(), criterion=criterion)
+    axes = bic_curves(chosen, ax=blank())
     drawn = lines(axes)
     for kind in FAMILIES:
-        rows = {row.n_components: row for row in found.table if row.covariance_type == kind}
+        rows = {row.n_components: row for row in chosen.table if row.covariance_type == kind}
         np.testing.assert_array_equal(drawn[kind].get_xdata(), [1, 2, 3])
         values = [getattr(rows[number], criterion) for number in (1, 2, 3)]
         np.testing.assert_array_equal(drawn[kind].get_ydata(), values)
@@ -47,31 +47,31 @@ def test_a_line_a_family_with_the_values_of_the_criterion(criterion):
 
 
 def test_the_best_is_marked_and_named():
-    found = selection()
-    axes = bic_curves(found)
-    kind, number = found.best.covariance_type, found.best.n_components
-    lowest = min(row.bic for row in found.table)
+    chosen = selection()
+    axes = bic_curves(chosen)
+    kind, number = chosen.best.covariance_type, chosen.best.n_components
+    lowest = min(row.bic for row in chosen.table)
     (ring,) = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
     np.testing.assert_array_equal(ring.get_xydata(), [[number, lowest]])
     assert legend(axes) == [*FAMILIES, f"lowest: {number} {kind}"]
-    assert note(axes) == found.reason
+    assert note(axes) == chosen.reason
     check_texts(axes)
 
 
 def test_failed_candidates_are_gaps():
-    found = selection()
+    chosen = selection()
     for number in (1, 2):
-        found = changed(found, "full", number, bic=np.nan, failed="no spread")
-    found = changed(found, "diag", 3, bic=np.nan, failed="no spread")
-    axes = bic_curves(found)
+        chosen = changed(chosen, "full", number, bic=np.nan, failed="no spread")
+    chosen = changed(chosen, "diag", 3, bic=np.nan, failed="no spread")
+    axes = bic_curves(chosen)
     assert np.isnan(lines(axes)["full"].get_ydata()).tolist() == [True, True, False]
     assert note(axes).endswith("Gaps are candidates that failed: full with 1 to 2; diag with 3.")
     check_texts(axes)
 
 
 def test_candidates_that_did_not_converge_are_hollow():
-    found = selection()
-    axes = bic_curves(changed(found, "tied", 2, converged=False), ax=blank())
+    chosen = selection()
+    axes = bic_curves(changed(chosen, "tied", 2, converged=False), ax=blank())
     (hollow,) = [line for line in axes.lines if to_hex(line.get_markerfacecolor()) == "#ffffff"]
     assert hollow.get_xdata().tolist() == [2]
     assert hollow.get_marker() == lines(axes)["tied"].get_marker()
@@ -79,8 +79,8 @@ def test_candidates_that_did_not_converge_are_hollow():
 
 
 def test_a_single_candidate_can_be_shown():
-    found = apolar.select(three_clusters()[0], 2, "VVV", init_params="kmeans", random_state=0)
-    axes = bic_curves(found, ax=blank())
+    chosen = apolar.select(three_clusters()[0], 2, "VVV", init_params="kmeans", random_state=0)
+    axes = bic_curves(chosen, ax=blank())
     assert axes.get_title() == "BIC of 1 candidate"
     assert legend(axes) == ["VVV", "lowest: 2 VVV"]
 

@@ -42,17 +42,19 @@ def hostile():
     iris = apolar.datasets.load_iris()
     names = [HOSTILE, '" onload="alert(1)', "{{ 7 * 7 }}", "$x^2$ & <b>"]
     labels = np.array(["<img src=x onerror=alert(1)>", "b", "c"])[iris.target]
-    found = analysed(iris.data, names, [2, 3], labels=labels, covariance_type="full", seed=0)
+    analysis = analysed(iris.data, names, [2, 3], labels=labels, covariance_type="full", seed=0)
     provenance = Provenance(f"{HOSTILE}.csv", f"apolar fit '{HOSTILE}.csv' -k 2-3", 0, "0.1.0", 2, (HOSTILE,))
-    return report_page(found, iris.data, provenance)
+    return report_page(analysis, iris.data, provenance)
 
 
 @pytest.fixture(scope="module")
 def plain():
     X, labels = apolar.datasets.make_example(1, 1000, random_state=0)
     names = [f"x{i}" for i in range(6)]
-    found = analysed(X, names, 4, covariance_type="spherical", labels=labels, seed=0)
-    return found, report_page(found, X, Provenance("example.csv", "apolar fit example.csv -k 4", 0, "0.1.0"))
+    analysis = analysed(X, names, 4, covariance_type="spherical", labels=labels, seed=0)
+    return analysis, report_page(
+        analysis, X, Provenance("example.csv", "apolar fit example.csv -k 4", 0, "0.1.0")
+    )
 
 
 def test_names_are_text(hostile):
@@ -96,14 +98,14 @@ def test_the_page_can_be_used_without_eyes_or_mouse(plain):
 
 
 def test_the_numbers_are_those_of_the_analysis(plain):
-    found, html = plain
+    analysis, html = plain
     text = re.sub(r"\s+", " ", "".join(Page(html).text))
     assert "1,000 rows fall into 4 clusters, round, each with its own size." in text
-    for weight in found.model.weights_:
+    for weight in analysis.model.weights_:
         assert f"{weight:.4f}" in text
-    assert f"{found.bic:.2f}" in text
-    assert f"{found.model.means_[0, 0]:.4g}" in text
-    assert f"adjusted Rand index {found.truth.ari:.3f}" in text
+    assert f"{analysis.bic:.2f}" in text
+    assert f"{analysis.model.means_[0, 0]:.4g}" in text
+    assert f"adjusted Rand index {analysis.truth.ari:.3f}" in text
     assert "apolar fit example.csv -k 4" in text
     assert f"numpy {np.__version__}" in text
 
@@ -137,16 +139,16 @@ def test_contrast_is_enough_in_light_and_dark(plain):
 def test_a_large_table_gives_a_small_page():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((60_000, 8)), rng.standard_normal((60_000, 8)) + 4])
-    found = analysed(X, [f"x{i}" for i in range(8)], 2, covariance_type="diag", seed=0)
-    html = report_page(found, X, Provenance("big.csv", "apolar fit big.csv -k 2", 0, "0.1.0"))
+    analysis = analysed(X, [f"x{i}" for i in range(8)], 2, covariance_type="diag", seed=0)
+    html = report_page(analysis, X, Provenance("big.csv", "apolar fit big.csv -k 2", 0, "0.1.0"))
     assert len(html) < 2_000_000
 
 
 def test_many_columns_and_one_column():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((60, 50)), rng.standard_normal((60, 50)) + 2])
-    found = analysed(X, [f"column number {i}" for i in range(50)], 2, covariance_type="spherical", seed=0)
-    html = report_page(found, X, Provenance("wide.csv", "apolar fit wide.csv -k 2", 0, "0.1.0"))
+    analysis = analysed(X, [f"column number {i}" for i in range(50)], 2, covariance_type="spherical", seed=0)
+    html = report_page(analysis, X, Provenance("wide.csv", "apolar fit wide.csv -k 2", 0, "0.1.0"))
     assert "20 more columns are in the model file." in html
     one = analysed(X[:, :1], ["x"], 2, covariance_type="full", seed=0)
     html = report_page(one, X[:, :1], Provenance("thin.csv", "apolar fit thin.csv -k 2", 0, "0.1.0"))

@@ -1,4 +1,4 @@
-"""The command line: one command a capability, one file a command."""
+"""The command line: one command per capability, one file per command."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ import click
 from apolar.cli.decompose import decompose
 from apolar.cli.errors import BadInput, Interrupted
 from apolar.cli.fit import fit
+from apolar.cli.messages import error_message
 from apolar.cli.output import WRITTEN
 from apolar.cli.predict import predict
 from apolar.cli.reproduce import reproduce
@@ -32,36 +33,35 @@ class Commands(click.Group):
                     "Standard output is closed, and nothing could be shown: redirect it to a file."
                 )
             if is_closed:
-                _tell_written(ctx)
+                _print_written(ctx)
         except (KeyboardInterrupt, click.Abort) as error:
             raise Interrupted(f"Interrupted; {_written(ctx) or 'nothing was written'}.") from error
         except (ValueError, ImportError, MemoryError) as error:
-            reason = str(error) or "There is not enough memory: take fewer rows or columns."
-            raise BadInput(_with_written(reason, ctx)) from error
+            raise BadInput(_with_written(error_message(error), ctx)) from error
         except BrokenPipeError:
-            # Whoever read the output has seen enough, but not which files there are: click ends the rest.
-            _tell_written(ctx)
+            # The reader of the output has stopped before the names of the files came. Click does the rest.
+            _print_written(ctx)
             raise
         except SystemExit as end:
-            if end.code:  # so ends a table in a pipe that was closed
-                _tell_written(ctx)
+            if end.code:  # rich ends so when it prints a table into a pipe that was closed
+                _print_written(ctx)
             raise
         except OSError as error:
             reason = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
             raise BadInput(_with_written(reason, ctx)) from error
         except click.ClickException as error:
-            # click repeats arguments as they are, and means its messages to be final.
+            # Click repeats arguments as they are, and has no method to change a message.
             vars(error).update(message=escaped_lines(error.message))
             raise
         return result
 
 
 def _mend_streams() -> None:
-    """Make streams that are closed, or that cannot show all letters, ones that can be written to."""
+    """Replace streams that are closed, and let those that cannot show all letters show others."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            # Also so that no file of results gets the number of the stream.
+            # An open file here also keeps files of results from getting the descriptor of the stream.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open to the end)
         elif mode == "w" and getattr(stream, "errors", "") in ("strict", "surrogateescape"):
             reconfigure = getattr(stream, "reconfigure", None)
@@ -70,7 +70,7 @@ def _mend_streams() -> None:
 
 
 def _written(ctx: click.Context) -> str:
-    """Return what there is to say of the files that are written, or nothing."""
+    """Return which files are written, in words; empty if there are none."""
     files = ctx.meta.get(WRITTEN, [])
     return f"written before: {', '.join(files)}" if files else ""
 
@@ -80,7 +80,7 @@ def _with_written(reason: str, ctx: click.Context) -> str:
     return f"{reason} {written.capitalize()}." if written else reason
 
 
-def _tell_written(ctx: click.Context) -> None:
+def _print_written(ctx: click.Context) -> None:
     written = _written(ctx)
     if written:
         click.echo(escaped(f"Standard output was closed; {written}."), err=True)

@@ -55,8 +55,8 @@ def decompose(
 ) -> None:
     """Write a homogeneous POLYNOMIAL as a sum of powers of linear forms.
 
-    POLYNOMIAL is the form itself, or a file: a text with the form, a .json
-    object such as {"3,0": 1, "1,2": -3}, a .npy array, or - for a text on
+    POLYNOMIAL is the form itself, or a file: text with the form, a .json
+    object such as {"3,0": 1, "1,2": -3}, a .npy array, or - for text on
     standard input.
 
     \b
@@ -91,7 +91,7 @@ def decompose(
 
 
 def _read(polynomial: str, variables: str | None) -> "tuple[SymmetricTensor, list[str]]":
-    """Return the form and the names of its variables, from a text or a file."""
+    """Return the form and the names of its variables, from the argument or a file."""
     from apolar.tensor import SymmetricTensor, parse_polynomial
     from apolar.tensor.formatting import variable_names
 
@@ -128,7 +128,7 @@ def _load_text(path: Path) -> str:
     except OSError as error:
         raise ValueError(f"Cannot read {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a UTF-8 text.") from error
+        raise ValueError(f"{path} is not UTF-8 text.") from error
 
 
 def _load_array(path: Path) -> Any:

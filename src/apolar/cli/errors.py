@@ -1,4 +1,4 @@
-"""What the commands say when they cannot go on."""
+"""How the commands end when they cannot go on."""
 
 import click
 
@@ -6,7 +6,7 @@ from apolar.cli.text import escaped
 
 
 class OneLine(click.ClickException):
-    """An end that is told in one line, whatever names and texts of files are in it."""
+    """An error that is one line, whatever names and strings of files are in it."""
 
     def format_message(self) -> str:
         """Return the line."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, line, new_console
+from apolar.cli.errors import BadInput
 from apolar.cli.labels import label_lines
+from apolar.cli.messages import in_options
 from apolar.cli.options import FAMILIES, column_names, default_folder, numbers_of_components, table_options
 from apolar.cli.output import Output
 
@@ -95,6 +97,7 @@ def fit(
     numbers = numbers_of_components(components, MOST_COMPONENTS)
     folder = output or default_folder(data)
     from apolar import __version__
+    from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
     from apolar.report.analysis import analysed
 
@@ -111,6 +114,8 @@ def fit(
             drop_missing=drop_missing,
             progress=bar.reading,
         ) as table:
+            if label_column is not None and all(map(is_missing, table.label_names)):
+                raise BadInput("The label column is empty: leave --label-column out.")
             bar.begin("fitting")
             analysis = analysed(
                 table.X,
@@ -139,9 +144,8 @@ def fit(
                     table.n_dropped,
                     table.skipped,
                 )
-                written["report"] = files.add_lines(
-                    "report.html", [report_page(analysis, table.X, provenance)]
-                )
+                page = report_page(analysis, table.X, provenance, wording=in_options)
+                written["report"] = files.add_lines("report.html", [page])
     if as_json:
         click.echo(json.dumps(as_object(analysis, table, written), allow_nan=False))
     else:
@@ -149,7 +153,7 @@ def fit(
 
 
 def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> dict[str, Any]:
-    """Return what was found as JSON can hold it."""
+    """Return the result as JSON can hold it."""
     import numpy as np
 
     model = analysis.model
@@ -186,7 +190,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
     from rich import box
     from rich.table import Table
 
-    from apolar.report.words import agreement, headline, in_options
+    from apolar.report.words import agreement, headline
 
     console, model = new_console(), analysis.model
     if table.skipped:
@@ -216,7 +220,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
         console.print(line(agreement(analysis)))
     bic = f"BIC {analysis.bic:.2f} (lower is better), {analysis.n_parameters} parameters"
     console.print(line(f"{bic}; best start: {model.start_}."))
-    for text in analysis.warnings:
-        console.print(line(f"Warning: {in_options(text)}"))
+    for message in analysis.warnings:
+        console.print(line(f"Warning: {in_options(message)}"))
     for name, path in written.items():
         console.print(line(f"{name + ':':8}{path}"))

@@ -12,8 +12,9 @@ from apolar.cli.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# More components than anyone has rows to tell apart.
+# More components than any table has clusters.
 MOST_NUMBER = 10_000
+# The names of `apolar.mixture.families`, without its import: `--help` must not wait for NumPy.
 FAMILIES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
 
 
@@ -42,16 +43,16 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def numbers_of_components(text: str, most: int) -> int | list[int]:
-    """Return a number, or several from a text such as auto, 2-6 or 2,4,8."""
+    """Return one number, or several for auto, 2-6 or 2,4,8."""
     if text == "auto":
         return list(range(1, most + 1))
-    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
-    if found:
-        first, last = int(found[1]), int(found[2] or found[1])
+    one_or_range = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if one_or_range:
+        first, last = int(one_or_range[1]), int(one_or_range[2] or one_or_range[1])
         if last > MOST_NUMBER:
             raise BadInput(f"{text!r} asks for more than {MOST_NUMBER:,} components: ask for fewer.")
         if 1 <= first <= last:
-            return first if found[2] is None else list(range(first, last + 1))
+            return first if one_or_range[2] is None else list(range(first, last + 1))
     elif re.fullmatch(r"\d+(,\d+)+", text):
         numbers = sorted({int(number) for number in text.split(",")})
         if numbers[0] >= 1 and numbers[-1] <= MOST_NUMBER:

@@ -48,7 +48,7 @@ class Output:
         return self
 
     def add(self, name: str, write: Callable[[Path], None]) -> Path:
-        """Write a file under a passing name; return where it will be."""
+        """Write a file under a temporary name; return where it will be."""
         from apolar._core.files import part_path, remove_stale_parts
 
         target = self.folder / name

@@ -33,7 +33,7 @@ def predict(
     """Give rows of a table to the clusters of a model.
 
     MODEL is the model.npz that `apolar fit` wrote; DATA has the same columns,
-    in any order. One line a row: its number, its cluster, the probability.
+    in any order. One line per row: its number, its cluster, the probability.
 
     \b
     Examples:

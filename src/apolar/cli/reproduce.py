@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apolar.paper.study import Study
     from apolar.paper.tables import ComparedTable
 
-# Where `all` goes, unless told otherwise.
+# Where `all` goes, unless a folder is given.
 FOLDER = "reproduced"
 
 
@@ -33,7 +33,7 @@ FOLDER = "reproduced"
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Data sets a repeat, of table5 and table6.",
+    help="Data sets per repeat, of table5 and table6.",
 )
 @click.option(
     "--repeats",
@@ -173,17 +173,17 @@ def _scored(title: str) -> "Table":
     return table
 
 
-def _print_scores(console: "Console", found: "ComparedTable") -> None:
+def _print_scores(console: "Console", compared: "ComparedTable") -> None:
     from rich.text import Text
 
     from apolar.paper.printed import caption
     from apolar.paper.tasks import PREPARATION
 
-    digits = found.printed.digits
-    table = _scored(caption(found.label))
+    digits = compared.printed.digits
+    table = _scored(caption(compared.label))
     for name in ("BIC", "paper", "ARI", "paper", "error", "paper", "s", "paper"):
         table.add_column(name, justify="right", style="dim" if name == "paper" else "", no_wrap=True)
-    records = found.records()
+    records = compared.records()
     for position, row in enumerate(records):
         cells = [str(row["method"])]
         for name, places in (("bic", digits), ("ari", 4), ("error_rate", 4), ("time_s", 4)):
@@ -191,14 +191,14 @@ def _print_scores(console: "Console", found: "ComparedTable") -> None:
             cells += [f"{row[name]:.{places}f}", "" if printed is None else f"{printed}"]
         table.add_row(*cells, end_section=position == 3)
     console.print(table)
-    console.print(Text(f"Data: {PREPARATION[found.label]}.\n"))
-    if found.counts():
+    console.print(Text(f"Data: {PREPARATION[compared.label]}.\n"))
+    if compared.counts():
         counts = _scored(
-            f"The printed BIC counts {found.printed.n_parameters} parameters, not {found.right_count}"
+            f"The printed BIC counts {compared.printed.n_parameters} parameters, not {compared.right_count}"
         )
         for name in ("printed", "ours, printed count", "ours, right count"):
             counts.add_column(name, justify="right")
-        for row in found.counts():
+        for row in compared.counts():
             printed = row["paper_bic"]
             counts.add_row(
                 str(row["method"]),

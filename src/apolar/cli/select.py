@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, new_console
+from apolar.cli.messages import in_options
 from apolar.cli.options import FAMILIES, column_names, numbers_of_components, table_options
 from apolar.cli.output import Output
 from apolar.cli.text import escaped_lines
@@ -81,23 +82,22 @@ def select(
             progress=bar.reading,
         ) as table:
             bar.begin("comparing")
-            found = _selected(table.X, wanted, covariance or DEFAULTS, criterion, seed)
+            selection = _selected(table.X, wanted, covariance or DEFAULTS, criterion, seed)
     if output is not None:
         with Output(output) as files:
-            files.add_lines("selection.csv", [_as_csv(found)])
+            files.add_lines("selection.csv", [_as_csv(selection)])
     if as_json:
         rows = [
             {name: _plain(cell) for name, cell in zip(COLUMNS, _cells(row), strict=True)}
-            for row in found.table
+            for row in selection.table
         ]
-        best = {"covariance": found.best.covariance_type, "components": found.best.n_components}
-        click.echo(json.dumps({"best": best, "criterion": criterion, "reason": found.reason, "table": rows}))
+        best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
+        result = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
+        click.echo(json.dumps(result))
     else:
         from rich.text import Text
 
-        from apolar.report.words import in_options
-
-        new_console().print(Text(escaped_lines(in_options(str(found)))))
+        new_console().print(Text(escaped_lines(in_options(str(selection)))))
 
 
 def _selected(X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int) -> Selection:
@@ -129,13 +129,13 @@ def _plain(cell: Any) -> Any:
     return None if isinstance(cell, float) and cell != cell else cell
 
 
-def _as_csv(found: Selection) -> str:
+def _as_csv(selection: Selection) -> str:
     import csv
     import io
 
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in found.table:
+    for row in selection.table:
         writer.writerow(["" if _plain(cell) is None else cell for cell in _cells(row)])
     return buffer.getvalue()

@@ -119,7 +119,7 @@ def fit_sketch(path: Path, components: str, covariance: str | None, output: Path
     with Output(output) as files:
         written = files.add("model.npz", _as_model(mixture, sums).save)
     if as_json:
-        found = {
+        result = {
             "columns": list(sums.feature_names or []),
             "weights": mixture.weights.tolist(),
             "means": mixture.means.tolist(),
@@ -129,7 +129,7 @@ def fit_sketch(path: Path, components: str, covariance: str | None, output: Path
             "n_rows": sums.n_rows,
             "files": {"model": str(written)},
         }
-        click.echo(json.dumps(found, allow_nan=False))
+        click.echo(json.dumps(result, allow_nan=False))
         return
     _print(mixture, sums, written)
 
@@ -167,17 +167,17 @@ def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path) -> None
     )
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     shown = min(mixture.n_features, MOST_COLUMNS)
-    more = ["..."] if mixture.n_features > shown else []
+    dots = ["..."] if mixture.n_features > shown else []
     names = sums.feature_names or [f"x{i + 1}" for i in range(shown)]
-    for name in ("component", "weight", "deviation", *names[:shown], *more):
+    for name in ("component", "weight", "deviation", *names[:shown], *dots):
         grid.add_column(line(name), justify="right")
     for k in range(mixture.n_components):
         means = [f"{mean:.4g}" for mean in mixture.means[k, :shown]]
         grid.add_row(
-            str(k + 1), f"{mixture.weights[k]:.3f}", f"{mixture.variances[k] ** 0.5:.4g}", *means, *more
+            str(k + 1), f"{mixture.weights[k]:.3f}", f"{mixture.variances[k] ** 0.5:.4g}", *means, *dots
         )
     console.print(grid)
     console.print(line(f"{mixture.status.name}: {mixture.message}"))
-    for text in mixture.projected:
-        console.print(line(f"Note: {text}."))
+    for note in mixture.projected:
+        console.print(line(f"Note: {note}."))
     console.print(line(f"model: {written}"))

@@ -2,7 +2,7 @@
 
 
 def escaped(text: str) -> str:
-    """Return a text as one line that cannot steer a terminal: control characters are written as escapes.
+    """Return text as one line that cannot steer a terminal: control characters are written as escapes.
 
     Names of columns and files may hold anything, such as the codes that colour or erase lines.
     """
@@ -13,5 +13,5 @@ def escaped(text: str) -> str:
 
 
 def escaped_lines(text: str) -> str:
-    """Return a text of several lines, each of them escaped."""
+    """Return text of several lines, each of them escaped."""
     return "\n".join(map(escaped, text.split("\n")))

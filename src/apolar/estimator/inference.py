@@ -17,6 +17,7 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
+from apolar.exceptions import ComponentError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, Parameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
@@ -129,10 +130,8 @@ def _check_rows_held(data: WhitenedData, parameters: Parameters) -> None:
     if not counts[least] >= LEAST_ROWS:
         # Rounded, a count just below one would read as one row.
         shown = min(counts[least], 0.99)
-        raise ValueError(
-            f"Component {least} holds {shown:.2g} rows, too few to tell its parameters. Fit with fewer "
-            "components."
-        )
+        problem = f"holds {shown:.2g} rows, too few to tell its parameters. Fit with fewer components."
+        raise ComponentError(least, problem)
 
 
 def _check_maximum(values: Array, direction: Array, owned: list[IndexArray]) -> None:

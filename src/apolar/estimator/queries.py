@@ -19,6 +19,7 @@ from apolar.estimator.inference import Bootstrap, StandardErrors, bootstrap, sta
 from apolar.estimator.inputs import float_type, in_single_precision, opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import Answer, Likelihood, Reader, densities, labels, probabilities
+from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
@@ -171,9 +172,8 @@ class FittedMixtureMixin:
         _, _, mean, variances = column_moments(data.rows)
         constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= 1e-13 * np.abs(mean))
         if len(constant):
-            raise ValueError(
-                f"Column {constant[0]} is constant: its variance has no standard error. Fit without it."
-            )
+            problem = "is constant: its variance has no standard error. Fit without it."
+            raise ColumnError(int(constant[0]), problem)
         with one_blas_thread():
             return standard_errors(data, self._parameters(), prior)
 

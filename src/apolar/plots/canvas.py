@@ -1,4 +1,4 @@
-"""What pictures are made of: a figure and its panels, the texts around them, and their places."""
+"""What pictures are made of: a figure and its panels, the text around them, and their places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from apolar.plots.picture import Picture
 
 __all__ = [
-    "Entry",
+    "LegendEntry",
     "add_panel",
     "arrange",
     "file_bytes",
@@ -85,7 +85,7 @@ def styled(panel: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendEntry:
     """A line of the legend: a name, how many, and how its mark looks."""
 
     name: str
@@ -99,11 +99,11 @@ def arrange(
     *,
     panel_size: tuple[float, float] | None,
     title: str | None,
-    entries: list[Entry],
+    entries: list[LegendEntry],
     caption: list[str],
     remedy: str = "make it larger",
 ) -> None:
-    """Put panels, legend, caption and title in their places, by the sizes of their texts.
+    """Put panels, legend, caption and title in their places, by the sizes of their text.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def arrange(
     panel_size : pair of float or None
         Width and height of a panel in inches, to which the figure is made; None keeps the size of the figure.
     title : str or None
-    entries : list of Entry
+    entries : list of LegendEntry
         The legend, between panels and caption.
     caption : list of str
         Its paragraphs.
@@ -180,7 +180,7 @@ def _overhang(panel: Any, axis: Any, side: str) -> float:
     return 0.0 if box is None else max(getattr(panel.bbox, side) - getattr(box, side), 0.0) / panel.figure.dpi
 
 
-def _legend(figure: Any, entries: list[Entry], width: float) -> Any:
+def _legend(figure: Any, entries: list[LegendEntry], width: float) -> Any:
     """Return a legend in as many columns as the width, in pixels, allows."""
     from matplotlib.lines import Line2D
 
@@ -207,18 +207,18 @@ def _legend(figure: Any, entries: list[Entry], width: float) -> Any:
             longest -= 4
 
 
-# --- texts --------------------------------------------------------------------------------
+# --- text --------------------------------------------------------------------------------
 
 
 def write(text: Any, words: str) -> None:
-    """Set a text that is shown as it is: a $ of a user is no formula."""
+    """Set the words of a text of matplotlib, shown as they are: a $ of a user is no formula."""
     text.set_parse_math(False)
     text.set_usetex(False)
     text.set_text(words)
 
 
 def wrap(text: Any, *paragraphs: str, width: float, most_lines: int = 20) -> None:
-    """Set a text in lines that are no wider than that many pixels."""
+    """Set the words of a text of matplotlib in lines that are no wider than that many pixels."""
 
     def fits(length: int) -> bool:
         lines = [textwrap.wrap(words, length, max_lines=most_lines, placeholder="…") for words in paragraphs]
@@ -228,7 +228,7 @@ def wrap(text: Any, *paragraphs: str, width: float, most_lines: int = 20) -> Non
     least, most = 3, max(3, *(len(words) for words in paragraphs))
     if fits(most):
         return
-    # The most letters a line that fit, by halving.
+    # The most letters per line that fit, by bisection.
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (middle, most) if fits(middle) else (least, middle)
@@ -236,6 +236,6 @@ def wrap(text: Any, *paragraphs: str, width: float, most_lines: int = 20) -> Non
 
 
 def shortened(words: str, length: int) -> str:
-    """Return a text on one line, cut to a length."""
+    """Return words on one line, cut to a length."""
     words = " ".join(words.split())
     return words if len(words) <= length else words[: length - 1] + "…"

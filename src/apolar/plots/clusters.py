@@ -14,7 +14,7 @@ from scipy.special import softmax
 from apolar._core.arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
 from apolar.plots.palette import GREY, style
-from apolar.plots.table import Table
+from apolar.plots.table import TableView
 from apolar.scores import confusion
 
 __all__ = ["Clusters", "kept_rows", "most_probable", "numbered_clusters", "posteriors"]
@@ -35,8 +35,8 @@ class Clusters:
         Rows whose found cluster is not that of their class.
     names : list of str
         One for each number; none if nothing is known.
-    has_true, has_found : bool
-    found : dict
+    has_true, has_predicted : bool
+    component_numbers : dict
         The number of each predicted label that can be that of a component.
     """
 
@@ -45,8 +45,8 @@ class Clusters:
     wrong: Array
     names: list[str]
     has_true: bool
-    has_found: bool
-    found: dict[int, int]
+    has_predicted: bool
+    component_numbers: dict[int, int]
 
     def of_rows(self, rows: IndexArray) -> Clusters:
         """Return the clusters of some rows."""
@@ -58,7 +58,9 @@ class Clusters:
 
     def component_colour(self, component: int) -> str:
         """Return the colour of the predicted label that is the number of a component, or grey."""
-        return self.style(self.found[component])[0] if component in self.found else GREY
+        return (
+            self.style(self.component_numbers[component])[0] if component in self.component_numbers else GREY
+        )
 
 
 def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int) -> Clusters:
@@ -67,33 +69,39 @@ def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int
     Parameters
     ----------
     labels, predicted : array_like, shape (n_rows,), or None
-        The true and the found clusters: numbers or texts.
+        The true and the found clusters: numbers or strings.
     class_names : list of str, dict or None
         The names of the classes, in sorted order of the labels, or by label.
     n_rows : int
     """
     right = np.zeros(n_rows, dtype=bool)
     if labels is None and predicted is None:
-        one = np.zeros(n_rows, dtype=np.intp)
-        return Clusters(one, one, right, [], False, False, {})
+        same = np.zeros(n_rows, dtype=np.intp)
+        return Clusters(same, same, right, [], False, False, {})
     if predicted is None:
         values, codes = _coded(labels, "labels", n_rows)
         return Clusters(codes, codes, right, _named(values, class_names, "class"), True, False, {})
-    found_values, found_codes = _coded(predicted, "predicted", n_rows)
+    predicted_values, predicted_codes = _coded(predicted, "predicted", n_rows)
     if labels is None:
-        names = _named(found_values, class_names, "cluster")
-        numbers = np.arange(len(found_values))
+        names = _named(predicted_values, class_names, "cluster")
+        numbers = np.arange(len(predicted_values))
         return Clusters(
-            found_codes, found_codes, right, names, False, True, _component_numbers(found_values, numbers)
+            predicted_codes,
+            predicted_codes,
+            right,
+            names,
+            False,
+            True,
+            _component_numbers(predicted_values, numbers),
         )
     values, codes = _coded(labels, "labels", n_rows)
     names = _named(values, class_names, "class")
-    numbers = _matched(confusion(codes, found_codes))
-    extra = [value for value, number in zip(found_values, numbers, strict=True) if number >= len(values)]
+    numbers = _matched(confusion(codes, predicted_codes))
+    extra = [value for value, number in zip(predicted_values, numbers, strict=True) if number >= len(values)]
     names += [f"extra {name}" for name in _named(np.asarray(extra), None, "cluster")]
-    below = numbers[found_codes]
+    below = numbers[predicted_codes]
     return Clusters(
-        codes, below, below != codes, names, True, True, _component_numbers(found_values, numbers)
+        codes, below, below != codes, names, True, True, _component_numbers(predicted_values, numbers)
     )
 
 
@@ -108,7 +116,7 @@ def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
         values, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
         raise TypeError(
-            f"{name} mixes kinds that have no order: turn them into texts, [str(x) for x in {name}]."
+            f"{name} mixes kinds that have no order: turn them into strings, [str(x) for x in {name}]."
         ) from error
     return values, codes
 
@@ -118,14 +126,14 @@ def _matched(counts: Array) -> Array:
 
     Parameters
     ----------
-    counts : ndarray of int, shape (n_true, n_found)
+    counts : ndarray of int, shape (n_true, n_predicted)
 
     Returns
     -------
-    numbers : ndarray of int, shape (n_found,)
+    numbers : ndarray of int, shape (n_predicted,)
     """
-    n_true, n_found = counts.shape
-    numbers = np.full(n_found, -1)
+    n_true, n_predicted = counts.shape
+    numbers = np.full(n_predicted, -1)
     classes, clusters = linear_sum_assignment(-counts)
     # A pair without a common row is left over from the others, and no match.
     common = counts[classes, clusters] > 0
@@ -156,7 +164,7 @@ def _named(values: Array, class_names: Any, kind: str) -> list[str]:
                 f"got {len(names)} names."
             )
         return names
-    # A number alone says little, a text speaks for itself.
+    # A number alone says little; a string is a name already.
     prefix = f"{kind} " if values.dtype.kind in "iuf" else ""
     return [prefix + str(value).removesuffix(".0") for value in values.tolist()]
 
@@ -200,21 +208,21 @@ def kept_rows(
     return np.sort(candidates[np.sort(first)][:max_points])
 
 
-def most_probable(model: Any, X: Any, table: Table) -> Any:
+def most_probable(model: Any, X: Any, table: TableView) -> Any:
     """Return the component of each row, or None if the model does not say."""
     if not isinstance(model, SphericalMixture):
         return model.predict(X) if hasattr(model, "predict") else None
     return np.argmax(_log_densities(model, table), axis=1)
 
 
-def posteriors(model: Any, X: Any, table: Table) -> Array:
+def posteriors(model: Any, X: Any, table: TableView) -> Array:
     """Return the probability of each component for each row, shape (n_rows, n_components)."""
     if not isinstance(model, SphericalMixture):
         return np.asarray(model.predict_proba(X))
     return np.asarray(softmax(_log_densities(model, table), axis=1))
 
 
-def _log_densities(model: SphericalMixture, table: Table) -> Array:
+def _log_densities(model: SphericalMixture, table: TableView) -> Array:
     """Return the weighted log-density of each component at each row, but for a constant."""
     distances = cdist(table.numbers(list(range(table.n_features))), model.means, "sqeuclidean")
     offsets = np.log(model.weights) - 0.5 * model.n_features * np.log(model.variances)

@@ -13,8 +13,8 @@ from apolar._core.checks import numeric_array
 from apolar.mixture import SphericalMixture
 from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
 from apolar.plots.palette import COLOURS, GREY
-from apolar.plots.single import Single
-from apolar.plots.ticks import integers, plain_numbers, powers
+from apolar.plots.single import SinglePanel
+from apolar.plots.ticks import integer_ticks, plain_numbers, powers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
     Parameters
     ----------
     model : GaussianMixture, or sequence of float, length n_passes
-        Fitted; or the values of what was raised, one after each pass.
+        Fitted; or the values of what EM maximises, one after each pass.
     ax : matplotlib Axes, optional
         What to draw into; a new figure by default.
 
@@ -46,10 +46,10 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
 
     Notes
     -----
-    Shown is the distance of `model.lower_bounds_`, log-likelihood plus log-prior a row, to the best of them.
-    Passes of the start, and those over a part of the rows, are not among them. After `partial_fit` the values
-    themselves are shown, one a call: there is no optimum that they go to. The legend is at the right of the
-    axes and a note below them: a figure with `layout="constrained"` makes room for both.
+    Shown is the distance of `model.lower_bounds_`, log-likelihood plus log-prior per row, to the best of
+    them. Passes of the start, and those over a part of the rows, are not among them. After `partial_fit` the
+    values themselves are shown, one per call: there is no optimum that they go to. The legend is at the right
+    of the axes and a note below them: a figure with `layout="constrained"` makes room for both.
 
     Examples
     --------
@@ -63,26 +63,26 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
     'EM from the start "kmeans": converged'
     """
     need_matplotlib()
-    run = _of_values(model) if _is_sequence(model) else _of_model(model)
-    single = Single.of(ax, (4.8, 3.2))
+    curve = _of_values(model) if _is_sequence(model) else _of_model(model)
+    single = SinglePanel.of(ax, (4.8, 3.2))
     panel = single.panel
-    passes = np.arange(1, len(run.values) + 1)
-    entries = _draw_values(panel, passes, run) if run.is_stream else _draw_distances(panel, passes, run)
+    passes = np.arange(1, len(curve.values) + 1)
+    entries = _draw_values(panel, passes, curve) if curve.is_stream else _draw_distances(panel, passes, curve)
     panel.set_xlim(passes[0] - 0.5, passes[-1] + 0.5)
-    integers(panel.xaxis)
-    if run.is_stream:
+    integer_ticks(panel.xaxis)
+    if curve.is_stream:
         single.name_axes("calls of partial_fit", "mean log-likelihood of a row")
     else:
-        single.name_axes("passes over the data", run.distance)
-    single.title(run.title)
+        single.name_axes("passes over the data", curve.distance)
+    single.title(curve.title)
     single.key(entries)
-    single.note(*run.notes)
+    single.note(*curve.notes)
     return single.done()
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """What is drawn: the value after each pass, the tolerance a row, and what there is to say."""
+class _Curve:
+    """What is drawn: the value after each pass, the tolerance per row, title and notes."""
 
     values: Array
     tolerance: float | None
@@ -92,7 +92,7 @@ class _Run:
     is_stream: bool = False
 
 
-# --- what is known ------------------------------------------------------------------------
+# --- what is drawn ------------------------------------------------------------------------
 
 
 def _is_sequence(model: Any) -> bool:
@@ -101,21 +101,21 @@ def _is_sequence(model: Any) -> bool:
     )
 
 
-def _of_values(values: Any) -> _Run:
+def _of_values(values: Any) -> _Curve:
     array = numeric_array(values, "The sequence of values")
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(
-            f"A sequence of values must have one a pass, at least one; got shape {array.shape}. Pass "
+            f"A sequence of values must have one per pass, at least one; got shape {array.shape}. Pass "
             "model.lower_bounds_, or the model."
         )
     if np.iscomplexobj(array):
         raise TypeError("The sequence of values is complex: pass real numbers.")
     best = float(array.max())
     notes = (f"The best value is {best:.6g}, after {_passes(int(array.argmax()) + 1)}.",)
-    return _Run(array, None, f"The values of {_passes(len(array))}", "distance to the best value", notes)
+    return _Curve(array, None, f"The values of {_passes(len(array))}", "distance to the best value", notes)
 
 
-def _of_model(model: Any) -> _Run:
+def _of_model(model: Any) -> _Curve:
     if isinstance(model, SphericalMixture):
         raise TypeError(
             "A SphericalMixture comes from moments without passes of EM: fit a GaussianMixture, or pass the "
@@ -135,19 +135,21 @@ def _of_model(model: Any) -> _Run:
     values = np.asarray(model.lower_bounds_, dtype=float)
     start, message = getattr(model, "start_", ""), getattr(model, "message_", "")
     if start == "stream":
-        return _Run(values, None, "A mixture that follows a stream", "", (message,), True)
+        return _Curve(values, None, "A mixture that follows a stream", "", (message,), True)
     ended = "converged" if model.converged_ else "did not converge"
     title = f'EM from the start "{start}": {ended}' if start else f"EM {ended}"
     rows = getattr(model, "n_samples_seen_", 0)
     # Our tolerance is for all rows together; that of scikit-learn is for steps.
     tolerance = model.tol / rows if rows and model.converged_ else None
-    final = f"Log-likelihood plus log-prior a row: {values.max():.6g} after {_passes(len(values))}."
-    more = ""
+    final = f"Log-likelihood plus log-prior per row: {values.max():.6g} after {_passes(len(values))}."
+    remark = ""
     if tolerance and values.max() - values[0] < tolerance:
-        more = "The start had brought the mixture to the optimum; its passes are not shown."
+        remark = "The start had brought the mixture to the optimum; its passes are not shown."
     elif not model.converged_:
-        more = "The optimum is higher than the best value so far."
-    return _Run(values, tolerance or None, title, "distance to the best value, a row", (message, final, more))
+        remark = "The optimum is higher than the best value so far."
+    return _Curve(
+        values, tolerance or None, title, "distance to the best value, per row", (message, final, remark)
+    )
 
 
 def _passes(number: int) -> str:
@@ -157,16 +159,16 @@ def _passes(number: int) -> str:
 # --- the drawing --------------------------------------------------------------------------
 
 
-def _draw_distances(panel: Any, passes: Array, run: _Run) -> list[tuple[str, dict[str, Any]]]:
+def _draw_distances(panel: Any, passes: Array, curve: _Curve) -> list[tuple[str, dict[str, Any]]]:
     """Draw how far from the best value each pass ended; where that is zero, a hollow mark at the bottom."""
-    left = run.values.max() - run.values
+    left = curve.values.max() - curve.values
     above = left > 0
     look = _LINE | {"marker": "o" if len(passes) <= MOST_MARKS else ""}
     entries: list[tuple[str, dict[str, Any]]] = []
     bottom = 0.0
     if above.any():
         panel.set_yscale("log")
-        ends = [left[above].min(), left[above].max(), *([] if run.tolerance is None else [run.tolerance])]
+        ends = [left[above].min(), left[above].max(), *([] if curve.tolerance is None else [curve.tolerance])]
         bottom = min(ends) / 6
         panel.set_ylim(bottom / 2, max(ends) * 2)
         powers(panel.yaxis)
@@ -176,9 +178,9 @@ def _draw_distances(panel: Any, passes: Array, run: _Run) -> list[tuple[str, dic
         entries.append(("after a pass", look))
     else:
         panel.set_yticks([0], ["0"])
-    if run.tolerance is not None and above.any():
-        panel.axhline(run.tolerance, zorder=1, **_TOLERANCE)
-        entries.append((f"tolerance: {run.tolerance:.2g} a row", _TOLERANCE))
+    if curve.tolerance is not None and above.any():
+        panel.axhline(curve.tolerance, zorder=1, **_TOLERANCE)
+        entries.append((f"tolerance: {curve.tolerance:.2g} per row", _TOLERANCE))
     at_best = passes[~above]
     panel.plot(
         at_best,
@@ -194,10 +196,10 @@ def _draw_distances(panel: Any, passes: Array, run: _Run) -> list[tuple[str, dic
     return entries
 
 
-def _draw_values(panel: Any, passes: Array, run: _Run) -> list[tuple[str, dict[str, Any]]]:
+def _draw_values(panel: Any, passes: Array, curve: _Curve) -> list[tuple[str, dict[str, Any]]]:
     look = _LINE | {"marker": "o" if len(passes) <= MOST_MARKS else ""}
     as_image = len(passes) > MOST_VECTORS
-    panel.plot(passes, run.values, markersize=4, zorder=2, label="a batch", rasterized=as_image, **look)
+    panel.plot(passes, curve.values, markersize=4, zorder=2, label="a batch", rasterized=as_image, **look)
     panel.margins(y=0.1)
     plain_numbers(panel.yaxis)
     return [("after a call", look)]

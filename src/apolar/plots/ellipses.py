@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 
-__all__ = ["CAPTION", "Components", "draw_ellipses", "marginal_components"]
+__all__ = ["CAPTION", "MarginalComponents", "draw_ellipses", "marginal_components"]
 
 # The size of the ellipses, in standard deviations.
 N_DEVIATIONS = 2
@@ -21,14 +21,14 @@ CAPTION = "Ellipses at 2 standard deviations hold 86% of a Gaussian."
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class MarginalComponents:
     """The components of a mixture in k columns: means (r, k) and covariances (r, k, k)."""
 
     means: Array
     covariances: Array
 
 
-def marginal_components(model: Any, positions: list[int], n_features: int) -> Components:
+def marginal_components(model: Any, positions: list[int], n_features: int) -> MarginalComponents:
     """Return the components of a model in some columns.
 
     Parameters
@@ -40,22 +40,24 @@ def marginal_components(model: Any, positions: list[int], n_features: int) -> Co
     n_features : int
         How many columns X has, and the model must have.
     """
-    mixture = Mixture.of(model).checked(n_features)
+    mixture = MixtureView.of(model).checked(n_features)
     kind, covariances = mixture.family, mixture.covariances
     # All axes but that of the components are columns.
     for axis in range(0 if kind.tied else 1, covariances.ndim):
         covariances = np.take(covariances, positions, axis=axis)
     means = mixture.means[:, positions]
-    return Components(means, kind.matrices(covariances, len(means), len(positions)))
+    return MarginalComponents(means, kind.matrices(covariances, len(means), len(positions)))
 
 
-def draw_ellipses(panel: Any, components: Components, axes: tuple[int, int], colours: Sequence[str]) -> None:
+def draw_ellipses(
+    panel: Any, components: MarginalComponents, axes: tuple[int, int], colours: Sequence[str]
+) -> None:
     """Draw the outlines of all components into a panel.
 
     Parameters
     ----------
     panel : matplotlib Axes
-    components : Components
+    components : MarginalComponents
     axes : pair of int
         The column to the right, and that upwards.
     colours : sequence of str, length r

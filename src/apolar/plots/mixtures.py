@@ -11,11 +11,11 @@ from apolar._core.arrays import Array
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, family
 
-__all__ = ["Mixture"]
+__all__ = ["MixtureView"]
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class MixtureView:
     """The parameters of a mixture.
 
     Attributes
@@ -33,7 +33,7 @@ class Mixture:
     family: Family
 
     @classmethod
-    def of(cls, model: Any) -> Mixture:
+    def of(cls, model: Any) -> MixtureView:
         """Return the parameters of a GaussianMixture, fitted, or of a SphericalMixture."""
         if isinstance(model, SphericalMixture):
             return cls(model.weights, model.means, model.variances, family("spherical"))
@@ -48,7 +48,7 @@ class Mixture:
             np.asarray(model.weights_), np.asarray(model.means_), covariances, family(model.covariance_type)
         )
 
-    def checked(self, n_features: int) -> Mixture:
+    def checked(self, n_features: int) -> MixtureView:
         """Return the mixture, if it has as many columns as X."""
         if self.means.shape[1] != n_features:
             raise ValueError(

@@ -10,9 +10,9 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar.plots.canvas import TICK_SIZE, need_matplotlib, shortened
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 from apolar.plots.palette import DASHES, GREY, style
-from apolar.plots.single import Single
+from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import plain_numbers
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def profiles(
     ['cluster 0 (weight 0.37)', 'cluster 1 (weight 0.33)', 'cluster 2 (weight 0.30)']
     """
     need_matplotlib()
-    mixture = Mixture.of(model)
+    mixture = MixtureView.of(model)
     m = mixture.means.shape[1]
     names = _names(model, feature_names, m)
     clusters = _cluster_names(class_names, len(mixture.weights))
@@ -90,7 +90,7 @@ def profiles(
         means, deviations = (means - mixture.mean) / unit, deviations / unit
 
     width = min(max(ROOM * (len(means) + 1) * len(positions), NARROWEST), WIDEST)
-    single = Single.of(ax, (width, 3.4))
+    single = SinglePanel.of(ax, (width, 3.4))
     panel = single.panel
     if standardise:
         panel.axhline(0, color=GREY, linewidth=0.6, zorder=0)

@@ -13,7 +13,7 @@ from apolar._core.checks import check_integer, random_generator
 from apolar.plots.canvas import (
     MOST_VECTORS,
     TICK_SIZE,
-    Entry,
+    LegendEntry,
     add_panel,
     arrange,
     need_matplotlib,
@@ -24,7 +24,7 @@ from apolar.plots.canvas import (
 from apolar.plots.clusters import Clusters, kept_rows, most_probable, numbered_clusters
 from apolar.plots.ellipses import CAPTION, draw_ellipses, marginal_components
 from apolar.plots.palette import INK, WRONG
-from apolar.plots.table import Table, chosen_columns
+from apolar.plots.table import TableView, chosen_columns
 from apolar.plots.ticks import limits, set_ticks
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def scatter_matrix(
     ----------
     X : array_like, sparse matrix or dataframe, shape (n_samples, n_features)
     labels : array_like, shape (n_samples,), optional
-        The true clusters: numbers or texts.
+        The true clusters: numbers or strings.
     predicted : array_like, shape (n_samples,), optional
         The found clusters; what the model says, if one is given.
     model : GaussianMixture or SphericalMixture, optional
@@ -84,7 +84,7 @@ def scatter_matrix(
         The most points in a panel. Of more rows some are chosen at random, among them at least 50 of each
         cluster, or all that it has.
     figure : matplotlib Figure or SubFigure, optional
-        What to draw into; a new figure of about 1.9 inches a panel by default.
+        What to draw into; a new figure of about 1.9 inches per panel by default.
     random_state : int, Generator or None, default=0
         Which rows are left out.
 
@@ -106,7 +106,7 @@ def scatter_matrix(
     9
     """
     need_matplotlib()
-    table = Table.of(X)
+    table = TableView.of(X)
     shown = chosen_columns(columns, table, feature_names)
     values = table.numbers(shown.positions)
     max_points = check_integer(max_points, "max_points", least=1)
@@ -228,17 +228,17 @@ def _write_name(panel: Any, name: str) -> None:
     wrap(text, name, width=room, most_lines=2)
 
 
-# --- texts around the panels --------------------------------------------------------------------
+# --- caption and legend -------------------------------------------------------------------
 
 
 def _caption(clusters: Clusters, with_model: bool, n_columns: int, n_shown: int, n_rows: int) -> list[str]:
-    """Return what the picture shows, a paragraph a line."""
+    """Return what the picture shows, one string per paragraph."""
     less = ", small clusters thinned less" if clusters.names else ""
     is_thinned = n_columns > 1 and n_shown < n_rows
     lines = [
         f"Shown: {n_shown} of {n_rows} rows{less}." if is_thinned else f"{n_rows} row{'s' * (n_rows != 1)}."
     ]
-    if n_columns > 1 and clusters.has_true and clusters.has_found:
+    if n_columns > 1 and clusters.has_true and clusters.has_predicted:
         lines[0] += " Above the diagonal: true clusters; below: found."
     elif clusters.names:
         lines[0] += f" Colours: {'true' if clusters.has_true else 'found'} clusters."
@@ -247,22 +247,23 @@ def _caption(clusters: Clusters, with_model: bool, n_columns: int, n_shown: int,
     return lines
 
 
-def _legend_entries(clusters: Clusters, n_columns: int) -> list[Entry]:
+def _legend_entries(clusters: Clusters, n_columns: int) -> list[LegendEntry]:
     entries = []
     for number, name in enumerate(clusters.names):
-        true, found = np.count_nonzero(clusters.above == number), np.count_nonzero(clusters.below == number)
+        n_true = np.count_nonzero(clusters.above == number)
+        n_found = np.count_nonzero(clusters.below == number)
         colour, marker = clusters.style(number)
         look = {"color": colour, "marker": marker}
-        if not (clusters.has_true and clusters.has_found):
-            counts = f"{true}"
-        elif true:
-            counts = f"{true}, found {found}"
+        if not (clusters.has_true and clusters.has_predicted):
+            counts = f"{n_true}"
+        elif n_true:
+            counts = f"{n_true}, found {n_found}"
         else:
             # A found cluster without a class: all its rows are in a wrong one.
-            counts, look = f"found {found}", look | {"marker": WRONG, "markeredgecolor": INK}
-        entries.append(Entry(name, counts, look))
+            counts, look = f"found {n_found}", look | {"marker": WRONG, "markeredgecolor": INK}
+        entries.append(LegendEntry(name, counts, look))
     n_wrong = np.count_nonzero(clusters.wrong)
     if n_wrong and n_columns > 1:
         look = {"color": "white", "marker": WRONG, "markeredgecolor": INK}
-        entries.append(Entry("in a wrong cluster", f"{n_wrong}", look))
+        entries.append(LegendEntry("in a wrong cluster", f"{n_wrong}", look))
     return entries

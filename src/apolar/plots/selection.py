@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar.plots.canvas import need_matplotlib
 from apolar.plots.palette import DASHES, INK, style
-from apolar.plots.single import Single
+from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import plain_numbers
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _BEST = {"marker": "o", "color": INK, "markerfacecolor": "none", "markersize": 1
 
 
 def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
-    """Draw the criterion of each candidate against its number of components, one line a family.
+    """Draw the criterion of each candidate against its number of components, one line per family.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import apolar
     >>> X, _ = apolar.datasets.make_example(2, random_state=0)
-    >>> found = apolar.select(X, range(1, 5), ["spherical", "tied_spherical"], random_state=0)
-    >>> ax = apolar.plots.bic_curves(found)
+    >>> selection = apolar.select(X, range(1, 5), ["spherical", "tied_spherical"], random_state=0)
+    >>> ax = apolar.plots.bic_curves(selection)
     >>> ax.get_ylabel()
     'BIC (lower is better)'
     """
@@ -59,7 +59,7 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
             f"selection must be what apolar.select returns, not {type(selection).__name__}: "
             "pass apolar.select(X)."
         )
-    single = Single.of(ax, (4.8, 3.4))
+    single = SinglePanel.of(ax, (4.8, 3.4))
     panel, criterion = single.panel, selection.criterion
     entries = []
     by_kind: dict[str, list[Row]] = {}

@@ -1,4 +1,4 @@
-"""A picture of one panel: its axes, and the texts that belong to them."""
+"""A picture of one panel: its axes, and the text that belongs to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apolar.plots.canvas import (
 )
 from apolar.plots.palette import INK
 
-__all__ = ["Single"]
+__all__ = ["SinglePanel"]
 
 # In points, between the panel or what is beside it and the next text.
 APART = 8
@@ -29,10 +29,10 @@ MOST_COLUMNS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Single:
+class SinglePanel:
     """Axes to draw into, and how to write around them.
 
-    All texts belong to the axes, so that layouts of matplotlib make room for them.
+    All text belongs to the axes, so that layouts of matplotlib make room for it.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Single:
     is_new: bool
 
     @classmethod
-    def of(cls, ax: Any, size: tuple[float, float]) -> Single:
+    def of(cls, ax: Any, size: tuple[float, float]) -> SinglePanel:
         """Return the axes that the user gives, or those of a new figure.
 
         Parameters
@@ -92,7 +92,7 @@ class Single:
         Parameters
         ----------
         entries : list of pair
-            A text, and how the line or mark beside it looks.
+            Words, and how the line or mark beside them looks.
         """
         from matplotlib.lines import Line2D
 

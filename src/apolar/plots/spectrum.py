@@ -12,10 +12,10 @@ from apolar._core.checks import check_integer
 from apolar.mixture import SphericalMixture
 from apolar.moments import ComponentCount, n_components_from_spectrum
 from apolar.plots.canvas import need_matplotlib
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 from apolar.plots.palette import COLOURS, GREY
-from apolar.plots.single import Single
-from apolar.plots.ticks import integers, plain_numbers, powers
+from apolar.plots.single import SinglePanel
+from apolar.plots.ticks import integer_ticks, plain_numbers, powers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,11 +66,15 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
     """
     need_matplotlib()
     is_mixture = isinstance(X, SphericalMixture) or (hasattr(X, "covariance_type") and hasattr(X, "fit"))
-    found = _of_mixture(X, n_components) if is_mixture else _of_rows(X, n_components)
-    single = Single.of(ax, (4.8, 3.2))
-    panel, shown = single.panel, found.values[:MOST_EIGENVALUES]
+    eigenvalues = _of_mixture(X, n_components) if is_mixture else _of_rows(X, n_components)
+    single = SinglePanel.of(ax, (4.8, 3.2))
+    panel, shown = single.panel, eigenvalues.values[:MOST_EIGENVALUES]
     is_wide = shown[0] > WIDE * shown[-1]
-    ends = [*shown, *([] if found.level is None else [found.level]), *(found.band or ())[1:]]
+    ends = [
+        *shown,
+        *([] if eigenvalues.level is None else [eigenvalues.level]),
+        *(eigenvalues.band or ())[1:],
+    ]
     if is_wide:
         panel.set_yscale("log")
         panel.set_ylim(min(ends) / 2, 1.6 * max(ends))
@@ -79,28 +83,28 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
         panel.set_ylim(0, 1.08 * max(ends))
         plain_numbers(panel.yaxis)
     panel.set_xlim(0.4, len(shown) + 0.6)
-    _draw(panel, found, shown)
-    integers(panel.xaxis)
+    _draw(panel, eigenvalues, shown)
+    integer_ticks(panel.xaxis)
     scale = " (logarithmic scale)" if is_wide else ""
     single.name_axes("eigenvalues of the covariance, the largest first", f"eigenvalue{scale}")
-    single.title(found.title)
-    single.key(_entries(found, len(shown)))
-    n, cut = len(found.values), len(shown) < len(found.values)
-    single.note(found.note, f"Shown: the largest {len(shown)} of {n} eigenvalues." if cut else "")
+    single.title(eigenvalues.title)
+    single.key(_entries(eigenvalues, len(shown)))
+    n, cut = len(eigenvalues.values), len(shown) < len(eigenvalues.values)
+    single.note(eigenvalues.note, f"Shown: the largest {len(shown)} of {n} eigenvalues." if cut else "")
     return single.done()
 
 
 @dataclass(frozen=True, eq=False)
-class _Spectrum:
-    """What is drawn: all eigenvalues, how many are signal, the noise, and what there is to say.
+class _Eigenvalues:
+    """What is drawn: all eigenvalues, how many are signal, the level of the noise, title and note.
 
-    `signal` and `rest` name the two parts in the legend.
+    `signal` and `noise` name the two parts in the legend.
     """
 
     values: Array
     n_signal: int
     signal: str
-    rest: str
+    noise: str
     level: float | None
     band: tuple[float, float] | None
     title: str
@@ -110,11 +114,11 @@ class _Spectrum:
 # --- what is known ------------------------------------------------------------------------
 
 
-def _of_rows(X: Any, n_components: int | None) -> _Spectrum:
+def _of_rows(X: Any, n_components: int | None) -> _Eigenvalues:
     count = X if isinstance(X, ComponentCount) else n_components_from_spectrum(X)
     values = count.spectrum
     n_signal = count.n_components - 1
-    # The edge of Marchenko and Pastur tells how many rows it is that of.
+    # The edge of Marchenko and Pastur depends on the number of rows, which it gives back here.
     rows = (len(values) - n_signal) / (np.sqrt(count.threshold / count.noise_level) - 1) ** 2
     if n_components is not None:
         n_signal = _checked(n_components, len(values), "the eigenvalues that are not zero") - 1
@@ -134,7 +138,7 @@ def _of_rows(X: Any, n_components: int | None) -> _Spectrum:
                 f"noise alone gives. {note}"
             )
     signal = "out of the noise" if n_components is None else "between components"
-    return _Spectrum(values, n_signal, signal, "noise", level, band, title, note)
+    return _Eigenvalues(values, n_signal, signal, "noise", level, band, title, note)
 
 
 def _reading(count: ComponentCount) -> str:
@@ -157,8 +161,8 @@ def _reading(count: ComponentCount) -> str:
     )
 
 
-def _of_mixture(model: Any, n_components: int | None) -> _Spectrum:
-    mixture = Mixture.of(model)
+def _of_mixture(model: Any, n_components: int | None) -> _Eigenvalues:
+    mixture = MixtureView.of(model)
     values = np.maximum(np.linalg.eigvalsh(mixture.covariance)[::-1], 0.0)
     if not values[0] > 0:
         raise ValueError("The mixture has no spread: fit it to rows that differ.")
@@ -167,18 +171,18 @@ def _of_mixture(model: Any, n_components: int | None) -> _Spectrum:
     if n_components is not None:
         _checked(n_components, len(values), "the columns of the mixture")
     n_signal = min((r if n_components is None else n_components) - 1, len(values))
-    rest = values[n_signal:]
-    level = float(rest.mean()) if len(rest) else None
+    others = values[n_signal:]
+    level = float(others.mean()) if len(others) else None
     note = "These are eigenvalues of the covariance of the mixture itself, not of rows."
     if n_signal:
         note += (
             f" The means of {_components(n_signal + 1)} span {n_signal} direction{'s' * (n_signal != 1)}: so "
             "many are filled. If components are spherical, the others are their common spread."
         )
-    if not len(rest):
+    if not len(others):
         note += " There are more components than columns, and none is left for that."
     title = f"Eigenvalues of a mixture of {_components(r)}"
-    return _Spectrum(values, n_signal, "span of the means", "the others", level, None, title, note)
+    return _Eigenvalues(values, n_signal, "span of the means", "the others", level, None, title, note)
 
 
 def _checked(n_components: Any, most: int, what: str) -> int:
@@ -201,15 +205,17 @@ _BAND = {"color": COLOURS[4], "alpha": 0.3}
 _LEVEL = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 
 
-def _draw(panel: Any, found: _Spectrum, shown: Array) -> None:
-    if found.band is not None:
-        panel.axhspan(max(found.band[0], panel.get_ylim()[0]), found.band[1], linewidth=0, zorder=0, **_BAND)
-    if found.level is not None:
-        panel.axhline(found.level, zorder=1, **_LEVEL)
+def _draw(panel: Any, eigenvalues: _Eigenvalues, shown: Array) -> None:
+    if eigenvalues.band is not None:
+        panel.axhspan(
+            max(eigenvalues.band[0], panel.get_ylim()[0]), eigenvalues.band[1], linewidth=0, zorder=0, **_BAND
+        )
+    if eigenvalues.level is not None:
+        panel.axhline(eigenvalues.level, zorder=1, **_LEVEL)
     places, bottom = np.arange(1, len(shown) + 1), panel.get_ylim()[0]
     for which, look, stem in (
-        (places > found.n_signal, _noise_look(), GREY),
-        (places <= found.n_signal, _signal_look(), COLOURS[0]),
+        (places > eigenvalues.n_signal, _noise_look(), GREY),
+        (places <= eigenvalues.n_signal, _signal_look(), COLOURS[0]),
     ):
         if which.any():
             panel.vlines(places[which], bottom, shown[which], color=stem, linewidth=1.0, zorder=2)
@@ -224,17 +230,17 @@ def _noise_look() -> dict[str, Any]:
     return {"marker": "o", "color": GREY, "markerfacecolor": "white"}
 
 
-def _entries(found: _Spectrum, n_shown: int) -> list[tuple[str, dict[str, Any]]]:
-    n_rest = len(found.values) - found.n_signal
+def _entries(eigenvalues: _Eigenvalues, n_shown: int) -> list[tuple[str, dict[str, Any]]]:
+    n_noise = len(eigenvalues.values) - eigenvalues.n_signal
     entries: list[tuple[str, dict[str, Any]]] = []
-    if found.n_signal:
-        entries.append((f"{found.signal} ({found.n_signal})", _signal_look()))
-    if n_rest and found.n_signal < n_shown:
-        entries.append((f"{found.rest} ({n_rest})", _noise_look()))
-    if found.level is not None:
-        entries.append((f"mean of {found.rest}: {found.level:.3g}", _LEVEL))
-    if found.band is not None:
-        low, high = found.band
+    if eigenvalues.n_signal:
+        entries.append((f"{eigenvalues.signal} ({eigenvalues.n_signal})", _signal_look()))
+    if n_noise and eigenvalues.n_signal < n_shown:
+        entries.append((f"{eigenvalues.noise} ({n_noise})", _noise_look()))
+    if eigenvalues.level is not None:
+        entries.append((f"mean of {eigenvalues.noise}: {eigenvalues.level:.3g}", _LEVEL))
+    if eigenvalues.band is not None:
+        low, high = eigenvalues.band
         look = {"linestyle": "-", "linewidth": 8, "solid_capstyle": "butt"} | _BAND
         entries.append((f"noise alone: {low:.3g} to {high:.3g}", look))
     return entries

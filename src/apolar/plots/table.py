@@ -12,14 +12,14 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
 
-__all__ = ["Columns", "Table", "chosen_columns"]
+__all__ = ["ShownColumns", "TableView", "chosen_columns"]
 
 # Columns that are shown unless the user says otherwise.
 N_COLUMNS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableView:
     """X, of which columns are read by their numbers.
 
     Attributes
@@ -37,7 +37,7 @@ class Table:
     pick: Callable[[list[int]], Any]
 
     @classmethod
-    def of(cls, X: Any) -> Table:
+    def of(cls, X: Any) -> TableView:
         """Return the table of an array, a sparse matrix or a dataframe."""
         import narwhals
 
@@ -84,21 +84,21 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ShownColumns:
     """The columns that are shown: their numbers, and their names."""
 
     positions: list[int]
     names: list[str]
 
 
-def chosen_columns(columns: Any, table: Table, feature_names: Iterable[Any] | None) -> Columns:
+def chosen_columns(columns: Any, table: TableView, feature_names: Iterable[Any] | None) -> ShownColumns:
     """Return the columns that the user asks for.
 
     Parameters
     ----------
     columns : int, list of int or str, or None
         How many of the first columns, or which ones; the first five by default.
-    table : Table
+    table : TableView
     feature_names : list of str or None
         The names of all columns; by default those of the table.
     """
@@ -117,7 +117,7 @@ def chosen_columns(columns: Any, table: Table, feature_names: Iterable[Any] | No
         positions = [_position(column, names) for column in given]
     if not positions:
         raise ValueError("columns is empty: name at least one column.")
-    return Columns(positions, [names[i] for i in positions])
+    return ShownColumns(positions, [names[i] for i in positions])
 
 
 def _position(column: Any, names: list[str]) -> int:

@@ -10,7 +10,7 @@ from apolar._core.arrays import Array
 from apolar.plots.canvas import TICK_SIZE
 from apolar.plots.palette import INK
 
-__all__ = ["integers", "limits", "plain_numbers", "powers", "set_ticks"]
+__all__ = ["integer_ticks", "limits", "plain_numbers", "powers", "set_ticks"]
 
 # In inches: the least between two labels.
 APART = 0.07
@@ -57,7 +57,8 @@ def set_ticks(axis: Any, extent: str, room: float) -> None:
             axis.set_ticks(ticks[inside])
         if np.all(starts[1:] - ends[:-1] > gap) and np.count_nonzero(inside) > 1:
             break
-    # What all ticks have in common, as 1e6, goes outside: where matplotlib puts it is another panel.
+    # What all ticks have in common, such as 1e6, goes into the label: matplotlib would put it into the next
+    # panel.
     formatter.set_locs(axis.get_majorticklocs())
     common = formatter.get_offset()
     axis.get_offset_text().set_visible(False)
@@ -90,7 +91,7 @@ def _plain(value: float, _: int | None = None) -> str:
     return f"{value:.10g}".replace("-", "\N{MINUS SIGN}")
 
 
-def integers(axis: Any) -> None:
+def integer_ticks(axis: Any) -> None:
     """Give an axis ticks at integers."""
     from matplotlib.ticker import MaxNLocator
 

@@ -12,10 +12,10 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
 from apolar.plots.canvas import MOST_VECTORS, TEXT_SIZE, TICK_SIZE, need_matplotlib, wrap
 from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 from apolar.plots.palette import GREY, INK, WRONG, style
-from apolar.plots.single import Single
-from apolar.plots.table import Table, chosen_columns
+from apolar.plots.single import SinglePanel
+from apolar.plots.table import TableView, chosen_columns
 from apolar.plots.ticks import limits, set_ticks
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def uncertainty(
         most, for the spread of the column. "pca" is for the first two principal axes of the mixture. One
         column is shown against the uncertainty itself.
     labels : array_like, shape (n_samples,), optional
-        The true clusters: numbers or texts. Found clusters then have the names of those that match them
+        The true clusters: numbers or strings. Found clusters then have the names of those that match them
         best, and rows in a wrong cluster a marker of their own.
     feature_names : list of str, optional
         The names of all columns of X; by default those of the dataframe.
@@ -94,8 +94,8 @@ def uncertainty(
     ('petal_length', 'petal_width')
     """
     need_matplotlib()
-    table = Table.of(X)
-    mixture = Mixture.of(model).checked(table.n_features)
+    table = TableView.of(X)
+    mixture = MixtureView.of(model).checked(table.n_features)
     max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
     plane = _plane(mixture, table, columns, feature_names)
     probabilities = posteriors(model, X, table)
@@ -106,7 +106,7 @@ def uncertainty(
     order = np.argsort(-doubt, kind="stable")
     kept = kept_rows(values, clusters, max_points, rng, before=order[doubt[order] > DOUBTFUL])
 
-    single = Single.of(ax, (4.4, 3.8))
+    single = SinglePanel.of(ax, (4.4, 3.8))
     panel = single.panel
     panel.set(xlim=limits(values[:, 0]), ylim=limits(values[:, 1]))
     if is_line:
@@ -140,7 +140,9 @@ class _Plane:
     names: tuple[str, str]
 
 
-def _plane(mixture: Mixture, table: Table, columns: Any, feature_names: Iterable[Any] | None) -> _Plane:
+def _plane(
+    mixture: MixtureView, table: TableView, columns: Any, feature_names: Iterable[Any] | None
+) -> _Plane:
     m = table.n_features
     if isinstance(columns, str) and columns == "pca" and m > 1:
         return _principal(mixture, table)
@@ -157,7 +159,7 @@ def _plane(mixture: Mixture, table: Table, columns: Any, feature_names: Iterable
     return _Plane(table.numbers(shown.positions), (name, other))
 
 
-def _principal(mixture: Mixture, table: Table) -> _Plane:
+def _principal(mixture: MixtureView, table: TableView) -> _Plane:
     spread, axes = np.linalg.eigh(mixture.covariance)
     axes, shares = axes[:, :-3:-1], spread[:-3:-1] / spread.sum()
     # Of the two directions of an axis, that in which its largest entry is positive.
@@ -252,5 +254,5 @@ def _notes(doubt: Array, clusters: Clusters, n_shown: int, n_components: int) ->
     else:
         counts += f"above {UNDECIDED}: {undecided}."
     shown = f"Shown: {n_shown} of {n_rows} rows, the most uncertain among them." if n_shown < n_rows else ""
-    found = "Names are those of the classes that clusters match best." if clusters.has_true else ""
-    return [counts, shown, found]
+    names = "Names are those of the classes that clusters match best." if clusters.has_true else ""
+    return [counts, shown, names]

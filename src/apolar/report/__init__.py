@@ -1,4 +1,4 @@
-"""The page that tells what was found in a table."""
+"""The page on the clusters of a table."""
 
 from apolar.report.page import Provenance, report_page
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,9 +15,10 @@ from apolar._core.checks import is_missing
 from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
 from apolar.estimator.inference import StandardErrors
+from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.moments.signal import column_moments
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 from apolar.scores import (
     adjusted_rand_index,
     error_rate,
@@ -31,11 +31,11 @@ from apolar.selection import Selection, select
 FAMILIES = ("spherical", "diag", "full")
 """Among which a family is chosen, unless one is given."""
 MOST_COMPONENTS = 9
-"""The largest number of components that is tried, unless told otherwise."""
+"""The largest number of components that is tried, unless others are given."""
 
-# Standard errors take some passes a parameter: no more numbers than this are read for them.
+# Standard errors take some passes per parameter: no more numbers than this are read for them.
 MOST_NUMBERS = 2e9
-# The mean of a column whose square is still a number.
+# The largest mean of a column whose square does not overflow.
 MOST_MEAN = 1e150
 # Rows that are read at a time.
 CHUNK = 65_536
@@ -44,8 +44,8 @@ LEAST_DENSITY = -1e270
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
-    """Known classes beside the clusters.
+class KnownClasses:
+    """Known classes, compared with the clusters.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """What was found in a table.
+    """The clusters of a table.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Analysis:
         Why there are no standard errors.
     warnings : tuple of str
         What the fit warned of.
-    truth : Truth or None
+    truth : KnownClasses or None
     seconds : float
         For fit, choice, labels and standard errors.
     """
@@ -115,7 +115,7 @@ class Analysis:
     errors: StandardErrors | None
     no_errors: str
     warnings: tuple[str, ...]
-    truth: Truth | None
+    truth: KnownClasses | None
     seconds: float
 
     @property
@@ -126,7 +126,7 @@ class Analysis:
 
 def component_deviations(model: GaussianMixture) -> Array:
     """Return the deviation of each component in each column, shape (n_components, n_features)."""
-    return np.sqrt(Mixture.of(model).variances)
+    return np.sqrt(MixtureView.of(model).variances)
 
 
 def analysed(
@@ -168,15 +168,14 @@ def analysed(
     _, _, mean, variances = column_moments(open_rows(X))
     vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MOST_MEAN))
     if len(vast):
-        raise ValueError(
-            f"Column {names[vast[0]]!r} has numbers whose squares overflow: divide it by its scale first."
-        )
+        problem = "has numbers whose squares overflow: divide it by its scale first."
+        raise ColumnError(names[vast[0]], problem)
     if np.all(variances <= 1e-28 * mean**2):
-        raise ValueError("All rows are equal: there is nothing to tell clusters apart.")
+        raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else FAMILIES)
     units = _units(X, names) if standardise else np.ones(X.shape[1])
-    data = X if not standardise else _Divided(X, units) if isinstance(X, np.memmap) else X / units
+    data = X if not standardise else _StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
     selection = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -185,14 +184,14 @@ def analysed(
         else:
             selection = select(data, numbers, kinds, criterion, random_state=seed)
             fitted = selection.best
-    told = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if selection is not None:
-        # Those of the others are in its table.
-        told = [
-            text
+        # Those of the other candidates are in its table.
+        messages = [
+            message
             for row in selection.table
             if selection.models.get((row.covariance_type, row.n_components)) is fitted
-            for text in row.warnings
+            for message in row.warnings
         ]
     errors, no_errors = _errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_
@@ -200,7 +199,7 @@ def analysed(
     model = _in_units(fitted, units, names)
     predicted, uncertainty, log_likelihood = scored(model, X)
     bic = lower_is_better_bic(log_likelihood, n_parameters, len(X))
-    truth = None if labels is None else _truth(labels, predicted, len(model.weights_))
+    truth = None if labels is None else _known_classes(labels, predicted, len(model.weights_))
     return Analysis(
         model,
         kind,
@@ -217,13 +216,13 @@ def analysed(
         n_parameters,
         errors,
         no_errors,
-        tuple(dict.fromkeys(told)),
+        tuple(dict.fromkeys(messages)),
         truth,
         time.perf_counter() - began,
     )
 
 
-class _Divided:
+class _StandardisedRows:
     """Rows with each column divided by its unit, a chunk at a time; can be read again."""
 
     def __init__(self, X: Array, units: Array) -> None:
@@ -237,20 +236,10 @@ class _Divided:
 def _units(X: Array, names: Sequence[str]) -> Array:
     """Return the deviation of each column."""
     _, _, mean, variances = column_moments(open_rows(X))
-    constant = [
-        name for name, one, size in zip(names, variances, mean, strict=True) if one <= 1e-28 * size**2
-    ]
-    if constant:
-        raise ValueError(
-            f"Column {constant[0]!r} is constant: it cannot be standardised. Leave it out with --columns."
-        )
+    constant = np.flatnonzero(variances <= 1e-28 * mean**2)
+    if len(constant):
+        raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
     return np.sqrt(variances)
-
-
-def _in_words(text: str, names: Sequence[str]) -> str:
-    """Return a message with columns by their names, and components counted from one, as clusters."""
-    text = re.sub(r"\bColumn (\d+)\b", lambda found: f"Column {names[int(found[1])]!r}", text)
-    return re.sub(r"\bComponent (\d+)\b", lambda found: f"Cluster {int(found[1]) + 1}", text)
 
 
 def _errors(
@@ -263,38 +252,31 @@ def _errors(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = model.standard_errors(data)
+            errors = model.standard_errors(data)
+    except ColumnError as error:
+        return None, str(error.with_name(names))
+    except ComponentError as error:
+        return None, f"Cluster {error.component + 1} {error.problem}"
     except (ValueError, ArithmeticError) as error:
-        return None, _in_words(str(error), names)
-    covariances = np.asarray(found.covariances)
-    kind = model.covariance_type
-    if kind in ("full", "tied"):
-        covariances = covariances * np.outer(units, units)
-    elif not np.all(units == 1) or kind in ("diag", "tied_diag"):
-        spread = covariances[..., None] if kind in ("spherical", "tied_spherical") else covariances
-        covariances = spread * units**2
-    return StandardErrors(found.weights, found.means * units, covariances, found.information_condition), ""
+        return None, str(error)
+    covariances = np.asarray(errors.covariances)
+    if not np.all(units == 1):
+        _, covariances = family(model.covariance_type).rescaled(covariances, units)
+    return StandardErrors(errors.weights, errors.means * units, covariances, errors.information_condition), ""
 
 
 def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> GaussianMixture:
     """Return the mixture in the units of the table, with its column names.
 
-    Spherical components of standardised columns are diagonal ones of the columns as they are.
+    Spherical components of standardised columns are diagonal in the columns as they are.
     """
     if not np.all(units == 1):
-        kind, covariances = model.covariance_type, np.asarray(model.covariances_)
-        if kind in ("spherical", "tied_spherical"):
-            covariances = covariances[..., None] * units**2
-            kind = "diag" if kind == "spherical" else "tied_diag"
-        elif kind in ("full", "tied"):
-            covariances = covariances * np.outer(units, units)
-        else:
-            covariances = covariances * units**2
-        model.covariance_type = kind
+        kind, covariances = family(model.covariance_type).rescaled(np.asarray(model.covariances_), units)
+        model.covariance_type = kind.name
         model.means_ = model.means_ * units
         model.covariances_ = covariances
-        model.precisions_ = family(kind).precisions(covariances)
-        model.precisions_cholesky_ = family(kind).whiteners(covariances)
+        model.precisions_ = kind.precisions(covariances)
+        model.precisions_cholesky_ = kind.whiteners(covariances)
         model.lower_bound_ -= float(np.log(units).sum())
         model.lower_bounds_ = [bound - float(np.log(units).sum()) for bound in model.lower_bounds_]
     model.feature_names_in_ = np.array(names, dtype=object)
@@ -324,21 +306,21 @@ def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
     return predicted, uncertainty, log_likelihood
 
 
-def _truth(labels: Any, predicted: Array, n_components: int) -> Truth:
-    texts = np.asarray(labels).astype(str)
-    known = np.array([not is_missing(text) for text in texts.tolist()])
+def _known_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
+    strings = np.asarray(labels).astype(str)
+    known = np.array([not is_missing(string) for string in strings.tolist()])
     if not known.any():
-        raise ValueError("The label column is empty: leave --label-column out.")
-    names, inside = np.unique(texts[known], return_inverse=True)
-    codes = np.full(len(texts), -1)
-    codes[known] = inside
+        raise ValueError("All labels are missing: leave them out.")
+    names, known_codes = np.unique(strings[known], return_inverse=True)
+    codes = np.full(len(strings), -1)
+    codes[known] = known_codes
     counts = np.zeros((len(names), n_components), dtype=np.int64)
-    np.add.at(counts, (inside, predicted[known]), 1)
-    return Truth(
+    np.add.at(counts, (known_codes, predicted[known]), 1)
+    return KnownClasses(
         tuple(names.tolist()),
         codes,
-        adjusted_rand_index(inside, predicted[known]),
-        error_rate(inside, predicted[known]),
+        adjusted_rand_index(known_codes, predicted[known]),
+        error_rate(known_codes, predicted[known]),
         counts,
         int(np.count_nonzero(~known)),
     )

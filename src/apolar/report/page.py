@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.mixture.families import family
 from apolar.plots.canvas import need_matplotlib
 from apolar.report.analysis import Analysis
 from apolar.report.pages import need_jinja2, rendered
 from apolar.report.pictures import pictures
-from apolar.report.words import FAMILY_WORDS, agreement, diagnostics, headline, in_options
+from apolar.report.words import agreement, choice, diagnostics, headline
 
 # Columns of which the page shows numbers, and candidates of a selection.
 MOST_COLUMNS = 30
@@ -51,7 +53,9 @@ def need_report() -> None:
     need_jinja2()
 
 
-def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
+def report_page(
+    analysis: Analysis, X: Array, provenance: Provenance, *, wording: Callable[[str], str] = str
+) -> str:
     """Return the report as HTML.
 
     Everything that comes from the user's table (names of columns and classes,
@@ -63,6 +67,9 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     analysis : Analysis
     X : ndarray, shape (n_samples, n_features)
     provenance : Provenance
+    wording : callable, optional
+        Takes a message of the library, which names parameters of Python, and returns it as the readers of
+        the page know it.
 
     Returns
     -------
@@ -71,19 +78,19 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     need_report()
     return rendered(
         "apolar.report",
-        {"figures": lambda value: f"{value:.4g}", "whole": lambda value: f"{int(value):,}"},
+        {"figures": lambda value: f"{value:.4g}", "integer": lambda value: f"{int(value):,}"},
         analysis=analysis,
         provenance=provenance,
         headline=headline(analysis),
         agreement=agreement(analysis),
-        reason="" if analysis.selection is None else in_options(analysis.selection.reason),
-        diagnostics=diagnostics(analysis),
+        choice=wording(choice(analysis)),
+        diagnostics=[(is_good, wording(remark)) for is_good, remark in diagnostics(analysis)],
         pictures=pictures(analysis, X),
         clusters=_clusters(analysis),
         columns=_columns(analysis, X),
         n_hidden=max(len(analysis.names) - MOST_COLUMNS, 0),
         candidates=_candidates(analysis),
-        family=FAMILY_WORDS.get(analysis.covariance_type, ""),
+        family=family(analysis.covariance_type).words,
         versions=_versions(provenance.version),
     )
 
@@ -92,10 +99,10 @@ def _clusters(analysis: Analysis) -> list[dict[str, object]]:
     """Return number, rows, weight, means and deviations of each cluster, with standard errors."""
     model, errors = analysis.model, analysis.errors
     counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
-    found: list[dict[str, object]] = []
+    clusters: list[dict[str, object]] = []
     for k in range(len(model.weights_)):
         shown = slice(0, MOST_COLUMNS)
-        found.append(
+        clusters.append(
             {
                 "number": k + 1,
                 "rows": int(counts[k]),
@@ -107,15 +114,15 @@ def _clusters(analysis: Analysis) -> list[dict[str, object]]:
                 "classes": None if analysis.truth is None else analysis.truth.counts[:, k].tolist(),
             }
         )
-    return found
+    return clusters
 
 
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     """Return name, range, mean and deviation of the first columns."""
-    found: list[dict[str, object]] = []
+    columns: list[dict[str, object]] = []
     for position, name in enumerate(analysis.names[:MOST_COLUMNS]):
         values = np.asarray(X[:, position])
-        found.append(
+        columns.append(
             {
                 "name": name,
                 "least": float(values.min()),
@@ -124,7 +131,7 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
                 "largest": float(values.max()),
             }
         )
-    return found
+    return columns
 
 
 def _candidates(analysis: Analysis) -> list[dict[str, object]]:
@@ -149,5 +156,5 @@ def _candidates(analysis: Analysis) -> list[dict[str, object]]:
 
 def _versions(version: str) -> str:
     names = ("numpy", "scipy", "scikit-learn")
-    found = ", ".join(f"{name} {metadata.version(name)}" for name in names)
-    return f"apolar {version}, Python {platform.python_version()}, {found}"
+    libraries = ", ".join(f"{name} {metadata.version(name)}" for name in names)
+    return f"apolar {version}, Python {platform.python_version()}, {libraries}"

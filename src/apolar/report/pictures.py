@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.mixture.families import family
+from apolar.mixture.families.spherical import Spherical
 from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
 from apolar.plots.canvas import file_bytes
-from apolar.plots.mixtures import Mixture
+from apolar.plots.mixtures import MixtureView
 from apolar.report.analysis import Analysis
 
 # Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.
@@ -26,15 +28,15 @@ DPI = 100
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A picture: its title, what it says in words, and its data as a URI."""
+class PagePicture:
+    """A picture: its title, what it shows in words, and its data as a URI."""
 
     title: str
     alt: str
     data: str
 
 
-def pictures(analysis: Analysis, X: Array) -> list[Shown]:
+def pictures(analysis: Analysis, X: Array) -> list[PagePicture]:
     """Return the pictures that suit an analysis.
 
     Parameters
@@ -44,9 +46,9 @@ def pictures(analysis: Analysis, X: Array) -> list[Shown]:
 
     Returns
     -------
-    shown : list of Shown
+    pictures : list of PagePicture
     """
-    # Rows here are arrays: without names of its own, the model does not miss theirs.
+    # Rows here are arrays without column names; a model without names does not warn of that.
     model, names = copy(analysis.model), list(analysis.names)
     del model.feature_names_in_
     sample = _sample(analysis)
@@ -55,24 +57,24 @@ def pictures(analysis: Analysis, X: Array) -> list[Shown]:
     if truth is not None and np.any(truth < 0):
         known = truth >= 0
         rows, predicted, truth = rows[known], predicted[known], truth[known]
-    columns = _telling(analysis)
-    found: list[Shown] = []
+    columns = _separating_columns(analysis)
+    drawn: list[PagePicture] = []
 
     def add(title: str, alt: str, draw: Callable[[], Any], kind: str = "svg") -> None:
         with warnings.catch_warnings():
-            # Of names in scripts that the font does not have.
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            # matplotlib's, where the font lacks the letters of a name: the page shows a box in their place.
+            warnings.simplefilter("ignore", UserWarning)
             figure = draw()
             data = _uri(getattr(figure, "figure", figure), kind)
-        found.append(Shown(title, alt, data))
+        drawn.append(PagePicture(title, alt, data))
 
     clusters = {number: f"cluster {number + 1}" for number in range(len(model.weights_))}
     class_names = clusters if analysis.truth is None else dict(enumerate(analysis.truth.names))
     add(
         "The clusters",
-        "Scatter-plot matrix of the columns that tell the clusters apart best. "
+        "Scatter-plot matrix of the columns that separate the clusters best. "
         + (
-            "Above the diagonal known classes, below found clusters."
+            "Above the diagonal known classes, below the clusters."
             if truth is not None
             else "Colours are clusters."
         ),
@@ -108,8 +110,9 @@ def pictures(analysis: Analysis, X: Array) -> list[Shown]:
             f"{selection.criterion.upper()} against the number of clusters; lower is better.",
             lambda: bic_curves(selection),
         )
-    # Only round clusters leave a flat level of noise.
-    if "spherical" in analysis.covariance_type and 2 < len(names) <= SPECTRUM_COLUMNS:
+    # Only spherical clusters leave a flat level of noise.
+    is_spherical = isinstance(family(analysis.covariance_type), Spherical)
+    if is_spherical and 2 < len(names) <= SPECTRUM_COLUMNS:
         add(
             "Spectrum",
             "Eigenvalues of the covariance of the table, largest first, beside the level of noise.",
@@ -122,7 +125,7 @@ def pictures(analysis: Analysis, X: Array) -> list[Shown]:
             "What is left to gain, after each pass over the data.",
             lambda: convergence(model),
         )
-    return found
+    return drawn
 
 
 def _sample(analysis: Analysis) -> Array:
@@ -139,11 +142,11 @@ def _sample(analysis: Analysis) -> Array:
     return np.unique(np.concatenate(chosen))
 
 
-def _telling(analysis: Analysis) -> list[int]:
+def _separating_columns(analysis: Analysis) -> list[int]:
     """Return the columns in which the clusters differ most, in the order of the table."""
     if len(analysis.names) <= MOST_COLUMNS:
         return list(range(len(analysis.names)))
-    mixture = Mixture.of(analysis.model)
+    mixture = MixtureView.of(analysis.model)
     order = np.argsort(-mixture.between / np.maximum(mixture.total, 1e-300), kind="stable")[:MOST_COLUMNS]
     return sorted(int(column) for column in order)
 

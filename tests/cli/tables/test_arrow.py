@@ -153,17 +153,17 @@ def test_no_column_of_numbers(name):
 @NAMES
 @pytest.mark.parametrize("n_bytes", [3, 10, 1000, -1000])
 def test_files_that_are_cut_short(refusal, folder, name, n_bytes):
-    whole = (folder / write(name)).read_bytes()
+    content = (folder / write(name)).read_bytes()
     format = "Parquet" if name in ("a.parquet", "a.pq") else "Feather"
-    message = refusal(whole[:n_bytes], name)
+    message = refusal(content[:n_bytes], name)
     assert message.startswith(f"{name} is not a {format} file, or is cut short or damaged: ")
     assert message.endswith(". Make the file again, or take a copy.")
 
 
 def test_a_page_that_is_damaged(refusal, folder):
-    whole = bytearray((folder / write("a.parquet")).read_bytes())
-    whole[4:60] = bytes(56)
-    assert refusal(bytes(whole), "a.parquet").startswith(
+    content = bytearray((folder / write("a.parquet")).read_bytes())
+    content[4:60] = bytes(56)
+    assert refusal(bytes(content), "a.parquet").startswith(
         "a.parquet is not a Parquet file, or is cut short or damaged: "
     )
 

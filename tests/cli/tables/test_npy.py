@@ -109,16 +109,16 @@ def test_nothing_is_unpickled(refusal):
 
 
 def test_damaged_files(refusal, folder):
-    whole = (folder / saved(X)).read_bytes()
-    assert refusal(whole[:-8], "b.npy") == (
+    content = (folder / saved(X)).read_bytes()
+    assert refusal(content[:-8], "b.npy") == (
         "b.npy is cut short: it has 11,992 of 12,000 bytes of numbers. Make the file again, or take a copy."
     )
     for n_bytes in (1, 6, 7, 8, 10, 50):
-        assert refusal(whole[:n_bytes], "b.npy").startswith("b.npy is not a sound .npy file: ")
-    assert refusal(b"\x93NUMPY\x09" + whole[7:], "b.npy") == (
+        assert refusal(content[:n_bytes], "b.npy").startswith("b.npy is not a sound .npy file: ")
+    assert refusal(b"\x93NUMPY\x09" + content[7:], "b.npy") == (
         "b.npy is not a sound .npy file: unknown version. Save it again with numpy.save."
     )
-    claims = whole.replace(b"(500, 3)", b"(-9, -3)")
+    claims = content.replace(b"(500, 3)", b"(-9, -3)")
     assert refusal(claims, "b.npy").startswith("b.npy holds an array of shape (-9, -3), not a table")
     assert (
         refusal((folder / saved(X[:0])).read_bytes(), "b.npy")

@@ -85,7 +85,7 @@ def test_what_is_no_source():
 
 
 def test_formats(refusal):
-    assert FORMATS == ("text", "parquet", "feather", "npy")
+    assert tuple(FORMATS) == ("text", "parquet", "feather", "npy")
     assert refusal("1,2\n3,4\n", format="xls") == (
         "There is no format 'xls': it is one of text, parquet, feather and npy."
     )

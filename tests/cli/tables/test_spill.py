@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from apolar.cli.tables import TableError, lines, read_table
-from apolar.cli.tables.spill import Store
+from apolar.cli.tables.collect import RowStore
 
 X = np.random.default_rng(0).standard_normal((4000, 5))
 
@@ -173,7 +173,7 @@ def test_a_folder_that_is_not_there(temporary):
 
 def test_a_store_holds_what_was_put_into_it(temporary):
     for limit in (0, 1000, 10**6):
-        store = Store(3, limit)
+        store = RowStore(3, limit)
         blocks = [np.full((n, 3), float(n)) for n in (1, 7, 100, 0, 30)]
         for block in blocks:
             store.append(block)

@@ -37,7 +37,7 @@ def test_what_pandas_writes(options):
 
 
 def test_what_r_writes(read):
-    # write.table: row names without a name above them, texts in quotes.
+    # write.table: row names without a name above them, strings in quotes.
     table = read(
         '"height" "name"\n"1" 1.5 "Ann B"\n"2" 2.5 "say ""x"""\n"3" 3 "C"\n', "a.txt", label_column="name"
     )
@@ -142,7 +142,7 @@ def test_one_endless_line(refusal, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
     monkeypatch.setattr(lines, "BLOCK_BYTES", 100)
     assert refusal("a,b\n1,2\n" + "1" * 3000) == (
-        "data.csv, line 3: the line is longer than 1 kB. Give a file of text with one row a line."
+        "data.csv, line 3: the line is longer than 1 kB. Give a file of text with one row per line."
     )
 
 

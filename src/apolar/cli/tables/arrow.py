@@ -3,14 +3,20 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.tables.columns import Choice, Column
-from apolar.cli.tables.content import Batch, Content
-from apolar.cli.tables.errors import TableError, quoted
+from apolar.cli.tables.table import (
+    Column,
+    ColumnChoice,
+    RowBatch,
+    TableContent,
+    TableError,
+    TableInput,
+    quoted,
+)
 
 _BATCH_ROWS = 2**16
 
@@ -21,26 +27,14 @@ Parts = Callable[[Sequence[int]], Iterator[tuple[list[Any], int]]]
 """Takes positions of columns and yields those columns, a batch of rows at a time, and the bytes read."""
 
 
-def open_parquet(source: str, file: IO[bytes], n_bytes: int) -> Content:
-    """Return the content of a Parquet file.
-
-    Parameters
-    ----------
-    source : str
-        How messages call the file.
-    file : binary file
-    n_bytes : int
-        Of the file.
-
-    Returns
-    -------
-    content : Content
-    """
+def open_parquet(file: TableInput) -> TableContent:
+    """Return the content of a Parquet file."""
     _require_pyarrow("Parquet")
     from pyarrow import parquet
 
+    source, n_bytes = file.name, file.n_bytes or 0
     with _damage(source, "Parquet"):
-        table = parquet.ParquetFile(file, page_checksum_verification=True)
+        table = parquet.ParquetFile(file.file, page_checksum_verification=True)
         schema = table.schema_arrow
 
     def parts(positions: Sequence[int]) -> Iterator[tuple[list[Any], int]]:
@@ -57,39 +51,28 @@ def open_parquet(source: str, file: IO[bytes], n_bytes: int) -> Content:
     return _content(source, schema, parts)
 
 
-def open_feather(source: str, file: IO[bytes], n_bytes: int) -> Content:
-    """Return the content of a Feather file: Arrow's own format, as a file or as a stream.
-
-    Parameters
-    ----------
-    source : str
-        How messages call the file.
-    file : binary file
-    n_bytes : int
-        Of the file.
-
-    Returns
-    -------
-    content : Content
-    """
+def open_feather(file: TableInput) -> TableContent:
+    """Return the content of a Feather file: Arrow's own format, as a file or as a stream."""
     _require_pyarrow("Feather")
     from pyarrow import ipc
 
+    source, binary, n_bytes = file.name, file.file, file.n_bytes or 0
+
     def opened(positions: Sequence[int] | None = None) -> Any:
         options = ipc.IpcReadOptions(included_fields=None if positions is None else list(positions))
-        file.seek(0)
-        is_file = file.read(6) == b"ARROW1"
-        file.seek(0)
-        return ipc.open_file(file, options=options) if is_file else ipc.open_stream(file, options=options)
+        binary.seek(0)
+        is_file = binary.read(6) == b"ARROW1"
+        binary.seek(0)
+        return ipc.open_file(binary, options=options) if is_file else ipc.open_stream(binary, options=options)
 
     def parts(positions: Sequence[int]) -> Iterator[tuple[list[Any], int]]:
         # They come in the order of the file.
         order = sorted(positions)
         with _damage(source, "Feather"):
-            for whole in _record_batches(opened(order)):
-                for start in range(0, whole.num_rows, _BATCH_ROWS):
-                    batch = whole.slice(start, _BATCH_ROWS)
-                    yield [batch.column(order.index(i)) for i in positions], min(file.tell(), n_bytes)
+            for stored in _record_batches(opened(order)):
+                for start in range(0, stored.num_rows, _BATCH_ROWS):
+                    batch = stored.slice(start, _BATCH_ROWS)
+                    yield [batch.column(order.index(i)) for i in positions], min(binary.tell(), n_bytes)
 
     with _damage(source, "Feather"):
         schema = opened().schema
@@ -103,8 +86,8 @@ def _record_batches(table: Any) -> Iterator[Any]:
         yield from table
 
 
-def _content(source: str, schema: Any, parts: Parts) -> Content:
-    def batches(choice: Choice) -> Iterator[Batch]:
+def _content(source: str, schema: Any, parts: Parts) -> TableContent:
+    def batches(choice: ColumnChoice) -> Iterator[RowBatch]:
         needed = [*choice.columns, *([] if choice.label is None else [choice.label])]
         first = 1
         for columns, done in parts(needed):
@@ -112,11 +95,11 @@ def _content(source: str, schema: Any, parts: Parts) -> Content:
             values = np.empty((stop - first, len(choice.columns)))
             for i in range(len(choice.columns)):
                 values[:, i] = _numbers(columns[i])
-            labels = None if choice.label is None else _texts(columns[-1])
-            yield Batch(values, labels, range(first, stop), done)
+            labels = None if choice.label is None else _strings(columns[-1])
+            yield RowBatch(values, labels, range(first, stop), done)
             first = stop
 
-    return Content(tuple(_column(source, field) for field in schema), "row", batches)
+    return TableContent(tuple(_column(source, field) for field in schema), "row", batches)
 
 
 def _column(source: str, field: Any) -> Column:
@@ -144,7 +127,7 @@ def _numbers(column: Any) -> Array:
     return values
 
 
-def _texts(column: Any) -> list[str]:
+def _strings(column: Any) -> list[str]:
     return ["" if value is None else str(value) for value in column.to_pylist()]
 
 

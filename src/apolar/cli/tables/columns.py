@@ -3,45 +3,10 @@
 import difflib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from apolar.cli.tables.errors import TableError, counted, joined, quoted
+from apolar.cli.tables.table import Column, ColumnChoice, TableError, counted, joined, quoted
 
 _LISTED_NAMES = 20
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a file, as far as can be told before all of it is read.
-
-    Attributes
-    ----------
-    name : str
-    is_numeric : bool
-        Whether it is read if no columns are chosen.
-    note : str
-        What else it holds: "holds text such as 'Ann'".
-    refusal : str or None
-        What is said if it is chosen although it holds no numbers.
-    objection : str or None
-        What is said if it would be left out: it looks like numbers, written
-        in a way that cannot be read without doubt.
-    """
-
-    name: str
-    is_numeric: bool
-    note: str = ""
-    refusal: str | None = None
-    objection: str | None = None
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The columns that are read, by their positions from zero, and those left out by default."""
-
-    columns: tuple[int, ...]
-    label: int | None
-    skipped: tuple[int, ...] = ()
 
 
 def chosen(
@@ -49,7 +14,7 @@ def chosen(
     table: Sequence[Column],
     columns: Sequence[str | int] | str | None,
     label_column: str | int | None,
-) -> Choice:
+) -> ColumnChoice:
     """Return which columns to read.
 
     Parameters
@@ -65,7 +30,7 @@ def chosen(
 
     Returns
     -------
-    choice : Choice
+    choice : ColumnChoice
     """
     label = None if label_column is None else _position(source, table, label_column)
     if columns is None:
@@ -76,7 +41,7 @@ def chosen(
             raise TableError(
                 "No column is chosen: name at least one with --columns, or leave the option out."
             )
-        choice = Choice(tuple(_position(source, table, column) for column in wanted), label)
+        choice = ColumnChoice(tuple(_position(source, table, column) for column in wanted), label)
         for position, times in Counter(choice.columns).items():
             name = quoted(table[position].name)
             if times > 1:
@@ -93,7 +58,7 @@ def chosen(
     return choice
 
 
-def _by_default(source: str, table: Sequence[Column], label: int | None) -> Choice:
+def _by_default(source: str, table: Sequence[Column], label: int | None) -> ColumnChoice:
     positions = [position for position in range(len(table)) if position != label]
     numeric = tuple(position for position in positions if table[position].is_numeric)
     skipped = tuple(position for position in positions if not table[position].is_numeric)
@@ -103,11 +68,11 @@ def _by_default(source: str, table: Sequence[Column], label: int | None) -> Choi
             raise TableError(objection)
     if not numeric:
         notes = [f"{quoted(table[position].name)} {table[position].note}" for position in skipped]
-        found = joined(notes) if notes else "there is only the label column"
+        columns = joined(notes) if notes else "there is only the label column"
         raise TableError(
-            f"{source} has no column of numbers: {found}. Give a file with at least one column of numbers."
+            f"{source} has no column of numbers: {columns}. Give a file with at least one column of numbers."
         )
-    return Choice(numeric, label, skipped)
+    return ColumnChoice(numeric, label, skipped)
 
 
 def _position(source: str, table: Sequence[Column], wanted: str | int) -> int:

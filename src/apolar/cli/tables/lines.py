@@ -1,14 +1,21 @@
-"""A stream of bytes as blocks of lines: UTF-8, any line ends, damage found where it is."""
+"""Text before it is a table: bytes as blocks of lines, lines as cells, and cells as numbers."""
 
 import codecs
+import csv
+import re
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from apolar.cli.tables.errors import TableError, size_text
+import numpy as np
 
-# Bytes that are read at once: few enough to forget, enough to make the calls cheap.
+from apolar._core.arrays import Array
+from apolar._core.checks import is_missing
+from apolar.cli.tables.table import TableError, size_text
+
+# Bytes that are read at once: too few to matter for memory, enough to make the calls cheap.
 BLOCK_BYTES = 2**22
 
 # A longer line is no row of a table: the file has no line ends.
@@ -21,10 +28,26 @@ _OTHER_ENCODINGS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
+# In the order of preference: a sign that is rare inside cells is more likely a delimiter. None is any white
+# space.
+DELIMITERS = ("\t", ";", "|", ",", None)
+
+_WORD = re.compile(r'"((?:[^"]|"")*)"(?!\S)|(\S+)')
+_POINT = re.compile(
+    r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE
+)
+_COMMA = re.compile(_POINT.pattern.replace(r"\.", ","), re.ASCII | re.IGNORECASE)
+
+# A number as people write it: "1,5", "1.234,5", "12 000", "1'000.5".
+_WRITTEN = re.compile(r"[+-]?(?:\d{1,3}(?:[.,'\s_]\d{3})+|\d+)(?:[.,]\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
+
+
+# --- lines ----------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
-class Block:
-    """Some lines of a file, one after another.
+class LineBlock:
+    """Consecutive lines of a file.
 
     Attributes
     ----------
@@ -42,13 +65,13 @@ class Block:
         """The lines without their ends."""
         return self.text.split("\n")
 
-    def after(self, n_lines: int) -> "Block":
+    def after(self, n_lines: int) -> "LineBlock":
         """Return the block without its first lines; some must be left."""
-        return Block(self.first + n_lines, "\n".join(self.lines[n_lines:]))
+        return LineBlock(self.first + n_lines, "\n".join(self.lines[n_lines:]))
 
 
 class Lines:
-    """The lines of a stream, in blocks; blank lines at its end are left out.
+    """The lines of a stream of UTF-8 with any line ends, in blocks; blank lines at its end are left out.
 
     Parameters
     ----------
@@ -61,14 +84,14 @@ class Lines:
     def __init__(self, read: Callable[[int], bytes], source: str) -> None:
         self._read = read
         self._source = source
-        self._waiting: list[Block] = []
-        self._rest = b""
+        self._waiting: list[LineBlock] = []
+        self._partial_line = b""
         self._offset = 0  # of the first byte that is not in a block yet
         self._n_lines = 0
         self._n_blank = 0  # blank lines at the end of the last block: nothing, unless more lines follow
         self._ended = False
 
-    def next_block(self) -> Block | None:
+    def next_block(self) -> LineBlock | None:
         """Return the next lines, or None at the end."""
         if self._waiting:
             return self._waiting.pop()
@@ -78,7 +101,7 @@ class Lines:
             full = text.rstrip("\n")
             if full:
                 n_end = len(text) - len(full)
-                block = Block(self._n_lines - self._n_blank + 1, "\n" * self._n_blank + full)
+                block = LineBlock(self._n_lines - self._n_blank + 1, "\n" * self._n_blank + full)
                 self._n_blank = n_end
                 self._n_lines += n_lines
                 return block
@@ -86,7 +109,7 @@ class Lines:
             self._n_lines += n_lines
         return None
 
-    def put_back(self, block: Block) -> None:
+    def put_back(self, block: LineBlock) -> None:
         """Make a block the next one again."""
         self._waiting.append(block)
 
@@ -95,18 +118,18 @@ class Lines:
         while not self._ended:
             piece = self._read_piece()
             self._ended = len(piece) < BLOCK_BYTES
-            data = self._rest + piece
-            if not self._offset and not self._rest:
+            data = self._partial_line + piece
+            if not self._offset and not self._partial_line:
                 data = self._without_mark(data)
             cut = len(data) if self._ended else _last_line_end(data)
             if cut:
-                self._rest = data[cut:]
+                self._partial_line = data[cut:]
                 return data[:cut]
-            self._rest = data
+            self._partial_line = data
             if len(data) > LONGEST_LINE:
                 raise TableError(
                     f"{self._source}, line {self._n_lines + 1:,}: the line is longer than "
-                    f"{size_text(LONGEST_LINE)}. Give a file of text with one row a line."
+                    f"{size_text(LONGEST_LINE)}. Give a file of text with one row per line."
                 )
         return None
 
@@ -114,8 +137,8 @@ class Lines:
         """Return a block of bytes; a shorter one at the end of the stream."""
         piece = b""
         try:
-            while len(piece) < BLOCK_BYTES and (more := self._read(BLOCK_BYTES - len(piece))):
-                piece += more
+            while len(piece) < BLOCK_BYTES and (read := self._read(BLOCK_BYTES - len(piece))):
+                piece += read
             return piece
         except (EOFError, OSError, zlib.error) as error:
             reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
@@ -169,3 +192,127 @@ def _last_line_end(data: bytes) -> int:
     cut = data.rfind(b"\n") + 1
     # Files of old have carriage returns only; one at the very end may be half of a pair.
     return cut or data.rfind(b"\r", 0, -1) + 1
+
+
+# --- cells ----------------------------------------------------------------------------------
+
+
+def records(lines: Iterable[str], delimiter: str | None) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the rows of lines of text.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Without their ends. A line is only taken when a row needs it, so that
+        a row ends where its last line does.
+    delimiter : str or None
+        None for white space.
+
+    Yields
+    ------
+    start, stop : int
+        The lines of the row, counted from zero: several, if a cell in quotes
+        goes over line ends.
+    cells : list of str
+        Empty if the line is blank.
+
+    Raises
+    ------
+    csv.Error
+        If a cell is longer than any cell can be: quotes were not closed.
+    """
+    if delimiter is None:
+        for i, line in enumerate(lines):
+            yield i, i + 1, _words(line) if '"' in line else line.split()
+        return
+    reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
+    start = 0
+    for cells in reader:
+        yield start, reader.line_num, cells
+        start = reader.line_num
+
+
+def is_blank(cells: Sequence[str]) -> bool:
+    """Return whether a row is only a blank line."""
+    return not cells or (len(cells) == 1 and not cells[0].strip())
+
+
+def likely_delimiter(lines: Sequence[str]) -> str | None:
+    """Return the delimiter with which most lines have equally many cells, and most cells are numbers.
+
+    Parameters
+    ----------
+    lines : sequence of str
+
+    Returns
+    -------
+    delimiter : str or None
+        One of `DELIMITERS`; a comma if none of them occurs.
+    """
+    best: str | None = ","
+    best_score = (0.0, 0.0)
+    for delimiter in DELIMITERS:
+        try:
+            rows = [cells for _, _, cells in records(lines, delimiter) if not is_blank(cells)]
+        except csv.Error:
+            continue
+        (width, times), *_ = Counter(map(len, rows)).most_common(1) or [(1, 0)]
+        if width == 1:
+            continue
+        # The first may be a header, none of whose cells is a number.
+        below = [row for row in rows[1:] or rows if len(row) == width]
+        cells = [cell for row in below for cell in row if not is_missing(cell)]
+        n_numbers = sum(is_number(cell) or is_written_number(cell) for cell in cells)
+        evenness = times / len(rows)
+        score = (evenness * n_numbers / max(1, len(cells)), evenness)
+        if score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+def _words(line: str) -> list[str]:
+    """Return the cells of a line with white space between them and some of them in quotes."""
+    matches = _WORD.finditer(line)
+    return [match[2] if match[2] is not None else match[1].replace('""', '"') for match in matches]
+
+
+def is_number(cell: str, decimal: str = ".") -> bool:
+    """Return whether a cell is a number, infinite ones too, with this decimal sign."""
+    return (_COMMA if decimal == "," else _POINT).fullmatch(cell.strip()) is not None
+
+
+def is_written_number(cell: str) -> bool:
+    """Return whether a cell is a number for a reader, with any decimal sign and thousands separator."""
+    return _WRITTEN.fullmatch(cell.strip()) is not None
+
+
+def numbers(cells: Sequence[str], decimal: str = ".") -> tuple[Array, int | None]:
+    """Return a column of cells as numbers.
+
+    Parameters
+    ----------
+    cells : sequence of str
+    decimal : {".", ","}, optional
+
+    Returns
+    -------
+    values : ndarray of float64, shape (n,)
+        NaN where a number is missing.
+    bad : int or None
+        The first cell that is no number; what comes after it is not read.
+    """
+    text = "".join(cells)
+    # Python takes underscores and the digits of all scripts; a file that has them is no table of numbers.
+    if text.isascii() and "_" not in text and (decimal == "." or "." not in text):
+        plain = [cell.replace(",", ".") for cell in cells] if decimal == "," else cells
+        try:
+            return np.fromiter(map(float, plain), np.float64, len(cells)), None
+        except ValueError:
+            pass
+    values = np.full(len(cells), np.nan)
+    for i, cell in enumerate(cells):
+        if is_number(cell, decimal):
+            values[i] = float(cell.replace(",", "."))
+        elif not is_missing(cell):
+            return values, i
+    return values, None

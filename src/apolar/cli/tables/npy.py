@@ -9,9 +9,7 @@ from typing import IO
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.tables.columns import Choice, Column
-from apolar.cli.tables.content import Batch, Content
-from apolar.cli.tables.errors import TableError
+from apolar.cli.tables.table import Column, ColumnChoice, RowBatch, TableContent, TableError, TableInput
 
 # Numbers in a batch.
 _BATCH_SIZE = 2**18
@@ -19,24 +17,12 @@ _BATCH_SIZE = 2**18
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def open_npy(source: str, file: IO[bytes]) -> Content:
-    """Return the content of a .npy file: a table, or one column, of real numbers.
+def open_npy(file: TableInput) -> TableContent:
+    """Return the content of a .npy file: a table, or one column, of real numbers."""
+    table = _mapped(file.name, file.file)
+    n_bytes = os.fstat(file.file.fileno()).st_size
 
-    Parameters
-    ----------
-    source : str
-        How messages call the file.
-    file : binary file
-        One of the system, that can be mapped.
-
-    Returns
-    -------
-    content : Content
-    """
-    table = _mapped(source, file)
-    n_bytes = os.fstat(file.fileno()).st_size
-
-    def batches(choice: Choice) -> Iterator[Batch]:
+    def batches(choice: ColumnChoice) -> Iterator[RowBatch]:
         n_rows = len(table)
         size = max(1, _BATCH_SIZE // table.shape[1])
         for start in range(0, n_rows, size):
@@ -46,12 +32,12 @@ def open_npy(source: str, file: IO[bytes]) -> Content:
                 None if choice.label is None else [_label(value) for value in rows[:, choice.label].tolist()]
             )
             stop = start + len(rows)
-            yield Batch(values, labels, range(start + 1, stop + 1), n_bytes * stop // n_rows)
+            yield RowBatch(values, labels, range(start + 1, stop + 1), n_bytes * stop // n_rows)
 
     columns = tuple(Column(f"x{i + 1}", True) for i in range(table.shape[1]))
     # Other processes map it by its name, which a copy of a stream does not have.
-    is_plain = table.dtype == np.float64 and table.flags.c_contiguous and isinstance(file.name, str)
-    return Content(columns, "row", batches, table if is_plain else None)
+    is_plain = table.dtype == np.float64 and table.flags.c_contiguous and isinstance(file.file.name, str)
+    return TableContent(columns, "row", batches, table if is_plain else None)
 
 
 def _mapped(source: str, file: IO[bytes]) -> Array:
@@ -77,10 +63,10 @@ def _mapped(source: str, file: IO[bytes]) -> Array:
             "Save it again with two dimensions."
         )
     needed = math.prod(shape) * dtype.itemsize
-    found = os.fstat(file.fileno()).st_size - file.tell()
-    if found < needed:
+    present = os.fstat(file.fileno()).st_size - file.tell()
+    if present < needed:
         raise TableError(
-            f"{source} is cut short: it has {found:,} of {needed:,} bytes of numbers. "
+            f"{source} is cut short: it has {present:,} of {needed:,} bytes of numbers. "
             "Make the file again, or take a copy."
         )
     if needed == 0:
@@ -91,5 +77,5 @@ def _mapped(source: str, file: IO[bytes]) -> Array:
 
 
 def _label(value: float) -> str:
-    """Return a number as the text of a label: 3.0 is "3"."""
+    """Return a number as a label: 3.0 is "3"."""
     return str(int(value)) if math.isfinite(value) and value == int(value) else str(value)

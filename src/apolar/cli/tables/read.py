@@ -7,16 +7,10 @@ from typing import IO
 import numpy as np
 
 from apolar._core.checks import check_integer
-from apolar.cli.tables.arrow import open_feather, open_parquet
-from apolar.cli.tables.collect import Progress, collected
-from apolar.cli.tables.columns import Choice, chosen
-from apolar.cli.tables.content import Content
-from apolar.cli.tables.npy import open_npy
-from apolar.cli.tables.source import FORMATS, Source, opened
-from apolar.cli.tables.table import TableFile
-from apolar.cli.tables.text import open_text
-
-__all__ = ["FORMATS", "read_table"]
+from apolar.cli.tables.collect import ReadProgress, collected
+from apolar.cli.tables.columns import chosen
+from apolar.cli.tables.source import opened
+from apolar.cli.tables.table import ColumnChoice, TableContent, TableFile
 
 # Rows of a mapped table that are checked at once, in numbers.
 _CHECKED_SIZE = 2**18
@@ -31,7 +25,7 @@ def read_table(
     least_rows: int = 2,
     format: str | None = None,
     in_memory_bytes: int = 2**29,
-    progress: Progress | None = None,
+    progress: ReadProgress | None = None,
 ) -> TableFile:
     r"""Read a table of numbers from a file.
 
@@ -39,7 +33,7 @@ def read_table(
     .parquet, .pq; .feather, .arrow; .npy), for other names and for streams
     from the first bytes. Parquet and Feather need pyarrow.
 
-    Text is UTF-8. The delimiter is found: a comma, semicolon, tab, vertical
+    Text is UTF-8. The delimiter is recognised: a comma, semicolon, tab, vertical
     bar or white space. Lines at the top that begin with # are passed over,
     blank lines too. With semicolons, numbers may have decimal commas, as in
     "1,5;2,3"; a file has one decimal sign. The first row is a header if some
@@ -61,14 +55,14 @@ def read_table(
         The columns to read, by name, or by number from 1 if no column has
         that name; by default all columns of numbers.
     label_column : str or int, optional
-        A column that is kept as text and not among the numbers.
+        A column that is kept as strings and not among the numbers.
     drop_missing : bool, optional
         Leave out rows in which a number is missing; by default they are an
         error.
     least_rows : int, optional
         A table of fewer rows is an error.
     format : {"text", "parquet", "feather", "npy"}, optional
-        By default it is found.
+        By default it follows from the file.
     in_memory_bytes : int, optional
         A table that is larger is kept in a temporary file, removed by
         `close` or when the program ends; X is then a memory map.
@@ -83,8 +77,8 @@ def read_table(
     Raises
     ------
     TableError
-        If the file or the request is not as it must be; its text is one line
-        that names the place and what to do.
+        If the file or the request is not as it must be; its message is one
+        line that names the place and what to do.
 
     Examples
     --------
@@ -100,8 +94,8 @@ def read_table(
     array(['Ann', 'Bob'], dtype=object)
     """
     check_integer(in_memory_bytes, "in_memory_bytes", least=0)
-    with opened(source, format) as file:
-        content = _OPENERS[file.format](file)
+    with opened(source, format) as (table_format, file):
+        content = table_format.reader(file)
         choice = chosen(file.name, content.columns, columns, label_column)
         names = tuple(content.columns[position].name for position in choice.columns)
         if _usable_as_it_is(content, choice, in_memory_bytes) and content.mapped is not None:
@@ -122,7 +116,7 @@ def read_table(
         )
 
 
-def _usable_as_it_is(content: Content, choice: Choice, in_memory_bytes: int) -> bool:
+def _usable_as_it_is(content: TableContent, choice: ColumnChoice, in_memory_bytes: int) -> bool:
     """Return whether a mapped file is large, sound, and all that is asked for."""
     table = content.mapped
     if table is None or table.nbytes <= in_memory_bytes or len(table) < 2:
@@ -131,15 +125,3 @@ def _usable_as_it_is(content: Content, choice: Choice, in_memory_bytes: int) -> 
         return False
     size = max(1, _CHECKED_SIZE // table.shape[1])
     return all(bool(np.isfinite(table[start : start + size]).all()) for start in range(0, len(table), size))
-
-
-def _size(file: Source) -> int:
-    return file.n_bytes or 0
-
-
-_OPENERS = {
-    "text": lambda file: open_text(file.name, file.read, file.done),
-    "parquet": lambda file: open_parquet(file.name, file.file, _size(file)),
-    "feather": lambda file: open_feather(file.name, file.file, _size(file)),
-    "npy": lambda file: open_npy(file.name, file.file),
-}

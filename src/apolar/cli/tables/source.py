@@ -1,4 +1,4 @@
-"""Where a table comes from: a path, standard input or an open file, and of which format it is."""
+"""Where a table comes from: a path, standard input or an open file, and which format it has."""
 
 import difflib
 import gzip
@@ -11,23 +11,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from apolar.cli.tables.errors import TableError, joined, quoted
-from apolar.cli.tables.spill import spooled
+from apolar.cli.tables.arrow import open_feather, open_parquet
+from apolar.cli.tables.collect import spooled
+from apolar.cli.tables.npy import open_npy
+from apolar.cli.tables.table import TableContent, TableError, TableInput, joined, quoted
+from apolar.cli.tables.text import open_text
 
-_SUFFIXES = {
-    ".csv": "text",
-    ".tsv": "text",
-    ".tab": "text",
-    ".txt": "text",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "feather",
-    ".arrow": "feather",
-    ".npy": "npy",
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A format of tables.
+
+    Attributes
+    ----------
+    reader : callable
+        Takes a `TableInput` and returns its `TableContent`.
+    suffixes : tuple of str
+        Of the names of such files.
+    magic : bytes or None
+        What such files begin with; None if that can be anything.
+    is_streamed : bool
+        Whether it is read forwards only, and may be compressed by gzip; otherwise the reader gets a file
+        that can be read from any place.
+    """
+
+    reader: Callable[[TableInput], TableContent]
+    suffixes: tuple[str, ...]
+    magic: bytes | None = None
+    is_streamed: bool = False
+
+
+FORMATS = {
+    "text": TableFormat(open_text, (".csv", ".tsv", ".tab", ".txt"), is_streamed=True),
+    "parquet": TableFormat(open_parquet, (".parquet", ".pq"), b"PAR1"),
+    "feather": TableFormat(open_feather, (".feather", ".arrow"), b"ARROW1"),
+    "npy": TableFormat(open_npy, (".npy",), b"\x93NUMPY"),
 }
-FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
+"""All formats by name. A new one is a file with its reader, and a line here."""
 
-_MAGIC = ((b"PAR1", "parquet"), (b"ARROW1", "feather"), (b"\x93NUMPY", "npy"))
+_BY_SUFFIX = {suffix: table_format for table_format in FORMATS.values() for suffix in table_format.suffixes}
 
 # What people also have, and what to do with it.
 _FOREIGN = (
@@ -40,10 +62,12 @@ _FOREIGN = (
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", "Decompress it first, or use gzip."),
 )
 _HEAD_BYTES = 16
+_GZIP = b"\x1f\x8b"
+_DELIMITERS = (b",", b";", b"\t", b"|", b" ")
 
 
-class Stream:
-    """Bytes that can only be read forwards, with a look at the first of them, counted."""
+class PeekedStream:
+    """Bytes that can only be read forwards, and are counted; the first of them are known before."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read
@@ -66,39 +90,27 @@ class Stream:
         return piece
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """An open file.
-
-    Attributes
-    ----------
-    name : str
-        How messages call it.
-    format : str
-        One of `FORMATS`.
-    n_bytes : int or None
-        Its size; None if only reading to the end tells.
-    read : callable
-        Takes a number of bytes and returns them, decompressed; for text.
-    done : callable
-        Returns how many of `n_bytes` have been read by `read`.
-    file : binary file
-        One that can be read from any place; for all formats but text.
-    """
-
-    name: str
-    format: str
-    n_bytes: int | None
-    read: Callable[[int], bytes]
-    done: Callable[[], int]
-    file: IO[bytes]
-
-
 @contextmanager
-def opened(source: str | os.PathLike[str] | IO[bytes], format: str | None) -> Iterator[Source]:
-    """Open a source of any kind, and tell its format from its name or its first bytes."""
+def opened(
+    source: str | os.PathLike[str] | IO[bytes], format: str | None
+) -> Iterator[tuple[TableFormat, TableInput]]:
+    """Open a source of any kind.
+
+    Parameters
+    ----------
+    source : str, path or binary file
+        A path, "-" for standard input, or a file open as bytes.
+    format : str or None
+        A key of `FORMATS`; None if it follows from the name or the first bytes.
+
+    Yields
+    ------
+    table_format : TableFormat
+    file : TableInput
+        Closed at the end, if it was opened here.
+    """
     if format is not None and format not in FORMATS:
-        raise TableError(f"There is no format {quoted(str(format))}: it is one of {joined(FORMATS)}.")
+        raise TableError(f"There is no format {quoted(str(format))}: it is one of {joined(tuple(FORMATS))}.")
     with ExitStack() as stack:
         suffixes: list[str] = []
         n_bytes = None
@@ -114,23 +126,23 @@ def opened(source: str | os.PathLike[str] | IO[bytes], format: str | None) -> It
             status = os.fstat(file.fileno())
             n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None
         try:
-            stream = Stream(file.read)
+            stream = PeekedStream(file.read)
         except OSError as error:
             raise TableError(f"{name} cannot be read: {error.strerror or error}.") from error
         except TypeError as error:
             raise TypeError(f"{name} is open as text: open it as bytes, with mode 'rb'.") from error
         if not stream.head:
             raise TableError(f"{name} is empty: give a file with a table of numbers.")
-        kind = format or _format(name, suffixes, stream.head)
+        table_format = _format(name, suffixes, stream.head) if format is None else FORMATS[format]
         read: Callable[[int], bytes] = stream.read
-        if kind == "text" and stream.head.startswith(b"\x1f\x8b"):
+        if table_format.is_streamed and stream.head.startswith(_GZIP):
             read = gzip.GzipFile(fileobj=cast(IO[bytes], stream)).read
-        elif kind != "text":
+        elif not table_format.is_streamed:
             if n_bytes is None:
                 file = stack.enter_context(spooled(stream.read))
                 n_bytes = file.seek(0, os.SEEK_END)
             file.seek(0)
-        yield Source(name, kind, n_bytes, read, lambda: stream.n_bytes, file)
+        yield table_format, TableInput(name, n_bytes, read, lambda: stream.n_bytes, file)
 
 
 def _object_name(source: Any) -> str:
@@ -140,32 +152,26 @@ def _object_name(source: Any) -> str:
     return name if isinstance(name, str) else "the open file"
 
 
-def _format(name: str, suffixes: list[str], head: bytes) -> str:
-    for magic, what, remedy in _FOREIGN:
-        if head.startswith(magic):
+def _format(name: str, suffixes: list[str], head: bytes) -> TableFormat:
+    for foreign, what, remedy in _FOREIGN:
+        if head.startswith(foreign):
             raise TableError(f"{name} is {what}, which cannot be read. {remedy}")
-    if suffixes and suffixes[-1] == ".gz":
-        return "text"
-    if suffixes and suffixes[-1] in _SUFFIXES:
-        return _SUFFIXES[suffixes[-1]]
-    for magic, format in _MAGIC:
-        # A header of text may begin with the same letters.
-        if head.startswith(magic) and head[len(magic) : len(magic) + 1] not in (
-            b",",
-            b";",
-            b"\t",
-            b"|",
-            b" ",
-        ):
-            return format
-    return "text"
+    if suffixes and suffixes[-1] in _BY_SUFFIX:
+        return _BY_SUFFIX[suffixes[-1]]
+    if not suffixes or suffixes[-1] != ".gz":
+        for table_format in FORMATS.values():
+            magic = table_format.magic
+            # A header of text may begin with the same letters, and a delimiter after them.
+            if magic and head.startswith(magic) and head[len(magic) : len(magic) + 1] not in _DELIMITERS:
+                return table_format
+    return FORMATS["text"]
 
 
 def _open_path(path: Path, name: str) -> IO[bytes]:
     try:
         if path.is_dir():
-            inside = sorted(_tables_in(path))
-            such = f", such as {joined([quoted(one) for one in inside], shown=3)}" if inside else ""
+            tables = sorted(_tables_in(path))
+            such = f", such as {joined([quoted(table) for table in tables], shown=3)}" if tables else ""
             raise TableError(f"{name} is a folder: give a file in it{such}.")
         return open(path, "rb")
     except TableError:
@@ -191,7 +197,7 @@ def _not_found(path: Path, name: str) -> str:
 
 
 def _tables_in(folder: Path) -> list[str]:
-    return [name for name in _names_in(folder) if Path(name.removesuffix(".gz")).suffix.lower() in _SUFFIXES]
+    return [name for name in _names_in(folder) if Path(name.removesuffix(".gz")).suffix.lower() in _BY_SUFFIX]
 
 
 def _names_in(folder: Path) -> list[str]:

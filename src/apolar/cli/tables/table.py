@@ -1,14 +1,154 @@
-"""What has been read from a file."""
+"""What passes between the parts of reading: an open file, its columns and rows, the table, and the error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
+
+# Letters of a cell, and members of a list, that a message shows.
+_SHOWN_LETTERS = 40
+_SHOWN_MEMBERS = 5
+
+
+class TableError(ValueError):
+    """A problem with the user's file or request; its message is one line that names the remedy."""
+
+
+def quoted(text: str) -> str:
+    """Return a string from a file in quotes, shortened, on one line."""
+    return repr(text if len(text) <= _SHOWN_LETTERS else text[: _SHOWN_LETTERS - 1] + "…")
+
+
+def joined(members: Sequence[str], *, shown: int = _SHOWN_MEMBERS) -> str:
+    """Return "a, b and c", or "a, b and 7 more" if there are more members than are shown."""
+    first = list(members[:shown])
+    n_hidden = len(members) - len(first)
+    if n_hidden:
+        return f"{', '.join(first)} and {n_hidden:,} more"
+    return first[0] if len(first) == 1 else f"{', '.join(first[:-1])} and {first[-1]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 row" or "2,000 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size_text(n_bytes: float) -> str:
+    """Return a number of bytes as people write it."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} TB"
+
+
+@dataclass(frozen=True, eq=False)
+class TableInput:
+    """A file that is open, for the reader of its format.
+
+    Attributes
+    ----------
+    name : str
+        How messages call it.
+    n_bytes : int or None
+        Its size; None if only reading to the end shows it.
+    read : callable
+        Takes a number of bytes and returns them, decompressed; for formats
+        that are read forwards.
+    done : callable
+        Returns how many of `n_bytes` have been read by `read`.
+    file : binary file
+        One that can be read from any place; for the other formats.
+    """
+
+    name: str
+    n_bytes: int | None
+    read: Callable[[int], bytes]
+    done: Callable[[], int]
+    file: IO[bytes]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a file, as far as its first rows show.
+
+    Attributes
+    ----------
+    name : str
+    is_numeric : bool
+        Whether it is read if no columns are chosen.
+    note : str
+        What else it holds: "holds text such as 'Ann'".
+    refusal : str or None
+        What is said if it is chosen although it holds no numbers.
+    objection : str or None
+        What is said if it would be left out: it looks like numbers, written
+        in a way that cannot be read without doubt.
+    """
+
+    name: str
+    is_numeric: bool
+    note: str = ""
+    refusal: str | None = None
+    objection: str | None = None
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The columns that are read, by their positions from zero, and those left out by default."""
+
+    columns: tuple[int, ...]
+    label: int | None
+    skipped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RowBatch:
+    """Consecutive rows of a table.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (n, n_columns)
+        Of the chosen columns; NaN where a number is missing.
+    labels : sequence of str, length n, or None
+        Of the label column, if there is one.
+    places : sequence of int, length n
+        Where the rows stand in the file: numbers of lines or of rows, from one.
+    n_bytes : int
+        How much of the file has been read with this batch.
+    """
+
+    values: Array
+    labels: Sequence[str] | None
+    places: Sequence[int]
+    n_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class TableContent:
+    """What the reader of a format returns: the columns of a file, its rows not read yet.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        All of them.
+    unit : str
+        What its places count: "line" or "row".
+    batches : callable
+        Takes a choice of columns and yields the rows, once.
+    mapped : ndarray or None
+        The file itself as a memory map, if it holds a table of float64.
+    """
+
+    columns: tuple[Column, ...]
+    unit: str
+    batches: Callable[[ColumnChoice], Iterator[RowBatch]]
+    mapped: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +170,7 @@ class TableFile:
         The label of each row, as its position in `label_names`; None if no
         label column was asked for.
     label_names : tuple of str
-        The texts of the label column, each once, in the order of the file.
+        The strings of the label column, each once, in the order of the file.
     n_dropped : int
         Rows that were dropped because a number was missing.
     row_numbers : ndarray of int64, shape (n_rows,), or None
@@ -53,7 +193,7 @@ class TableFile:
 
     @property
     def labels(self) -> Array | None:
-        """The label column as text: an array of str objects, shape (n_rows,), or None."""
+        """The label column as strings: an array of objects, shape (n_rows,), or None."""
         if self.label_codes is None:
             return None
         return np.array(self.label_names, dtype=object)[self.label_codes]

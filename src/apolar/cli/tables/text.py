@@ -1,81 +1,246 @@
-"""Tables of text: whole blocks by NumPy's parser, and cell by cell where that fails."""
+"""Tables of text: header and columns are guessed from the first rows, then all rows are read as numbers."""
 
 import csv
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.tables.cells import numbers
-from apolar.cli.tables.columns import Choice
-from apolar.cli.tables.content import Batch, Content
-from apolar.cli.tables.dialect import is_blank, records
-from apolar.cli.tables.errors import TableError
-from apolar.cli.tables.layout import TOO_LONG, Layout, layout, not_a_number, ragged, unclosed
-from apolar.cli.tables.lines import Block, Lines
+from apolar._core.checks import is_missing
+from apolar.cli.tables.lines import (
+    LineBlock,
+    Lines,
+    is_blank,
+    is_number,
+    is_written_number,
+    likely_delimiter,
+    numbers,
+    records,
+)
+from apolar.cli.tables.table import (
+    Column,
+    ColumnChoice,
+    RowBatch,
+    TableContent,
+    TableError,
+    TableInput,
+    counted,
+    quoted,
+)
+
+SAMPLE_ROWS = 1000
+_SNIFFED_LINES = 100
+
+TOO_LONG = f"a cell has more than {csv.field_size_limit():,} letters, as if a quote were not closed"
+
+# A column is one of numbers if at least this part of its cells are; its other cells are errors then.
+MOSTLY = 0.9
+
+TextRow = tuple[int, list[str]]
+"""The number of a line and its cells."""
 
 
-def open_text(source: str, read: Callable[[int], bytes], done: Callable[[], int]) -> Content:
-    """Return the content of a file of text.
+def open_text(file: TableInput) -> TableContent:
+    """Return the content of a file of text, which is read forwards."""
+    lines = Lines(file.read, file.name)
+    block = _start(lines, file.name)
+    layout = _layout(file.name, block)
+    if layout.n_header_lines < len(block.lines):
+        lines.put_back(block.after(layout.n_header_lines))
 
-    Parameters
-    ----------
-    source : str
-        How messages call the file.
-    read : callable
-        Takes a number of bytes and returns as many, or those that are left.
-    done : callable
-        Returns how much of the file has been read.
+    def batches(choice: ColumnChoice) -> Iterator[RowBatch]:
+        return _TextRows(file.name, lines, layout, choice).batches(file.done)
 
-    Returns
-    -------
-    content : Content
-    """
-    lines = Lines(read, source)
-    block = _start(lines, source)
-    table = layout(source, block)
-    if table.n_header_lines < len(block.lines):
-        lines.put_back(block.after(table.n_header_lines))
-    return Content(table.columns, "line", lambda choice: _Reader(source, lines, table, choice).batches(done))
+    return TableContent(layout.columns, "line", batches)
 
 
-def _start(lines: Lines, source: str) -> Block:
+def _start(lines: Lines, source: str) -> LineBlock:
     """Return the first lines without comments and blank lines above them."""
     while (block := lines.next_block()) is not None:
         for i, line in enumerate(block.lines):
             if line.strip() and not line.startswith("#"):
                 block = block.after(i) if i else block
-                # A header may fill a block; without a row below it nothing can be told.
-                if len(block.lines) == 1 and (more := lines.next_block()) is not None:
-                    gap = "\n" * (more.first - block.first)
-                    block = Block(block.first, block.text + gap + more.text)
+                # A header may fill a block; without a row below it, it cannot be recognised.
+                if len(block.lines) == 1 and (below := lines.next_block()) is not None:
+                    gap = "\n" * (below.first - block.first)
+                    block = LineBlock(block.first, block.text + gap + below.text)
                 return block
     raise TableError(f"{source} is empty: give a file with a table of numbers.")
 
 
-class _Reader:
-    """The rows of a text, as numbers."""
+# --- the columns, guessed from the first rows ------------------------------------------------
 
-    def __init__(self, source: str, lines: Lines, table: Layout, choice: Choice) -> None:
+
+@dataclass(frozen=True)
+class TextLayout:
+    """How lines of text are a table.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        None for white space.
+    decimal : {".", ","} or None
+        None if no number has had one yet.
+    n_header_lines : int
+        How many lines the header has at the start of the block.
+    columns : tuple of Column
+    """
+
+    delimiter: str | None
+    decimal: str | None
+    n_header_lines: int
+    columns: tuple[Column, ...]
+
+
+def _layout(source: str, block: LineBlock) -> TextLayout:
+    """Return the layout of a file of text.
+
+    Parameters
+    ----------
+    source : str
+        How messages call the file.
+    block : LineBlock
+        Its start, from the first line that is neither a comment
+        nor blank.
+
+    Returns
+    -------
+    layout : TextLayout
+    """
+    delimiter = likely_delimiter(block.lines[:_SNIFFED_LINES])
+    (first_line, first), below, n_first_lines = _sample(source, block, delimiter)
+    if not below:
+        what = "a header and no rows below it" if _has_text(first, ".") else "only one row of numbers"
+        raise TableError(f"{source} has {what}: at least two are needed.")
+    decimal = _decimal(below) if delimiter == ";" else "."
+    header = _full_header(first, below) if _has_text(first, decimal) else first
+    rows = [row for row in below if len(row[1]) == len(header)]
+    guesses = [_guess(source, f"x{i + 1}", i, rows, decimal) for i in range(len(header))]
+    if not rows or (len(header) > len(first) and not any(guess.is_numeric for guess in guesses)):
+        hint = f"If line {first_line:,} is a title, remove it."
+        raise _ragged(source, *below[0], len(first), hint)
+    first = header
+    numeric = [cell for cell, guess in zip(first, guesses, strict=True) if guess.is_numeric]
+    if not _has_text(numeric or first, decimal):
+        return TextLayout(delimiter, decimal, 0, tuple(guesses))
+    names = [" ".join(cell.split()) for cell in first]
+    columns = [_guess(source, name or f"column {i + 1}", i, rows, decimal) for i, name in enumerate(names)]
+    if not names[0] and _is_index(rows) and len(names) > 1:
+        columns[0] = Column(columns[0].name, False, "numbers the rows")
+    return TextLayout(delimiter, decimal, n_first_lines, tuple(columns))
+
+
+def _ragged(source: str, line: int, cells: Sequence[str], expected: int, hint: str) -> TableError:
+    """Return the error of a row with too many or too few cells."""
+    if any("\n" in cell for cell in cells):
+        hint = "A cell in quotes goes over several lines there: look whether it should."
+    verb = "is" if len(cells) == 1 else "are"
+    return TableError(
+        f"{source}, line {line:,}: there {verb} {counted(len(cells), 'cell')} instead of {expected:,}. {hint}"
+    )
+
+
+def _unclosed(source: str, line: int, what: str) -> TableError:
+    """Return the error of a cell in quotes that does not end."""
+    return TableError(f"{source}, line {line:,}: {what}. Close the quote, or remove it.")
+
+
+def _not_a_number(source: str, line: int, name: str, cell: str, decimal: str | None) -> str:
+    """Return the message on a cell that should be a number."""
+    remedy = "Fix the cell (leave it empty if the number is missing)"
+    if is_written_number(cell):
+        sign = "comma, as the other numbers," if decimal == "," else "point"
+        remedy = f"Write it with a decimal {sign} and without thousands separators"
+    return (
+        f"{source}, line {line:,}, column {quoted(name)}: {quoted(cell)} is not a number. "
+        f"{remedy}, or leave the column out with --columns."
+    )
+
+
+def _sample(source: str, block: LineBlock, delimiter: str | None) -> tuple[TextRow, list[TextRow], int]:
+    """Return the first row, those below it, and the number of lines of the first."""
+    rows: list[TextRow] = []
+    stop = n_first_lines = 0
+    try:
+        for start, stop, cells in itertools.islice(records(block.lines, delimiter), SAMPLE_ROWS + 1):
+            n_first_lines = n_first_lines or stop
+            rows.append((block.first + start, cells))
+    except csv.Error as error:
+        raise _unclosed(source, block.first + stop, TOO_LONG) from error
+    below = [row for row in rows[1:] if not is_blank(row[1])]
+    return rows[0], below, n_first_lines
+
+
+def _has_text(cells: Sequence[str], decimal: str | None) -> bool:
+    return any(not is_missing(cell) and not is_number(cell, decimal or ".") for cell in cells)
+
+
+def _decimal(rows: Sequence[TextRow]) -> str | None:
+    """Return the decimal sign of most numbers that have one; None if none has."""
+    votes = Counter(
+        sign for _, cells in rows for cell in cells for sign in ".," if sign in cell and is_number(cell, sign)
+    )
+    return "," if votes[","] > votes["."] else "." if votes["."] else None
+
+
+def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
+    """Return the names of a header that may leave out one: that of row names, or of an empty last column."""
+    (width, _), *_ = Counter(len(cells) for _, cells in rows).most_common(1)
+    if len(names) != width - 1:
+        return names
+    last_is_empty = all(not cells[-1].strip() for _, cells in rows if len(cells) == width)
+    return [*names, ""] if last_is_empty else ["", *names]
+
+
+def _guess(source: str, name: str, position: int, rows: Sequence[TextRow], decimal: str | None) -> Column:
+    sign = decimal or "."
+    present = [(cells[position], line) for line, cells in rows if not is_missing(cells[position])]
+    if not present:
+        return Column(name, False, "is empty")
+    others = [(cell, line) for cell, line in present if not is_number(cell, sign)]
+    if len(present) - len(others) >= MOSTLY * len(present):
+        return Column(name, True)
+    cell, line = others[0]
+    refusal = _not_a_number(source, line, name, cell, decimal)
+    written = all(is_number(other, sign) or is_written_number(other) for other, _ in present)
+    note = f"holds text such as {quoted(cell)}"
+    return Column(name, False, note, refusal, refusal if written else None)
+
+
+def _is_index(rows: Sequence[TextRow]) -> bool:
+    """Return whether the first cells are integers, none twice: the row numbers of another program."""
+    cells = [cells[0].strip() for _, cells in rows]
+    return all(cell.isascii() and cell.isdigit() for cell in cells) and len(set(cells)) == len(cells)
+
+
+# --- the rows -------------------------------------------------------------------------------
+
+
+class _TextRows:
+    """The rows of a file of text, as numbers: whole blocks by NumPy, and cell by cell where that fails."""
+
+    def __init__(self, source: str, lines: Lines, layout: TextLayout, choice: ColumnChoice) -> None:
         self._source = source
         self._lines = lines
-        self._layout = table
+        self._layout = layout
         self._choice = choice
-        self._width = len(table.columns)
+        self._width = len(layout.columns)
         self._is_all = choice.columns == tuple(range(self._width))
 
-    def batches(self, done: Callable[[], int]) -> Iterator[Batch]:
+    def batches(self, done: Callable[[], int]) -> Iterator[RowBatch]:
         """Yield all rows."""
         while (block := self._lines.next_block()) is not None:
             values = self._quickly(block)
             if values is not None:
                 places = range(block.first, block.first + len(values))
-                yield Batch(values, self._labels(block), places, done())
+                yield RowBatch(values, self._labels(block), places, done())
             else:
-                yield Batch(*self._carefully(block), done())
+                yield RowBatch(*self._carefully(block), done())
 
-    def _quickly(self, block: Block) -> Array | None:
+    def _quickly(self, block: LineBlock) -> Array | None:
         """Return the numbers of a block if all is as it should be, None if it needs a closer look."""
         text, delimiter, decimal = block.text, self._layout.delimiter, self._layout.decimal
         if '"' in text or (decimal is None and ("," in text or "." in text)):
@@ -103,14 +268,14 @@ class _Reader:
         # Blank lines are passed over, and are missing numbers if there is one column.
         return values if values.shape == (len(lines), len(self._choice.columns)) else None
 
-    def _labels(self, block: Block) -> list[str] | None:
+    def _labels(self, block: LineBlock) -> list[str] | None:
         """Return the label column of a block without quotes and blank lines."""
         label, delimiter = self._choice.label, self._layout.delimiter
         if label is None:
             return None
         return [line.split(delimiter, label + 1)[label].strip() for line in block.lines]
 
-    def _carefully(self, block: Block) -> tuple[Array, list[str] | None, list[int]]:
+    def _carefully(self, block: LineBlock) -> tuple[Array, list[str] | None, list[int]]:
         """Return numbers, labels and lines of a block, and of what its last row has in the next one."""
         places, rows = self._rows(block)
         cells: list[tuple[str, ...]] = list(zip(*rows, strict=True)) if rows else [()] * self._width
@@ -125,34 +290,34 @@ class _Reader:
         if errors:
             row, column = min(errors)
             name, cell = self._layout.columns[column].name, rows[row][column]
-            raise TableError(not_a_number(self._source, places[row], name, cell, self._layout.decimal))
+            raise TableError(_not_a_number(self._source, places[row], name, cell, self._layout.decimal))
         label = self._choice.label
         return values, None if label is None else [cell.strip() for cell in cells[label]], places
 
-    def _rows(self, block: Block) -> tuple[list[int], list[list[str]]]:
+    def _rows(self, block: LineBlock) -> tuple[list[int], list[list[str]]]:
         """Return the first lines and the cells of the rows that start in a block."""
         places: list[int] = []
         rows: list[list[str]] = []
         n_lines = len(block.lines)
         stop = 0
-        taken = _Taken(block, self._lines)
+        taken = _LinesOnDemand(block, self._lines)
         try:
             for start, stop, cells in records(taken, self._layout.delimiter):
                 # More lines are asked for only where a cell in quotes goes on.
                 if taken.has_run_out:
-                    raise unclosed(self._source, block.first + start, "a quote is opened and never closed")
+                    raise _unclosed(self._source, block.first + start, "a quote is opened and never closed")
                 if len(cells) == self._width:
                     places.append(block.first + start)
                     rows.append(cells)
                 elif not is_blank(cells):
-                    raise ragged(self._source, block.first + start, cells, self._width, "Fix the line.")
+                    raise _ragged(self._source, block.first + start, cells, self._width, "Fix the line.")
                 elif self._width == 1:
                     places.append(block.first + start)
                     rows.append([""])
                 if stop >= n_lines:
                     break
         except csv.Error as error:
-            raise unclosed(self._source, block.first + stop, TOO_LONG) from error
+            raise _unclosed(self._source, block.first + stop, TOO_LONG) from error
         taken.put_back()
         return places, rows
 
@@ -162,13 +327,13 @@ class _Reader:
         return "," if "," in text else "." if "." in text else None
 
 
-class _Taken:
+class _LinesOnDemand:
     """The lines of a block, and then those of the next, as far as they are asked for."""
 
-    def __init__(self, block: Block, lines: Lines) -> None:
+    def __init__(self, block: LineBlock, lines: Lines) -> None:
         self._block = block
         self._lines = lines
-        self._next: Block | None = None
+        self._next: LineBlock | None = None
         self._n_taken = 0  # of the next
         self.has_run_out = False
 
@@ -191,11 +356,11 @@ def _n_cells(line: str, delimiter: str | None) -> int:
 
 
 def _filled(text: str, delimiter: str) -> str:
-    """Return a text without quotes with "nan" for the commonest ways to say missing: nothing, and NA."""
+    """Return text without quotes with "nan" for the commonest ways to say missing: nothing, and NA."""
     for word in ("", "NA"):
         inside = f"{delimiter}{word}{delimiter}"
         if inside in text:
-            # Twice: of two such cells in a row, the delimiter between them belongs to both.
+            # Twice: of two such cells side by side, the delimiter between them belongs to both.
             for _ in range(2):
                 text = text.replace(inside, f"{delimiter}nan{delimiter}")
         text = text.replace(f"\n{word}{delimiter}", f"\nnan{delimiter}")

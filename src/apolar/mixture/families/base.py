@@ -38,6 +38,8 @@ class Family(abc.ABC):
     tied: bool
     frame_kind: str
     """What the data are scaled by: "scalar", "columns" or "matrix"."""
+    words: str
+    """How the components look, for reports: "round, each with its own size"."""
     least_variance = LEAST_VARIANCE
     """The floor of the variances, in the frame, where there is no prior."""
 
@@ -124,6 +126,13 @@ class Family(abc.ABC):
             What the identity becomes: a number, shape (n_features,), or
             shape (n_features, n_features).
         weights : ndarray, shape (n_components,)
+        """
+
+    @abc.abstractmethod
+    def rescaled(self, covariances: Array, units: Array) -> tuple[Family, Array]:
+        """Return covariances of columns multiplied by `units`, shape (n_features,), and their family.
+
+        Spherical covariances become diagonal ones.
         """
 
     @abc.abstractmethod

@@ -18,6 +18,7 @@ class Diagonal(Family):
     code = "VVI"
     tied = False
     frame_kind = "columns"
+    words = "stretched along the columns, each in its own way"
 
     @property
     def untied(self) -> Family:
@@ -83,6 +84,9 @@ class Diagonal(Family):
 
     def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
         return variances[:, None] * metric
+
+    def rescaled(self, covariances: Array, units: Array) -> tuple[Family, Array]:
+        return self, covariances * units**2
 
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         return covariances[:, :, None] * np.eye(n_features)

@@ -40,6 +40,7 @@ class Full(Family):
     code = "VVV"
     tied = False
     frame_kind = "matrix"
+    words = "stretched in any direction, each in its own way"
     # Matrices lose half the digits of their condition on the way to the units of the data and back.
     least_variance = 1e-8
 
@@ -131,6 +132,9 @@ class Full(Family):
 
     def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
         return variances[:, None, None] * metric
+
+    def rescaled(self, covariances: Array, units: Array) -> tuple[Family, Array]:
+        return self, covariances * np.outer(units, units)
 
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         return covariances

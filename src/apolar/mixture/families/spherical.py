@@ -7,6 +7,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace
 from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
@@ -18,6 +19,7 @@ class Spherical(Family):
     code = "VII"
     tied = False
     frame_kind = "scalar"
+    words = "round, each with its own size"
 
     @property
     def untied(self) -> Family:
@@ -94,6 +96,9 @@ class Spherical(Family):
 
     def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
         return variances * metric
+
+    def rescaled(self, covariances: Array, units: Array) -> tuple[Family, Array]:
+        return Diagonal(), covariances[..., None] * units**2
 
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         return covariances[:, None, None] * np.eye(n_features)

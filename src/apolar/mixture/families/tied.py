@@ -13,6 +13,7 @@ class Tied(Full):
     name = "tied"
     code = "EEE"
     tied = True
+    words = "stretched in any direction, all in the same way"
 
     @property
     def untied(self) -> Family:

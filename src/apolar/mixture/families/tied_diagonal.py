@@ -14,6 +14,7 @@ class TiedDiagonal(Diagonal):
     name = "tied_diag"
     code = "EEI"
     tied = True
+    words = "stretched along the columns, all in the same way"
 
     @property
     def untied(self) -> Family:

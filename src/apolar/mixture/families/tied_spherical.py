@@ -3,6 +3,7 @@
 from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.spherical import Spherical
+from apolar.mixture.families.tied_diagonal import TiedDiagonal
 from apolar.mixture.parameters import WhitenedParameters
 
 
@@ -12,6 +13,7 @@ class TiedSpherical(Spherical):
     name = "tied_spherical"
     code = "EII"
     tied = True
+    words = "round, all of one size"
 
     @property
     def untied(self) -> Family:
@@ -25,6 +27,9 @@ class TiedSpherical(Spherical):
 
     def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
         return weights @ variances / weights.sum() * metric
+
+    def rescaled(self, covariances: Array, units: Array) -> tuple[Family, Array]:
+        return TiedDiagonal(), covariances[..., None] * units**2
 
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         return super().matrices(covariances.repeat(n_components), n_components, n_features)
