@@ -61,7 +61,7 @@ def test_the_natural_parameters_give_the_weighted_log_density(kind):
 
 
 @each_family
-def test_sums_and_components_are_two_names_of_the_same(kind):
+def test_statistics_and_components_are_two_names_of_the_same(kind):
     inside = some_components(kind, WhitenedData(open_rows(rows()), kind))
     again = kind.m_step(100 * kind.moments(inside), None)
     np.testing.assert_allclose(again.weights, inside.weights, atol=1e-12)
@@ -72,7 +72,7 @@ def test_sums_and_components_are_two_names_of_the_same(kind):
 @each_prior
 @each_family
 def test_the_m_step_is_the_maximum(kind, prior):
-    # At the M-step the gradient of the complete objective is zero: the chart's gradient with fixed sums.
+    # At the M-step the gradient of the complete objective is zero: that with the statistics held fixed.
     data = WhitenedData(open_rows(rows()), kind)
     responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), data.n_rows)
     stats = data.soft_stats(responsibilities.T)
@@ -87,17 +87,17 @@ def test_the_m_step_is_the_maximum(kind, prior):
 def test_the_gradient_is_that_of_the_objective(kind, prior):
     data = WhitenedData(open_rows(rows()), kind)
     coordinates = LocalCoordinates(kind, some_components(kind, data), data.weight)
-    point = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
+    tangent = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
 
-    def objective(point):
-        components = coordinates.parameters(point)[None]
+    def objective(tangent):
+        components = coordinates.retract(tangent)[None]
         return float((data.e_step(components)[1] + kind.log_prior(components, prior))[0])
 
-    components = coordinates.parameters(point)
+    components = coordinates.retract(tangent)
     stats, _ = data.e_step(components[None])
-    gradient = coordinates.gradient(point, components, stats[0], prior)
+    gradient = coordinates.gradient(tangent, components, stats[0], prior)
     # The error of the differences is that of the root of the rounding.
-    np.testing.assert_allclose(gradient, approx_fprime(point, objective, 1e-6), atol=2e-4)
+    np.testing.assert_allclose(gradient, approx_fprime(tangent, objective, 1e-6), atol=2e-4)
     assert abs(gradient @ coordinates.null_direction) < 1e-9 * np.linalg.norm(gradient) * np.linalg.norm(
         coordinates.null_direction
     )
@@ -154,12 +154,12 @@ def test_batches_are_the_mixtures_in_them(kind):
     together, likelihoods = data.e_step(batch(mixtures))
     for i, mixture in enumerate(mixtures):
         stats, likelihood = data.e_step(mixture[None])
-        np.testing.assert_allclose(together[i], stats[0], atol=1e-10)
+        np.testing.assert_allclose(together[i].array, stats[0].array, atol=1e-10)
         assert likelihoods[i] == pytest.approx(likelihood[0], abs=1e-9)
 
 
 @each_family
-def test_a_frame_around_a_mixture_leads_there_and_back(kind):
+def test_the_whitening_of_a_mixture_leads_there_and_back(kind):
     data = WhitenedData(open_rows(rows()), kind)
     outside = data.whitening.inverse_transform_parameters(some_components(kind, data))
     whitening = whitening_around(outside, kind)
@@ -173,7 +173,7 @@ def test_precisions_and_whiteners_invert_the_covariances(kind):
     data = WhitenedData(open_rows(rows()), kind)
     covariances = some_components(kind, data).covariances
     precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
-    if kind.frame_kind != "matrix":
+    if kind.is_axis_aligned:
         np.testing.assert_allclose(precisions * covariances, 1)
         np.testing.assert_allclose(whiteners**2, precisions)
         return
@@ -198,8 +198,8 @@ def test_bad_priors_are_refused(name, value):
 
 def test_posteriors_of_far_rows_are_numbers():
     logits = np.array([[[-1e6, 0.0], [-1e6 - 5, 800.0]]])
-    shares, density = posteriors(logits, Scratch())
-    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    responsibilities, density = posteriors(logits, Scratch())
+    np.testing.assert_allclose(responsibilities.sum(axis=1), 1)
     np.testing.assert_allclose(density[0], [-1e6 + np.log1p(np.exp(-5)), 800.0])
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.em.coordinates import LocalCoordinates, reordered_coordinates
+from apolar.em.coordinates import LocalCoordinates, coordinate_order
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import LBFGSHistory, line_search
 from apolar.em.whitened import WhitenedData
@@ -18,6 +18,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 
 # Steps of plain EM before the accelerated ones: far from an optimum, EM is the better of the two, and it
 # goes on while each step gains less than this much of the one before.
@@ -58,7 +59,7 @@ class Fit:
         Log-likelihood plus log-prior, in the units of the frame.
     log_likelihood : float
         In the units of the frame.
-    sums : ndarray, shape (n_components, width)
+    stats : SufficientStats
         Of the E-step at the components.
     n_iter : int
         Passes over the rows.
@@ -73,7 +74,7 @@ class Fit:
     parameters: WhitenedParameters
     objective: float
     log_likelihood: float
-    stats: Array
+    stats: SufficientStats
     n_iter: int
     history: tuple[float, ...]
     status: FitStatus
@@ -87,9 +88,7 @@ def in_canonical_order(fit: Fit, family: Family, whitening: Whitening) -> Fit:
     ordered = family.reordered(parameters, order)
     curvature = None
     if fit.curvature is not None and fit.curvature.pairs:
-        places = reordered_coordinates(
-            order, parameters.n_features, len(fit.curvature.pairs[0][0]), family.tied
-        )
+        places = coordinate_order(family, order, parameters.n_features)
         steps, changes = fit.curvature.arrays()
         curvature = LBFGSHistory.of(steps[:, places], changes[:, places])
     return replace(fit, parameters=ordered, stats=fit.stats[order], curvature=curvature)
@@ -101,8 +100,8 @@ Callback = Callable[["Fit"], bool]
 
 def evaluated(
     data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None
-) -> tuple[Array, Array, Array]:
-    """Return sums, objectives and log-likelihoods of a batch of mixtures."""
+) -> tuple[SufficientStats, Array, Array]:
+    """Return sufficient statistics, objectives and log-likelihoods of a batch of mixtures."""
     stats, log_likelihood = data.e_step(parameters)
     return stats, log_likelihood + data.family.log_prior(parameters, prior), log_likelihood
 
@@ -149,8 +148,8 @@ class Run:
         self.curvature: LBFGSHistory | None = None
         self.status = FitStatus.MAX_ITER
 
-    def __call__(self, parameters: WhitenedParameters) -> tuple[Array, float]:
-        """Return the sums and the objective of one mixture, by one pass."""
+    def __call__(self, parameters: WhitenedParameters) -> tuple[SufficientStats, float]:
+        """Return the sufficient statistics and the objective of one mixture, by one pass."""
         if len(self.history) >= self.max_iter:
             raise _Stop
         stats, objective, likelihood = evaluated(self.data, parameters[None], self.prior)

@@ -46,9 +46,9 @@ def fitted_attributes(kind: Family, parameters: MixtureParameters, dtype: np.dty
     if dtype == np.float32:
         with np.errstate(over="ignore", under="ignore"):
             single = {name: np.asarray(value).astype(np.float32)[()] for name, value in found.items()}
-        spreads = [np.asarray(single[name]) for name in found if name not in ("weights_", "means_")]
-        if kind.frame_kind == "matrix":
-            spreads = [np.diagonal(matrices, axis1=-2, axis2=-1) for matrices in spreads]
+        spreads = [
+            kind.diagonals(np.asarray(single[name])) for name in found if name not in ("weights_", "means_")
+        ]
         in_range = all(np.all(np.isfinite(value)) for value in single.values())
         if in_range and all(np.all(value > 0) for value in spreads):
             return single | {"_exact": parameters}

@@ -205,10 +205,8 @@ def _almost_empty(data: WhitenedData, fit: Fit) -> list[ApolarWarning]:
 
 def _is_collapsed(data: WhitenedData, fit: Fit) -> bool:
     """Return whether a component is without spread in some direction."""
-    covariances = fit.parameters.covariances
-    is_matrix = data.family.frame_kind == "matrix"
-    least = float((np.linalg.eigvalsh(covariances) if is_matrix else covariances).min())
-    return least <= 2 * data.family.least_variance
+    smallest = data.family.smallest_variance(fit.parameters.covariances)
+    return smallest <= 2 * data.family.least_variance
 
 
 def _disagreeing(sample: WhitenedData, fit: Fit, rivals: list[Candidate]) -> list[ApolarWarning]:

@@ -26,12 +26,13 @@ from apolar.em.loop import Fit, FitStatus, in_canonical_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import whitening_around
 from apolar.estimator.attributes import exact_parameters, fitted_attributes
+from apolar.estimator.bootstrap import Bootstrap, bootstrap
 from apolar.estimator.checkpoint import Checkpoint, check_writable, is_path, resumed
 from apolar.estimator.fit import Outcome, fitted
-from apolar.estimator.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.inputs import float_type, in_single_precision, opened, with_weight
 from apolar.estimator.predict import Answer, Likelihood, Reader, densities, labels, probabilities
 from apolar.estimator.progress import CallbackSupportMixin, NotConvergedWarning, Progress, with_callbacks
+from apolar.estimator.standard_errors import StandardErrors, standard_errors
 from apolar.estimator.storage import load_model, save_model
 from apolar.estimator.stream import Stream
 from apolar.exceptions import SkippedStartWarning
@@ -40,6 +41,7 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.sampling import sample
 from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts import STARTS, Candidate, Started, started
@@ -47,7 +49,6 @@ from apolar.starts.given import (
     checked_means,
     checked_precisions,
     checked_weights,
-    covariance_shape,
     from_assignment,
 )
 
@@ -238,7 +239,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, rows: Rows, kind: Family, prior: Prior | None, kept: Array | None) -> None:
-        if kind.frame_kind == "matrix":
+        if not kind.is_axis_aligned:
             n_numbers = 4 * rows.n_features**2 + 4 * self.n_components * kind.n_stats(rows.n_features)
             what = f"covariance_type={self.covariance_type!r} of {rows.n_features} columns"
             fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
@@ -457,7 +458,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         found = self.init_params(X, self.n_components, np.random.RandomState(rng.integers(2**31)))
         name = getattr(self.init_params, "__name__", "callable")
         if isinstance(found, SphericalMixture):
-            metric = data.whitening.metric
+            metric = data.whitening.metric(data.family)
             covariances = data.family.from_spherical(found.variances, metric, found.weights)
             return Candidate(
                 name, WhitenedParameters(found.weights, data.whitening.transform(found.means), covariances)
@@ -528,7 +529,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """Return whether there is a fitted mixture of that family and size."""
         if not hasattr(self, "weights_") or self.means_.shape != (n_components, n_features):
             return False
-        return np.shape(self.covariances_) == covariance_shape(kind, n_components, n_features)
+        return np.shape(self.covariances_) == kind.covariance_shape(n_components, n_features)
 
     # --- what a fitted mixture says of rows ---------------------------------------------------
 
@@ -633,14 +634,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         check_integer(n_samples, "n_samples", least=1)
         state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        kind, parameters = family(self.covariance_type), self._parameters()
-        counts = rng.multinomial(n_samples, parameters.weights / parameters.weights.sum())
-        labels = np.repeat(np.arange(len(counts)), counts)
-        noise = rng.standard_normal(size=(n_samples, parameters.n_features))
-        root = kind.root(parameters.covariances)
-        own = root if kind.tied else root[labels]
-        drawn = parameters.means[labels] + kind.mean_retraction(own, noise)
-        return drawn.astype(self.means_.dtype, copy=False), labels
+        X, labels = sample(family(self.covariance_type), self._parameters(), n_samples, rng, grouped=True)
+        return X.astype(self.means_.dtype, copy=False), labels
 
     # --- how sure it is -----------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery import mixture_from_moments
 from apolar.starts import started
-from apolar.starts.moments import in_frame
+from apolar.starts.moments import whitened_spherical
 
 # Rows are kept until there are this many a component and column, but no fewer than the least: the start is
 # made from them.
@@ -64,7 +65,7 @@ class Stream:
     noise: float = 0.0
     _kept: list[tuple[Array, Array | None]] = field(default_factory=list)
     _whitening: Whitening | None = None
-    _stats: Array | None = None
+    _stats: SufficientStats | None = None
     _sketch: MomentSketch | None = None
     _compared: float = 0.0
 
@@ -158,6 +159,6 @@ class Stream:
             found = mixture_from_moments(self._sketch, self.n_components)
         except ValueError:
             return
-        rival = in_frame(batch, found, np.ones(batch.n_features))
+        rival = whitened_spherical(batch, found, np.ones(batch.n_features))
         if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
             self._stats = self.family.stats_of(rival, self.weight, self.prior)

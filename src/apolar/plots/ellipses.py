@@ -41,12 +41,9 @@ def marginal_components(model: Any, positions: list[int], n_features: int) -> Co
         How many columns X has, and the model must have.
     """
     mixture = Mixture.of(model).checked(n_features)
-    kind, covariances = mixture.family, mixture.covariances
-    # All axes but that of the components are columns.
-    for axis in range(0 if kind.tied else 1, covariances.ndim):
-        covariances = np.take(covariances, positions, axis=axis)
-    means = mixture.means[:, positions]
-    return Components(means, kind.matrices(covariances, len(means), len(positions)))
+    family, means = mixture.family, mixture.means[:, positions]
+    covariances = family.marginal(mixture.covariances, positions)
+    return Components(means, family.matrices(covariances, len(means), len(positions)))
 
 
 def draw_ellipses(panel: Any, components: Components, axes: tuple[int, int], colours: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
-from apolar.estimator.inference import StandardErrors
+from apolar.estimator.standard_errors import StandardErrors
 from apolar.mixture.families import family
 from apolar.moments.signal import column_moments
 from apolar.plots.mixtures import Mixture

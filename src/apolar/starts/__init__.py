@@ -8,7 +8,6 @@ import numpy as np
 
 from apolar._core.arrays import IndexArray
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import KEPT, Candidate, portfolio
@@ -45,7 +44,7 @@ def _mbhc(
 ) -> WhitenedParameters:
     rows, sizes = data.standardised, data.row_weights()
     n_clusters = min(n_components, data.n_rows)
-    criterion = "EII" if data.family.tied else "VII"
+    criterion = data.family.as_spherical.code
     labels = mbhc_labels(rows, n_clusters, rng, criterion=criterion, sizes=sizes)
     stats = data.hard_stats(labels, n_clusters)
     return data.family.m_step(reduced(data, stats, n_components), prior)
@@ -102,7 +101,7 @@ def started(
     """
     if data.is_wide and n_components > 1 and name != "moments":
         return _from_few_directions(name, data, n_components, prior, rng)
-    if n_components > 1 and name != "moments" and data.family.frame_kind == "matrix":
+    if n_components > 1 and name != "moments" and not data.family.is_axis_aligned:
         reason = _reason_for_columns(name, data)
         if reason is not None:
             return _by_columns(name, data, n_components, prior, rng, reason)
@@ -112,8 +111,8 @@ def started(
     if name == "moments":
         try:
             # For other families the moments are only a rough start.
-            spherical = data.family.frame_kind == "scalar"
-            found = Candidate(name, from_moments(data, n_components), is_from_all_rows=spherical)
+            is_exact = data.family.is_spherical
+            found = Candidate(name, from_moments(data, n_components), is_from_all_rows=is_exact)
             return [found], notes
         except ValueError as error:
             notes.append(f"moments stepped aside, overseed took over: {error}")
@@ -148,9 +147,7 @@ def _by_columns(
 ) -> Started:
     """Return candidates for full covariances that were found with diagonal ones."""
     sample = data.subsample(MOST_ROWS_BY_COLUMNS, rng)
-    narrow = WhitenedData(
-        sample.rows, family("tied_diag" if data.family.tied else "diag"), threads=data.threads
-    )
+    narrow = WhitenedData(sample.rows, data.family.without_correlations, threads=data.threads)
     found, notes = started(name, narrow, n_components, prior, rng)
     candidates = []
     for candidate in found[:KEPT]:

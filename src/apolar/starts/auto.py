@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from apolar._core.arrays import Array
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.loop import Fit, converge, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.starts.merging import apart, merged_pairs, untied
+from apolar.mixture.stats import SufficientStats
+from apolar.starts.merging import apart, merged_pairs, untied_stats
 from apolar.starts.moments import from_moments, from_more_moments
 from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
@@ -121,8 +121,8 @@ class _Search:
     # The rows that the search sees, and the different ones of them, on which it works.
     drawn: WhitenedData = field(init=False)
     sample: WhitenedData = field(init=False)
-    # Where runs began and ended, as sums over the rows.
-    seen: list[Array] = field(init=False, default_factory=list)
+    # Where runs began and ended, as sufficient statistics.
+    seen: list[SufficientStats] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drawn", self._drawn())
@@ -173,7 +173,7 @@ class _Search:
         }
         for name, method in methods.items():
             try:
-                everything = name == "moments" and sample.family.frame_kind == "scalar"
+                everything = name == "moments" and sample.family.is_spherical
                 found.append(Candidate(name, method(), is_from_all_rows=everything))
             except ValueError as error:
                 notes.append(f"{name} stepped aside: {error}")
@@ -243,17 +243,12 @@ class _Search:
         """Return candidates run to their optima, without those that lead to where others have been."""
         found = []
         for candidate in candidates:
-            begun = self._stats(candidate.parameters)
+            begun = untied_stats(self.sample, candidate.parameters)
             if any(apart(self.sample.family.untied, begun, other) < SAME for other in self.seen):
                 continue
             found.append(self._converged(candidate))
-            self.seen.extend((begun, self._stats(found[-1].parameters)))
+            self.seen.extend((begun, untied_stats(self.sample, found[-1].parameters)))
         return found
-
-    def _stats(self, parameters: WhitenedParameters) -> Array:
-        """Return a mixture as sums over the rows, with a covariance for each component."""
-        kind = self.sample.family.untied
-        return kind.moments(untied(self.sample, parameters[None]))[0] * self.sample.weight
 
     def _converged(self, candidate: Candidate) -> Candidate:
         # The optimum on some of the rows is not that on all: there is no use in coming very near to it.
