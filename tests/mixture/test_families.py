@@ -7,12 +7,13 @@ from scipy.stats import invgamma, invwishart, multivariate_normal
 
 from apolar.data import Scratch, open_rows
 from apolar.em.blocks import posteriors
-from apolar.em.coordinates import LocalCoordinates
+from apolar.em.coordinates import LocalCoordinates, coordinate_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import whitening_around
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES, family
 from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.stats import SufficientStats
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
 each_family = pytest.mark.parametrize("kind", [family(name) for name in NAMES], ids=NAMES)
@@ -166,6 +167,79 @@ def test_the_whitening_of_a_mixture_leads_there_and_back(kind):
     again = whitening.inverse_transform_parameters(whitening.transform_parameters(outside))
     np.testing.assert_allclose(again.means, outside.means, atol=1e-10)
     np.testing.assert_allclose(again.covariances, outside.covariances, rtol=1e-9, atol=1e-10)
+
+
+@each_family
+def test_covariances_have_the_shape_that_numbers_say(kind):
+    components = some_components(kind, WhitenedData(open_rows(rows()), kind))
+    assert components.covariances.shape == kind.covariance_shape(3, 3)
+    spherical = kind.from_spherical(np.ones(3), kind.identity(3), np.full(3, 1 / 3))
+    np.testing.assert_allclose(kind.matrices(spherical, 3, 3), [np.eye(3)] * 3)
+
+
+@each_family
+def test_families_know_their_relatives(kind):
+    for relative in (kind.untied, kind.without_correlations, kind.as_spherical):
+        assert relative in FAMILIES.values()
+    assert kind.untied.untied == kind.untied
+    assert kind.without_correlations.is_axis_aligned
+    assert kind.as_spherical.is_spherical
+    # What is shared stays so.
+    shape = kind.covariance_shape(7, 1)
+    assert kind.as_spherical.covariance_shape(7, 1)[:1] == shape[: len(shape) - kind.n_axes]
+
+
+@each_family
+def test_covariances_of_components_are_taken_added_and_pooled(kind):
+    covariances = some_components(kind, WhitenedData(open_rows(rows()), kind)).covariances
+    matrices = kind.matrices(covariances, 3, 3)
+    order, weights = np.array([2, 0, 1]), np.array([0.2, 0.5, 0.3])
+    np.testing.assert_array_equal(kind.matrices(kind.taken(covariances, order), 3, 3), matrices[order])
+    one = kind.per_component(covariances)[-1]
+    more = kind.matrices(kind.appended(covariances, one), 4, 3)
+    np.testing.assert_array_equal(more, np.concatenate([matrices, matrices[-1:]]))
+    mean = kind.matrices(kind.repeated(kind.average(covariances, weights), 2), 2, 3)
+    np.testing.assert_allclose(mean, [np.tensordot(weights, matrices, axes=1)] * 2)
+    columns = kind.matrices(kind.marginal(covariances, [2, 0]), 3, 2)
+    np.testing.assert_array_equal(columns, matrices[:, [2, 0]][:, :, [2, 0]])
+    variances = kind.diagonals(kind.per_component(covariances)).reshape(-1, 1 if kind.is_spherical else 3)
+    np.testing.assert_array_equal(variances * np.ones((3, 3)), np.diagonal(matrices, axis1=1, axis2=2))
+    assert kind.smallest_variance(covariances) == pytest.approx(np.linalg.eigvalsh(matrices).min())
+
+
+@each_family
+def test_coordinates_follow_the_order_of_components(kind):
+    data = WhitenedData(open_rows(rows()), kind)
+    components, order = some_components(kind, data), np.array([2, 0, 1])
+    coordinates = LocalCoordinates(kind, components, data.weight)
+    reordered = LocalCoordinates(kind, kind.reordered(components, order), data.weight)
+    tangent = np.random.default_rng(0).standard_normal(len(coordinates.origin))
+    expected = kind.reordered(coordinates.retract(tangent), order)
+    moved = reordered.retract(tangent[coordinate_order(kind, order, 3)])
+    for name in ("weights", "means", "covariances"):
+        np.testing.assert_allclose(getattr(moved, name), getattr(expected, name), rtol=1e-12)
+
+
+@each_family
+@each_prior
+def test_statistics_of_components_lead_back_to_them(kind, prior):
+    data = WhitenedData(open_rows(rows()), kind)
+    components = some_components(kind, data)
+    again = kind.m_step(kind.stats_of(components, 60.0, prior), prior)
+    np.testing.assert_allclose(again.means, components.means, atol=1e-10)
+    np.testing.assert_allclose(again.covariances, components.covariances, atol=1e-10)
+
+
+def test_statistics_are_added_scaled_and_indexed():
+    array = np.arange(36.0).reshape(2, 3, 6)
+    stats = SufficientStats(array, 2)
+    np.testing.assert_array_equal(stats.counts, array[:, :, 0])
+    np.testing.assert_array_equal(stats.first, array[:, :, 1:3])
+    np.testing.assert_array_equal(stats.second, array[:, :, 3:])
+    assert len(stats) == 2
+    np.testing.assert_array_equal(stats[1][[2, 0]].array, array[1, [2, 0]])
+    # A NumPy number, too, may stand before them.
+    np.testing.assert_array_equal((np.float64(2) * stats + stats / 2).array, 2.5 * array)
 
 
 @each_family

@@ -15,7 +15,7 @@ from apolar.mixture.sampling import sample
 
 
 class MixtureStatus(enum.Enum):
-    """How a mixture was recovered; the text says what to do."""
+    """How a mixture was recovered; the value says what to do."""
 
     VALID = "The moments gave a valid mixture as they are."
     PROJECTED = (

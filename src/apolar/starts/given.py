@@ -69,10 +69,11 @@ def from_assignment(
     responsibilities = numeric_array(array, name)
     if array.shape[1] != n_components or np.iscomplexobj(responsibilities) or np.any(responsibilities < 0):
         raise ValueError(
-            f"{name} must hold {n_components} responsibilities a row, none negative; got shape {array.shape}."
+            f"{name} must hold {n_components} responsibilities per row, none negative; got shape "
+            f"{array.shape}."
         )
     if not np.allclose(responsibilities.sum(axis=1), 1, atol=1e-6):
-        raise ValueError(f"The responsibilities of {name} must add up to one a row.")
+        raise ValueError(f"The responsibilities of {name} must add up to one per row.")
     stats = data.soft_stats(responsibilities.T)
     if np.any(stats.counts <= 0):
         raise ValueError(f"{name} leaves components without rows: give each one some.")

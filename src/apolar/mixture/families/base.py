@@ -222,7 +222,7 @@ class Family(CovarianceStorage):
         return counts[..., None] * self.row_information(n_features)
 
     def covariance_coordinates(self, n_components: int, n_features: int) -> IndexArray:
-        """Return which coordinates of the covariances, in a row, move the covariance of each component.
+        """Return which coordinates of the covariances, counted one by one, move that of each component.
 
         Returns
         -------
