@@ -16,7 +16,7 @@ from apolar.paper.methods import MAX_ITER, RELATIVE_TOL, SPHERICAL, clustering
 from apolar.paper.tasks import simulated
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.scores import adjusted_rand_index
-from apolar.starts.moments import in_frame
+from apolar.starts.moments import whitened_spherical
 from benchmarks import problems
 
 N_SETS = 500
@@ -42,12 +42,12 @@ def fitted(data: WhitenedData, components: object) -> tuple[float, np.ndarray]:
     """Return log-likelihood and labels of the paper's EM."""
     fit = plain(data, components, None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
     labels = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
-    return fit.log_likelihood + data.frame.log_det * data.weight, labels
+    return fit.log_likelihood + data.whitening.log_det * data.weight, labels
 
 
 def from_parameters(data: WhitenedData, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
-    sums, _ = data.e_step(in_frame(data, mixture, np.ones(data.n_features))[None])
-    return fitted(data, SPHERICAL.m_step(sums[0], None))
+    stats, _ = data.e_step(whitened_spherical(data, mixture, np.ones(data.n_features))[None])
+    return fitted(data, SPHERICAL.m_step(stats[0], None))
 
 
 def from_nearest_means(

@@ -43,11 +43,12 @@ class Family(CovarianceStorage):
     Everything is in whitened coordinates, centred at the mean of all rows and scaled by their spread, unless
     a method says otherwise.
 
-    A class for the storage of one covariance (`Spherical`, `Diagonal`, `Full`) is the family in which each
-    component has a covariance of its own. Families in which components share something derive from it.
-    Where they share all of the covariance, see `SharedCovariance`; where they share a part, such as the
-    volume, covariances are stored for each component, and these methods are to be written anew:
-    `covariances_maximising`, `n_covariance_parameters`, `untied`, and the coordinates of the covariances.
+    The families `Spherical`, `Diagonal` and `Full` say how one covariance is stored, and give each component
+    one of its own. Families in which components share something derive from one of them. Where they share
+    the whole covariance, `SharedCovariance` does the rest. Where they share a part, such as the volume,
+    covariances are still stored for each component, and the family overrides `untied`, its relatives,
+    `n_covariance_parameters`, `covariances_maximising` for the M-step, and for the local coordinates
+    `covariance_information`, `covariance_coordinates`, `covariance_retraction` and `covariance_gradient`.
 
     Families have no state: two of one class are equal.
     """
@@ -118,7 +119,7 @@ class Family(CovarianceStorage):
 
     @abc.abstractmethod
     def scatter(self, stats: SufficientStats) -> Array:
-        """Return the scatter of each component about its own mean, (..., n_components, *one covariance)."""
+        """Return the scatter of each component about its mean, (..., n_components, *one covariance)."""
 
     @abc.abstractmethod
     def prior_terms(
@@ -162,11 +163,11 @@ class Family(CovarianceStorage):
         return np.repeat(covariance[None], n_components, axis=0)
 
     def taken(self, values: Array, components: IndexArray) -> Array:
-        """Return what some components of one mixture have, of values for each covariance."""
+        """Return the values of some components of one mixture, out of values stored for each covariance."""
         return values[components]
 
     def appended(self, covariances: Array, covariance: Array) -> Array:
-        """Return the covariances of one mixture with those of one component more."""
+        """Return the covariances of one mixture with one component more, of that covariance."""
         return np.concatenate([covariances, covariance[None]])
 
     def replaced(self, covariances: Array, component: int, covariance: Array) -> Array:
@@ -349,13 +350,13 @@ class Family(CovarianceStorage):
         return weight * untied.log_det(covariances, n_features)
 
     def merged(self, stats: SufficientStats, covariances: Array) -> WhitenedParameters:
-        """Return components of their own statistics, beside others of one mixture.
+        """Return the components that come of mergers in a mixture, each by itself and without a prior.
 
         Parameters
         ----------
         stats : SufficientStats
-            Of each component.
+            Of each merger.
         covariances : ndarray
-            Those of the mixture, which components that share a covariance keep.
+            Those of the mixture: where its components share a covariance, mergers keep it.
         """
         return self.untied.m_step(stats, None)

@@ -101,7 +101,7 @@ class CovarianceStorage(abc.ABC):
 
     @abc.abstractmethod
     def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
-        """Return the gradient L^t S^-1 d in those tangent vectors, where d is the gradient times S.
+        """Return the gradient in those tangent vectors: L^t S^-1 d, where S^-1 d is that in the means.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class CovarianceStorage(abc.ABC):
         covariances : ndarray
             S, where the gradient is taken.
         vectors : ndarray, shape (n_components, n_features)
-            d: what the rows of each component, less its mean, add up to.
+            d: the sums of the rows of each component less its mean.
 
         Returns
         -------
