@@ -12,7 +12,7 @@ from apolar.data import open_rows
 from apolar.em.kernels import triton
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
-from apolar.starts.moments import in_frame
+from apolar.starts.moments import whitened_spherical
 from benchmarks import large, problems
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 100_000_000, 16, 8
@@ -81,10 +81,10 @@ def main() -> None:
     moments = apolar.mixture_from_moments(X, N_COMPONENTS)
     rows.append(["moment start", *milliseconds(lambda: apolar.mixture_from_moments(X, N_COMPONENTS))])
     data = WhitenedData(open_rows(X), family("spherical"))
-    start = in_frame(data, moments, np.ones(N_COLUMNS))[None]
+    start = whitened_spherical(data, moments, np.ones(N_COLUMNS))[None]
     rows.append(["step of EM, one kernel", *milliseconds(lambda: data.e_step(start))])
     diagonal = WhitenedData(open_rows(X), family("diag"))
-    diagonal_start = in_frame(diagonal, moments, np.ones(N_COLUMNS))[None]
+    diagonal_start = whitened_spherical(diagonal, moments, np.ones(N_COLUMNS))[None]
     rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.e_step(diagonal_start))])
     is_fused, triton.is_fused = triton.is_fused, lambda *_: False
     rows.append(["step of EM, by chunks, without the kernel", *milliseconds(lambda: data.e_step(start))])

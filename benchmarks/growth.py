@@ -20,7 +20,7 @@ from apolar.data import open_rows
 from apolar.em.whitened import WhitenedData
 from apolar._core.threads import one_blas_thread
 from apolar.mixture.families import family
-from apolar.starts.moments import in_frame
+from apolar.starts.moments import whitened_spherical
 
 path, n_columns, n_components = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
@@ -40,7 +40,7 @@ repeats = 3 if len(X) <= 1_000_000 else 1
 moments, mixture = seconds(lambda: apolar.mixture_from_moments(X, n_components), repeats)
 with one_blas_thread():
     data = WhitenedData(open_rows(X), family("spherical"), threads=2)
-    start = in_frame(data, mixture, np.ones(n_columns))[None]
+    start = whitened_spherical(data, mixture, np.ones(n_columns))[None]
     step, _ = seconds(lambda: data.e_step(start), 3)
 model = apolar.GaussianMixture(n_components, covariance_type="spherical", random_state=0)
 fit, _ = seconds(lambda: model.fit(X), repeats)

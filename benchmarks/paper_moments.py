@@ -17,7 +17,7 @@ from apolar.paper.methods import MAX_ITER, RELATIVE_TOL, SPHERICAL, clustering
 from apolar.paper.tasks import simulated
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.scores import adjusted_rand_index
-from apolar.starts.moments import in_frame
+from apolar.starts.moments import whitened_spherical
 from benchmarks import problems
 
 N_SETS = 500
@@ -47,7 +47,7 @@ def fitted(data: WhitenedData, components: object) -> tuple[float, np.ndarray]:
 
 
 def from_parameters(data: WhitenedData, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
-    stats, _ = data.e_step(in_frame(data, mixture, np.ones(data.n_features))[None])
+    stats, _ = data.e_step(whitened_spherical(data, mixture, np.ones(data.n_features))[None])
     return fitted(data, SPHERICAL.m_step(stats[0], None))
 
 

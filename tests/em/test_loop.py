@@ -179,14 +179,14 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
     monkeypatch.setattr("apolar.em.whitened.KEPT_FEATURES", 0)
     monkeypatch.setattr("apolar.em.whitened.CHUNK_SIZE", 2**12)
     results = [WhitenedData(open_rows(X, weights), kind, threads=threads).e_step(start) for threads in (1, 3)]
-    for other_sums, other_likelihood in results:
-        np.testing.assert_allclose(other_sums, stats, rtol=1e-10, atol=1e-9)
+    for other_stats, other_likelihood in results:
+        np.testing.assert_allclose(other_stats.array, stats.array, rtol=1e-10, atol=1e-9)
         assert other_likelihood == pytest.approx(likelihood, rel=1e-12)
     # The order of the sums does not depend on the number of threads.
-    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][0].array, results[1][0].array)
 
 
-def test_sums_are_additive():
+def test_statistics_are_additive():
     X, _ = apolar.datasets.make_example(1, 600, random_state=0)
     kind = family("full")
     whole = WhitenedData(open_rows(X), kind)
@@ -198,7 +198,7 @@ def test_sums_are_additive():
         for cut in (slice(0, 77), slice(77, 600))
     ]
     stats, likelihood = whole.e_step(start)
-    np.testing.assert_allclose(parts[0][0] + parts[1][0], stats, atol=1e-9)
+    np.testing.assert_allclose((parts[0][0] + parts[1][0]).array, stats.array, atol=1e-9)
     assert parts[0][1] + parts[1][1] == pytest.approx(likelihood)
 
 

@@ -7,7 +7,8 @@ from scipy.special import logsumexp
 from apolar.data import open_rows
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
-from apolar.estimator.inference import _aligned, bootstrap, standard_errors
+from apolar.estimator.bootstrap import _aligned, bootstrap
+from apolar.estimator.standard_errors import standard_errors
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior

@@ -7,12 +7,13 @@ from scipy.stats import invgamma, invwishart, multivariate_normal
 
 from apolar.data import Scratch, open_rows
 from apolar.em.blocks import posteriors
-from apolar.em.coordinates import LocalCoordinates
+from apolar.em.coordinates import LocalCoordinates, coordinate_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import whitening_around
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES, family
 from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.stats import SufficientStats
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
 each_family = pytest.mark.parametrize("kind", [family(name) for name in NAMES], ids=NAMES)
@@ -61,7 +62,7 @@ def test_the_natural_parameters_give_the_weighted_log_density(kind):
 
 
 @each_family
-def test_sums_and_components_are_two_names_of_the_same(kind):
+def test_statistics_and_components_are_two_names_of_the_same(kind):
     inside = some_components(kind, WhitenedData(open_rows(rows()), kind))
     again = kind.m_step(100 * kind.moments(inside), None)
     np.testing.assert_allclose(again.weights, inside.weights, atol=1e-12)
@@ -72,7 +73,7 @@ def test_sums_and_components_are_two_names_of_the_same(kind):
 @each_prior
 @each_family
 def test_the_m_step_is_the_maximum(kind, prior):
-    # At the M-step the gradient of the complete objective is zero: the chart's gradient with fixed sums.
+    # At the M-step the gradient of the complete objective is zero: that with the statistics held fixed.
     data = WhitenedData(open_rows(rows()), kind)
     responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), data.n_rows)
     stats = data.soft_stats(responsibilities.T)
@@ -87,17 +88,17 @@ def test_the_m_step_is_the_maximum(kind, prior):
 def test_the_gradient_is_that_of_the_objective(kind, prior):
     data = WhitenedData(open_rows(rows()), kind)
     coordinates = LocalCoordinates(kind, some_components(kind, data), data.weight)
-    point = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
+    tangent = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
 
-    def objective(point):
-        components = coordinates.retract(point)[None]
+    def objective(tangent):
+        components = coordinates.retract(tangent)[None]
         return float((data.e_step(components)[1] + kind.log_prior(components, prior))[0])
 
-    components = coordinates.retract(point)
+    components = coordinates.retract(tangent)
     stats, _ = data.e_step(components[None])
-    gradient = coordinates.gradient(point, components, stats[0], prior)
+    gradient = coordinates.gradient(tangent, components, stats[0], prior)
     # The error of the differences is that of the root of the rounding.
-    np.testing.assert_allclose(gradient, approx_fprime(point, objective, 1e-6), atol=2e-4)
+    np.testing.assert_allclose(gradient, approx_fprime(tangent, objective, 1e-6), atol=2e-4)
     assert abs(gradient @ coordinates.null_direction) < 1e-9 * np.linalg.norm(gradient) * np.linalg.norm(
         coordinates.null_direction
     )
@@ -154,12 +155,12 @@ def test_batches_are_the_mixtures_in_them(kind):
     together, likelihoods = data.e_step(batch(mixtures))
     for i, mixture in enumerate(mixtures):
         stats, likelihood = data.e_step(mixture[None])
-        np.testing.assert_allclose(together[i], stats[0], atol=1e-10)
+        np.testing.assert_allclose(together[i].array, stats[0].array, atol=1e-10)
         assert likelihoods[i] == pytest.approx(likelihood[0], abs=1e-9)
 
 
 @each_family
-def test_a_frame_around_a_mixture_leads_there_and_back(kind):
+def test_the_whitening_of_a_mixture_leads_there_and_back(kind):
     data = WhitenedData(open_rows(rows()), kind)
     outside = data.whitening.inverse_transform_parameters(some_components(kind, data))
     whitening = whitening_around(outside, kind)
@@ -169,11 +170,84 @@ def test_a_frame_around_a_mixture_leads_there_and_back(kind):
 
 
 @each_family
+def test_covariances_have_the_shape_that_numbers_say(kind):
+    components = some_components(kind, WhitenedData(open_rows(rows()), kind))
+    assert components.covariances.shape == kind.covariance_shape(3, 3)
+    spherical = kind.from_spherical(np.ones(3), kind.identity(3), np.full(3, 1 / 3))
+    np.testing.assert_allclose(kind.matrices(spherical, 3, 3), [np.eye(3)] * 3)
+
+
+@each_family
+def test_families_know_their_relatives(kind):
+    for relative in (kind.untied, kind.without_correlations, kind.as_spherical):
+        assert relative in FAMILIES.values()
+    assert kind.untied.untied == kind.untied
+    assert kind.without_correlations.is_axis_aligned
+    assert kind.as_spherical.is_spherical
+    # What is shared stays so.
+    shape = kind.covariance_shape(7, 1)
+    assert kind.as_spherical.covariance_shape(7, 1)[:1] == shape[: len(shape) - kind.n_axes]
+
+
+@each_family
+def test_covariances_of_components_are_taken_added_and_pooled(kind):
+    covariances = some_components(kind, WhitenedData(open_rows(rows()), kind)).covariances
+    matrices = kind.matrices(covariances, 3, 3)
+    order, weights = np.array([2, 0, 1]), np.array([0.2, 0.5, 0.3])
+    np.testing.assert_array_equal(kind.matrices(kind.taken(covariances, order), 3, 3), matrices[order])
+    one = kind.per_component(covariances)[-1]
+    more = kind.matrices(kind.appended(covariances, one), 4, 3)
+    np.testing.assert_array_equal(more, np.concatenate([matrices, matrices[-1:]]))
+    mean = kind.matrices(kind.repeated(kind.average(covariances, weights), 2), 2, 3)
+    np.testing.assert_allclose(mean, [np.tensordot(weights, matrices, axes=1)] * 2)
+    columns = kind.matrices(kind.marginal(covariances, [2, 0]), 3, 2)
+    np.testing.assert_array_equal(columns, matrices[:, [2, 0]][:, :, [2, 0]])
+    variances = kind.diagonals(kind.per_component(covariances)).reshape(-1, 1 if kind.is_spherical else 3)
+    np.testing.assert_array_equal(variances * np.ones((3, 3)), np.diagonal(matrices, axis1=1, axis2=2))
+    assert kind.smallest_variance(covariances) == pytest.approx(np.linalg.eigvalsh(matrices).min())
+
+
+@each_family
+def test_coordinates_follow_the_order_of_components(kind):
+    data = WhitenedData(open_rows(rows()), kind)
+    components, order = some_components(kind, data), np.array([2, 0, 1])
+    coordinates = LocalCoordinates(kind, components, data.weight)
+    reordered = LocalCoordinates(kind, kind.reordered(components, order), data.weight)
+    tangent = np.random.default_rng(0).standard_normal(len(coordinates.origin))
+    expected = kind.reordered(coordinates.retract(tangent), order)
+    moved = reordered.retract(tangent[coordinate_order(kind, order, 3)])
+    for name in ("weights", "means", "covariances"):
+        np.testing.assert_allclose(getattr(moved, name), getattr(expected, name), rtol=1e-12)
+
+
+@each_family
+@each_prior
+def test_statistics_of_components_lead_back_to_them(kind, prior):
+    data = WhitenedData(open_rows(rows()), kind)
+    components = some_components(kind, data)
+    again = kind.m_step(kind.stats_of(components, 60.0, prior), prior)
+    np.testing.assert_allclose(again.means, components.means, atol=1e-10)
+    np.testing.assert_allclose(again.covariances, components.covariances, atol=1e-10)
+
+
+def test_statistics_are_added_scaled_and_indexed():
+    array = np.arange(36.0).reshape(2, 3, 6)
+    stats = SufficientStats(array, 2)
+    np.testing.assert_array_equal(stats.counts, array[:, :, 0])
+    np.testing.assert_array_equal(stats.first, array[:, :, 1:3])
+    np.testing.assert_array_equal(stats.second, array[:, :, 3:])
+    assert len(stats) == 2
+    np.testing.assert_array_equal(stats[1][[2, 0]].array, array[1, [2, 0]])
+    # A NumPy number, too, may stand before them.
+    np.testing.assert_array_equal((np.float64(2) * stats + stats / 2).array, 2.5 * array)
+
+
+@each_family
 def test_precisions_and_whiteners_invert_the_covariances(kind):
     data = WhitenedData(open_rows(rows()), kind)
     covariances = some_components(kind, data).covariances
     precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
-    if kind.frame_kind != "matrix":
+    if kind.is_axis_aligned:
         np.testing.assert_allclose(precisions * covariances, 1)
         np.testing.assert_allclose(whiteners**2, precisions)
         return
@@ -198,8 +272,8 @@ def test_bad_priors_are_refused(name, value):
 
 def test_posteriors_of_far_rows_are_numbers():
     logits = np.array([[[-1e6, 0.0], [-1e6 - 5, 800.0]]])
-    shares, density = posteriors(logits, Scratch())
-    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    responsibilities, density = posteriors(logits, Scratch())
+    np.testing.assert_allclose(responsibilities.sum(axis=1), 1)
     np.testing.assert_allclose(density[0], [-1e6 + np.log1p(np.exp(-5)), 800.0])
 
 

@@ -139,14 +139,11 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
     import numpy as np
 
     from apolar import GaussianMixture
-    from apolar.mixture.families import family
+    from apolar.mixture.parameters import MixtureParameters
 
-    kind = family("spherical")
     model = GaussianMixture(mixture.n_components, covariance_type="spherical", init_params="moments")
-    model.weights_, model.means_ = mixture.weights.copy(), mixture.means.copy()
-    model.covariances_ = mixture.variances.copy()
-    model.precisions_ = kind.precisions(model.covariances_)
-    model.precisions_cholesky_ = kind.whiteners(model.covariances_)
+    arrays = (mixture.weights, mixture.means, mixture.variances)
+    model._set_parameters(MixtureParameters(*(array.copy() for array in arrays)))
     # EM has not run, and a likelihood needs the rows.
     model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = False, 0, float("nan"), []
     model.start_, model.start_notes_ = "moments", []

@@ -1,33 +1,36 @@
 """Local coordinates of mixtures, in which a step of EM is about a step along the gradient.
 
-Around a mixture with weights w, means mu and covariances L L^t: the weights are
-proportional to w exp(a / sqrt(n_k)), the means are mu + L b / sqrt(n_k), and the
-covariances are L T(c) T(c)^t L^t with T(0) = I, each coordinate scaled so that
-the information of the complete data (rows with their components) is about the
+Around a mixture with weights w, means mu and covariances L L^t, a tangent vector (a, b, c) leads to the
+mixture whose weights are proportional to w exp(a / sqrt(n_k)), whose means are mu + L b / sqrt(n_k), and
+whose covariances are L T(c) T(c)^t L^t with T(0) = I, where n_k is the number of rows of a component. Each
+coordinate is scaled so that the information of the complete data (rows with their components) is about the
 identity. A quasi-Newton method then has to learn only what EM does not see.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+from dataclasses import dataclass
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar.mixture.families import Family
+from apolar.mixture.families.base import LEAST_COUNT, LEAST_WEIGHT
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 
 
 @dataclass(frozen=True, eq=False)
 class LocalCoordinates:
-    """Coordinates around a mixture.
+    """Coordinates around a mixture: each tangent vector, shape (n_coordinates,), stands for a mixture.
 
     Attributes
     ----------
     family : Family
     centre : WhitenedParameters
-        One mixture, in the frame.
+        One mixture, at the tangent vector zero.
     weight : float
         The total weight of the rows.
     """
@@ -35,68 +38,75 @@ class LocalCoordinates:
     family: Family
     centre: WhitenedParameters
     weight: float
-    _counts: Array = field(init=False)
-    _spreads: Array = field(init=False)
-    _root: Array = field(init=False)
 
-    def __post_init__(self) -> None:
-        family, centre = self.family, self.centre
-        # A component with less than a row is moved like one with a row.
-        counts = np.maximum(centre.weights * self.weight, 1.0)
-        covered = np.asarray(self.weight) if family.tied else counts
-        information = covered[..., None] * family.information(centre.n_features)
-        object.__setattr__(self, "_counts", np.sqrt(counts))
-        object.__setattr__(self, "_spreads", np.sqrt(information))
-        object.__setattr__(self, "_root", family.root(centre.covariances))
+    @functools.cached_property
+    def _count_roots(self) -> Array:
+        """The roots of the rows that each component holds: units of the coordinates of weights and means."""
+        return np.sqrt(np.maximum(self.centre.weights * self.weight, LEAST_COUNT))
 
-    def _cut(self, point: Array) -> tuple[Array, Array, Array]:
+    @functools.cached_property
+    def _covariance_units(self) -> Array:
+        """The roots of the information on the coordinates of the covariances, in the shape of these."""
+        counts = self.centre.weights * self.weight
+        return np.sqrt(self.family.covariance_information(counts, self.centre.n_features))
+
+    @functools.cached_property
+    def _root(self) -> Array:
+        """L, for each covariance."""
+        return self.family.root(self.centre.covariances)
+
+    def _parts(self, tangent: Array) -> tuple[Array, Array, Array]:
+        """Return the parts of a tangent vector: of weights, of means, and of covariances."""
         r, m = self.centre.means.shape
-        return point[:r], point[r : r + r * m].reshape(r, m), point[r + r * m :].reshape(self._spreads.shape)
+        covariance_part = tangent[r + r * m :].reshape(self._covariance_units.shape)
+        return tangent[:r], tangent[r : r + r * m].reshape(r, m), covariance_part
 
     @property
     def origin(self) -> Array:
-        """The coordinates of the centre: zeros."""
+        """The tangent vector of the centre: zeros."""
         r, m = self.centre.means.shape
-        return np.zeros(r + r * m + self._spreads.size)
+        return np.zeros(r + r * m + self._covariance_units.size)
 
     @property
     def null_direction(self) -> Array:
-        """The direction in which no mixture changes: all weights times one factor."""
+        """The tangent vector along which the mixture does not change: all weights times one factor."""
         direction = self.origin
-        direction[: len(self._counts)] = self._counts
+        direction[: self.centre.n_components] = self._count_roots
         return direction
 
-    def retract(self, point: Array) -> WhitenedParameters:
-        """Return the mixture at a point."""
-        a, b, c = self._cut(point)
-        logs = np.log(np.maximum(self.centre.weights, 1e-300)) + a / self._counts
+    def retract(self, tangent: Array) -> WhitenedParameters:
+        """Return the mixture at a tangent vector."""
+        a, b, c = self._parts(tangent)
+        family = self.family
+        logs = np.log(np.maximum(self.centre.weights, LEAST_WEIGHT)) + a / self._count_roots
         weights = np.exp(logs - logs.max())
-        means = self.centre.means + self.family.mean_retraction(self._root, b / self._counts[:, None])
+        means = self.centre.means + family.mean_retraction(self._root, b / self._count_roots[:, None])
         # Without a prior a component may collapse: it stops at the floor, as in the M-step.
-        covariances = self.family.floored(self.family.covariance_retraction(self._root, c / self._spreads))
+        covariances = family.floored(family.covariance_retraction(self._root, c / self._covariance_units))
         return WhitenedParameters(weights / weights.sum(), means, covariances)
 
-    def log_change(self, point: Array) -> float:
+    def log_change(self, tangent: Array) -> float:
         """Return the largest change of the logarithm of a weight or a deviation, from the centre."""
-        a, _, c = self._cut(point)
-        return float(max(np.abs(a / self._counts).max(), np.abs(c / self._spreads).max()))
+        a, _, c = self._parts(tangent)
+        return float(max(np.abs(a / self._count_roots).max(), np.abs(c / self._covariance_units).max()))
 
-    def step_size(self, point: Array) -> float:
+    def step_size(self, tangent: Array) -> float:
         """Return the largest change of a logarithm, or of a mean in deviations, from the centre."""
-        b = self._cut(point)[1]
-        return max(self.log_change(point), float(np.linalg.norm(b / self._counts[:, None], axis=1).max()))
+        moves = self._parts(tangent)[1] / self._count_roots[:, None]
+        return max(self.log_change(tangent), float(np.linalg.norm(moves, axis=1).max()))
 
     def gradient(
-        self, point: Array, parameters: WhitenedParameters, stats: Array, prior: Prior | None
+        self, tangent: Array, parameters: WhitenedParameters, stats: SufficientStats, prior: Prior | None
     ) -> Array:
-        """Return the gradient of the objective, from the sums of the E-step at the point.
+        """Return the gradient of the objective at a tangent vector.
 
         Parameters
         ----------
-        point : ndarray, shape (n_coordinates,)
+        tangent : ndarray, shape (n_coordinates,)
         parameters : WhitenedParameters
-            The mixture at the point.
-        sums : ndarray, shape (n_components, width)
+            The mixture there.
+        stats : SufficientStats
+            Of the E-step at that mixture.
         prior : Prior or None
 
         Returns
@@ -105,44 +115,58 @@ class LocalCoordinates:
         """
         family, means = self.family, parameters.means
         r, m = means.shape
-        weight, first, _ = family.split(stats)
-        by_weight = (weight - parameters.weights * weight.sum()) / self._counts
-        pull = first - weight[:, None] * means
-        offsets = pull / np.maximum(weight, 1e-300)[:, None]
-        scatter = family.scatter(stats) + family.between(offsets, weight)
-        divisor = family.divisor(weight, m)
+        counts = stats.counts
+        by_weight = (counts - parameters.weights * counts.sum()) / self._count_roots
+        pull = stats.first - counts[:, None] * means
+        offsets = pull / np.maximum(counts, LEAST_WEIGHT)[:, None]
+        scatter = family.scatter(stats) + family.between(offsets, counts)
+        divisor = family.divisor(counts, m)
         if prior is not None:
             shrinkage, added, dof, mean_dof = family.prior_terms(prior, r, m)
             pull = pull - shrinkage * means
             scatter = scatter + family.between(means, np.full(r, shrinkage))
             divisor = divisor + mean_dof
-        if family.tied:
-            scatter, divisor = scatter.sum(axis=0), divisor.sum()
+        scatter, divisor = family.pooled(scatter, axis=0), family.pooled(divisor, axis=0)
         if prior is not None:
             scatter, divisor = scatter + added, divisor + dof
-        by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._counts[:, None]
-        stretches = self._cut(point)[2] / self._spreads
-        by_covariance = family.covariance_gradient(self._root, stretches, scatter, divisor) / self._spreads
+        by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._count_roots[:, None]
+        units = self._covariance_units
+        covariance_tangents = self._parts(tangent)[2] / units
+        by_covariance = family.covariance_gradient(self._root, covariance_tangents, scatter, divisor) / units
         return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])
 
 
-def reordered_coordinates(order: Array, n_features: int, n_coordinates: int, tied: bool) -> Array:
-    """Return where the coordinates of a mixture are, once its components are put in another order.
-
-    Parameters
-    ----------
-    order : ndarray of int, shape (n_components,)
-    n_features, n_coordinates : int
-    tied : bool
-        Whether the covariances are the same for all components, and have coordinates of their own.
+def coordinates_of_components(family: Family, n_components: int, n_features: int) -> IndexArray:
+    """Return which coordinates move each component: its weight, its mean, its covariance.
 
     Returns
     -------
-    places : ndarray of int, shape (n_coordinates,)
+    positions : ndarray of int, shape (n_components, n_coordinates of one component)
+        Coordinates of the covariances that components share are there for each of them.
     """
-    r = len(order)
-    places = np.arange(n_coordinates)
-    by_mean = places[r : r + r * n_features].reshape(r, n_features)[order].ravel()
-    rest = places[r + r * n_features :]
-    by_covariance = rest if tied else rest.reshape(r, -1)[order].ravel()
-    return np.concatenate([places[:r][order], by_mean, by_covariance])
+    r, m = n_components, n_features
+    of_weights = np.arange(r)[:, None]
+    of_means = r + np.arange(r * m).reshape(r, m)
+    of_covariances = r + r * m + family.covariance_coordinates(r, m)
+    return np.concatenate([of_weights, of_means, of_covariances], axis=1)
+
+
+def coordinate_order(family: Family, order: IndexArray, n_features: int) -> IndexArray:
+    """Return where the coordinates of a mixture are found once its components are put in another order.
+
+    Parameters
+    ----------
+    family : Family
+    order : ndarray of int, shape (n_components,)
+    n_features : int
+
+    Returns
+    -------
+    positions : ndarray of int, shape (n_coordinates,)
+        A tangent vector v of the mixture is v[positions] for the reordered one.
+    """
+    positions = coordinates_of_components(family, len(order), n_features)
+    reordered = np.empty(positions.max() + 1, dtype=np.intp)
+    # A coordinate that components share is written for each of them, and stays where it is.
+    reordered[positions] = positions[order]
+    return reordered

@@ -9,9 +9,13 @@ import numpy as np
 
 from apolar._core.arrays import Array
 
-# Pairs of steps and gradient changes that are remembered.
+# Pairs of steps and gradient differences that a history holds.
 HISTORY = 12
-# A step must rise by this much of what the slope promises, and leave less than this much of the slope.
+# The least cosine between a step and its gradient difference: below, curvature has the wrong sign or is
+# rounding.
+LEAST_CURVATURE = 1e-10
+# A step must raise the function by this much of what the slope promises, and leave less than this much of the
+# slope.
 LEAST_RISE = 1e-4
 MOST_SLOPE = 0.9
 # The longest step of a line search, and the most evaluations it takes.
@@ -23,64 +27,76 @@ Evaluation = tuple[float, float, Array]
 
 
 class LBFGSHistory:
-    """The inverse Hessian of the negated function, as far as the last steps tell."""
+    """The last steps of a maximisation: an approximation of the inverse Hessian of the negated function.
+
+    Attributes
+    ----------
+    pairs : deque of (step, gradient difference, their product)
+        The oldest first. A gradient difference is the gradient before a step less that after it.
+    """
 
     def __init__(self) -> None:
         self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=HISTORY)
 
     def copy(self) -> LBFGSHistory:
-        """Return a memory of the same steps, that learns on its own."""
+        """Return a history of the same steps, which later ones do not change."""
         other = LBFGSHistory()
         other.pairs.extend(self.pairs)
         return other
 
     @classmethod
-    def of(cls, steps: Array, changes: Array) -> LBFGSHistory:
-        """Return the memory of steps and of the falls of the gradient, both (n_pairs, n_coordinates)."""
-        curvature = cls()
-        for step, change in zip(steps, changes, strict=True):
-            curvature.update(step, change)
-        return curvature
+    def of(cls, steps: Array, gradient_differences: Array) -> LBFGSHistory:
+        """Return the history of steps and gradient differences, both of shape (n_pairs, n_coordinates)."""
+        history = cls()
+        for step, gradient_difference in zip(steps, gradient_differences, strict=True):
+            history.update(step, gradient_difference)
+        return history
 
     def arrays(self) -> tuple[Array, Array]:
-        """Return the steps, and the falls of the gradient along them, both (n_pairs, n_coordinates)."""
-        return np.array([step for step, _, _ in self.pairs]), np.array([fall for _, fall, _ in self.pairs])
+        """Return the steps and the gradient differences, both of shape (n_pairs, n_coordinates)."""
+        steps = np.array([step for step, _, _ in self.pairs])
+        return steps, np.array([difference for _, difference, _ in self.pairs])
 
-    def update(self, step: Array, change: Array) -> None:
-        """Learn from a step and the fall of the gradient along it; curvature of the wrong sign is skipped."""
-        product = float(step @ change)
-        if product > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
-            self.pairs.append((step, change, product))
+    def update(self, step: Array, gradient_difference: Array) -> None:
+        """Add a step, unless the function curves upwards along it."""
+        product = float(step @ gradient_difference)
+        if product > LEAST_CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
+            self.pairs.append((step, gradient_difference, product))
 
     def direction(self, gradient: Array) -> Array:
         """Return the inverse Hessian times the gradient: the two loops of L-BFGS [nocedal2006]."""
         q = gradient.copy()
         factors = []
-        for step, change, product in reversed(self.pairs):
+        for step, difference, product in reversed(self.pairs):
             factor = float(step @ q) / product
-            q -= factor * change
+            q -= factor * difference
             factors.append(factor)
         if self.pairs:
-            _, change, product = self.pairs[-1]
-            q *= product / float(change @ change)
-        for (step, change, product), factor in zip(self.pairs, reversed(factors), strict=True):
-            q += (factor - float(change @ q) / product) * step
+            _, difference, product = self.pairs[-1]
+            q *= product / float(difference @ difference)
+        for (step, difference, product), factor in zip(self.pairs, reversed(factors), strict=True):
+            q += (factor - float(difference @ q) / product) * step
         return q
 
 
 def line_search(
     evaluate: Callable[[float], Evaluation | None], value: float, slope: float, first: float = 1.0
 ) -> tuple[float, float, Array] | None:
-    """Return a step length that raises the function, its value and gradient; None if there is none.
+    """Return a step length that raises the function enough, with the value and the gradient there.
 
     Parameters
     ----------
     evaluate : callable
-        Takes a step length; None ends the search.
+        Takes a step length, and returns an `Evaluation` there.
     value, slope : float
-        At zero; the slope is positive.
-    first : float
+        At length zero; the slope is positive.
+    first : float, default=1.0
         The length that is tried first.
+
+    Returns
+    -------
+    accepted : tuple of (length, value, gradient), or None
+        None if no length was found.
     """
     low, high = 0.0, np.inf
     length = first
@@ -95,9 +111,10 @@ def line_search(
             best = (length, trial, gradient)
         if not enough:
             high = length
-            # The parabola through value, slope and trial.
-            fall = value + length * slope - trial
-            guess = length * length * slope / (2 * fall) if np.isfinite(fall) and fall > 0 else 0.0
+            # The top of the parabola through value, slope and trial.
+            shortfall = value + length * slope - trial
+            is_parabola = np.isfinite(shortfall) and shortfall > 0
+            guess = length * length * slope / (2 * shortfall) if is_parabola else 0.0
             length = min(max(guess, low + 0.1 * (high - low)), low + 0.5 * (high - low))
             if best is not None:
                 return best

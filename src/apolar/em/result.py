@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apolar.em.coordinates import reordered_coordinates
+from apolar.em.coordinates import coordinate_order
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import Family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import WhitenedParameters
-
-if TYPE_CHECKING:
-    from apolar._core.arrays import Array
+from apolar.mixture.stats import SufficientStats
 
 __all__ = ["FitResult", "FitStatus", "in_canonical_order"]
 
@@ -54,8 +51,8 @@ class FitResult:
         In whitened coordinates. Candidates are compared by it, and not by the objective: that of a component
         near the mode of the prior is high whatever the rows say, so that it prefers small and almost empty
         components.
-    stats : ndarray, shape (n_components, n_stats), or None
-        The sufficient statistics of the E-step at the parameters.
+    stats : SufficientStats or None
+        Those of the E-step at the parameters.
     n_iter : int
         Passes over the rows.
     history : tuple of float
@@ -82,7 +79,7 @@ class FitResult:
     status: FitStatus = FitStatus.NOT_RUN
     objective: float = -np.inf
     log_likelihood: float = -np.inf
-    stats: Array | None = None
+    stats: SufficientStats | None = None
     n_iter: int = 0
     history: tuple[float, ...] = ()
     curvature: LBFGSHistory | None = None
@@ -101,7 +98,7 @@ def in_canonical_order(result: FitResult, family: Family, whitening: Whitening) 
     curvature = None
     if result.curvature is not None and result.curvature.pairs:
         steps, differences = result.curvature.arrays()
-        places = reordered_coordinates(order, parameters.n_features, steps.shape[1], family.tied)
+        places = coordinate_order(family, order, parameters.n_features)
         curvature = LBFGSHistory.of(steps[:, places], differences[:, places])
     return replace(
         result,

@@ -13,6 +13,7 @@ from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 
 Callback = Callable[[FitResult], bool]
 """Called after each pass with the best so far; true to stop."""
@@ -20,7 +21,7 @@ Callback = Callable[[FitResult], bool]
 
 def evaluated(
     data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None
-) -> tuple[Array, Array, Array]:
+) -> tuple[SufficientStats, Array, Array]:
     """Return sufficient statistics, objectives and log-likelihoods of a batch of mixtures: one E-step."""
     stats, log_likelihood = data.e_step(parameters)
     return stats, log_likelihood + data.family.log_prior(parameters, prior), log_likelihood
@@ -81,7 +82,7 @@ class EMRun:
         self.status = FitStatus.MAX_ITER
         self.has_ended = False
 
-    def evaluate(self, parameters: WhitenedParameters) -> tuple[Array, float] | None:
+    def evaluate(self, parameters: WhitenedParameters) -> tuple[SufficientStats, float] | None:
         """Return sufficient statistics and objective of one mixture, by one pass; None if the run has ended.
 
         It has when all passes are spent, or the callback asks to stop.

@@ -21,6 +21,7 @@ from apolar.em.kernels import triton
 from apolar.em.whitening import MOST_DISTANCE, Whitening, whitening_of
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.stats import SufficientStats
 
 # Numbers in a chunk: 8 MB a thread. Larger than for other sums: a chunk makes a dozen calls, between which
 # threads wait for each other.
@@ -96,7 +97,7 @@ class WhitenedData:
 
     def is_fused(self, n_components: int) -> bool:
         """Return whether there is a kernel for the E-step of these rows under so many components."""
-        by_rows = self.family.frame_kind != "matrix" and self._kept is None
+        by_rows = self.family.is_axis_aligned and self._kept is None
         return by_rows and triton.is_fused(self.rows.device_template, self.n_features, n_components)
 
     @property
@@ -107,7 +108,7 @@ class WhitenedData:
     def _is_read_as_stored(self) -> bool:
         """Return whether the E-step can take the rows as they are stored, without a copy in the frame."""
         rows = self.rows
-        if self.family.frame_kind != "scalar" or rows.device_template is not None or rows.is_distributed:
+        if not self.family.is_spherical or rows.device_template is not None or rows.is_distributed:
             return False
         if self.is_wide:
             return True
@@ -198,7 +199,7 @@ class WhitenedData:
         threads = self.threads if len(starts) > self.threads else 1
         return mapped(((start, None) for start in starts), work, threads)
 
-    def e_step(self, parameters: WhitenedParameters) -> tuple[Array, Array]:
+    def e_step(self, parameters: WhitenedParameters) -> tuple[SufficientStats, Array]:
         """Return the sums of the E-step, and the log-likelihoods.
 
         Parameters
@@ -208,14 +209,15 @@ class WhitenedData:
 
         Returns
         -------
-        sums : ndarray, shape (n_mixtures, n_components, width)
-            Posterior-weighted sums of the features.
+        stats : SufficientStats
+            Of each mixture: posterior-weighted sums of the features.
         log_likelihood : ndarray, shape (n_mixtures,)
             In the units of the frame: `frame.log_det` a row is to be added.
         """
         noise = self._noise()
         stats, log_likelihood = self.total(EStep(self.family, self.whitening, parameters, noise))
-        return _with_noise(stats.reshape(*parameters.weights.shape, self.n_stats), noise), log_likelihood
+        array = _with_noise(stats.reshape(*parameters.weights.shape, self.n_stats), noise)
+        return SufficientStats(array, self.n_features), log_likelihood
 
     def _noise(self) -> Array | None:
         """Return what noise of the rows adds to the expected quadratics of each of them, if there is any.
@@ -226,8 +228,8 @@ class WhitenedData:
         if not self.whitening.noise:
             return None
         one, kind, m = np.ones(1), self.family.untied, self.n_features
-        covariances = kind.from_spherical(self.whitening.noise * one, self.whitening.metric, one)
-        return kind.moments(WhitenedParameters(one, np.zeros((1, m)), covariances))[0, 1 + m :]
+        covariances = kind.from_spherical(self.whitening.noise * one, self.whitening.metric(kind), one)
+        return kind.moments(WhitenedParameters(one, np.zeros((1, m)), covariances)).second[0]
 
     def total(self, job: WhitenedStatistic) -> list[Any]:
         """Return what a job sums over the rows: here, or where they are."""
@@ -238,11 +240,11 @@ class WhitenedData:
             raise ValueError("X has no rows.")
         return found
 
-    def hard_stats(self, labels: Array, n_components: int) -> Array:
+    def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sums of the features by label, shape (n_components, width); labels in row order."""
         return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
 
-    def soft_stats(self, responsibilities: Array) -> Array:
+    def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sums of the features under responsibilities of shape (n_components, n_rows)."""
         position, stats = 0, np.zeros((len(responsibilities), self.n_stats))
         # In order, by one thread: each chunk takes its part of the responsibilities.
@@ -253,11 +255,12 @@ class WhitenedData:
                 part = part * to_numpy(chunk.weights)
             shares = part if isinstance(chunk, Stored) else to_device_of(part, chunk.features)
             stats += to_numpy(chunk.stats(shares))
-        return _with_noise(stats, self._noise())
+        return SufficientStats(_with_noise(stats, self._noise()), self.n_features)
 
-    def nearest_stats(self, means: Array) -> Array:
+    def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sums of the rows nearest to each mean, in the frame; shape (len(means), width)."""
-        return _with_noise(self.total(NearestStats(self.family, self.whitening, means))[0], self._noise())
+        stats = self.total(NearestStats(self.family, self.whitening, means))[0]
+        return SufficientStats(_with_noise(stats, self._noise()), self.n_features)
 
     def under(self, family: Family, threads: int | None = None) -> WhitenedData:
         """Return the same rows under a family of the same features (the tied one, or the untied)."""

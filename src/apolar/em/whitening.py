@@ -1,8 +1,8 @@
-"""The units in which EM works: the mean of all rows as origin, their spread as unit."""
+"""Whitened coordinates, in which EM works: the mean of all rows as origin, their spread as unit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
-from apolar.mixture.families import Family
+from apolar.mixture.families import Family, Invariance
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.signal import column_moments, row_covariance
 
@@ -19,7 +19,7 @@ from apolar.moments.signal import column_moments, row_covariance
 MOST_SPREAD = 1e145
 # The variance of noise that rows may have, relative to that of a column.
 MOST_NOISE = 1e100
-# How far a row may lie from the centre, in deviations of the columns.
+# The largest distance of a row from the centre, in deviations of the columns.
 MOST_DISTANCE = 1e140
 # A column whose deviation is below this much of its size is constant but for rounding.
 ROUNDING = 1e-14
@@ -31,7 +31,7 @@ LEAST_DIRECTION = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """An affine change of coordinates, x -> (x - centre) A.
+    """The affine map from the units of the data to whitened coordinates, x -> (x - centre) A.
 
     Attributes
     ----------
@@ -41,10 +41,11 @@ class Whitening:
     inverse : ndarray
         Of the same shape as `matrix`.
     log_det : float
-        log |det A|.
+        log |det A|: log-densities of whitened rows, plus this, are those in the units of the data.
     n_rows : int
+        The number of rows that are whitened.
     weight : float
-        The sum of the weights of the rows.
+        The sum of the weights of those rows.
     noise : float
         The variance of the Gaussian noise, in the units of the data, that each row is taken to have in every
         column: `reg_covar`. The M-step adds it to the variances.
@@ -58,19 +59,18 @@ class Whitening:
     weight: float
     noise: float = 0.0
 
-    @property
-    def metric(self) -> Array:
-        """What the identity becomes as a covariance: A^t A."""
-        return self.matrix.T @ self.matrix if self.matrix.ndim == 2 else self.matrix**2
+    def metric(self, family: Family) -> Array:
+        """Return what the identity becomes as one covariance of a family: A^t A."""
+        return metric_of(self.matrix, family.identity(len(self.centre)))
 
     @property
     def deviations(self) -> Array:
-        """The deviation of each column, in the units of the data; one number where the frame has one unit."""
+        """The deviation of each column, in the units of the data; one number where all have one unit."""
         inverse = self.inverse
         return np.sqrt(np.einsum("ij,ij->j", inverse, inverse)) if inverse.ndim == 2 else inverse
 
     def write(self, block: Any, out: Any) -> None:
-        """Write rows, shape (n, n_features), into `out`, shape (n_features, n), in the frame."""
+        """Write rows, shape (n, n_features), into `out`, shape (n_features, n), in whitened coordinates."""
         dense = block.toarray() if sparse.issparse(block) else block
         centre = to_device_of(self.centre, out)
         if self.matrix.ndim == 2:
@@ -80,58 +80,60 @@ class Whitening:
         out *= float(self.matrix) if self.matrix.ndim == 0 else to_device_of(self.matrix, out)[:, None]
 
     def transform(self, points: Array) -> Array:
-        """Return points, shape (..., n_features), in the frame."""
+        """Return points, shape (..., n_features), in whitened coordinates."""
         offsets = points - self.centre
         return offsets @ self.matrix if self.matrix.ndim == 2 else offsets * self.matrix
 
     def inverse_transform(self, points: Array) -> Array:
-        """Return points of the frame in the units of the data."""
+        """Return whitened points in the units of the data."""
         offsets = points @ self.inverse if self.matrix.ndim == 2 else points * self.inverse
         return self.centre + offsets
 
     def within_reach(self, block: Array) -> Array:
-        """Return rows, shape (n, n_features), none further from the centre than squares can tell.
+        """Return rows, shape (n, n_features), moved to where squares of their distances are numbers.
 
-        The logarithm of the density of those that are is below the range of numbers; here it is what it would
-        be at `MOST_DISTANCE` deviations.
+        Rows further from the centre than `MOST_DISTANCE` deviations have a log-density below the range of
+        numbers; it is computed as if they were at that distance.
         """
         reach = MOST_DISTANCE * self.deviations
         if max(float(block.max(initial=0.0)), -float(block.min(initial=0.0))) < float(np.min(reach)):
             return block
         return np.clip(block, self.centre - reach, self.centre + reach)
 
-    def _moved(self, covariances: Array, matrix: Array) -> Array:
-        if matrix.ndim == 2:
-            moved = matrix.T @ covariances @ matrix
-            return (moved + np.swapaxes(moved, -1, -2)) / 2
-        return covariances * matrix**2
-
     def transform_parameters(self, parameters: MixtureParameters) -> WhitenedParameters:
-        """Return components, in the units of the data, in the frame."""
-        means, covariances = (
-            self.transform(parameters.means),
-            self._moved(parameters.covariances, self.matrix),
-        )
+        """Return mixtures in whitened coordinates."""
+        means = self.transform(parameters.means)
+        covariances = _congruent(parameters.covariances, self.matrix)
         return WhitenedParameters(parameters.weights, means, covariances)
 
     def inverse_transform_parameters(self, parameters: WhitenedParameters) -> MixtureParameters:
-        """Return components of the frame in the units of the data."""
-        means, covariances = (
-            self.inverse_transform(parameters.means),
-            self._moved(parameters.covariances, self.inverse),
-        )
+        """Return whitened mixtures in the units of the data."""
+        means = self.inverse_transform(parameters.means)
+        covariances = _congruent(parameters.covariances, self.inverse)
         return MixtureParameters(parameters.weights, means, covariances)
 
 
-def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
-    """Return the frame in which a family of covariances sees these rows.
+def metric_of(matrix: Array, identity: Array) -> Array:
+    """Return A^t A, where the identity is that of the covariances of a family."""
+    return matrix.T @ matrix if matrix.ndim == 2 else identity * matrix**2
 
-    Spherical families are scaled by one number, diagonal ones by columns, and
-    full ones whitened: fits are then equivariant under what leaves the family
-    as it is.
+
+def _congruent(covariances: Array, matrix: Array) -> Array:
+    """Return A^t S A for each covariance S."""
+    if matrix.ndim == 2:
+        moved = matrix.T @ covariances @ matrix
+        return (moved + np.swapaxes(moved, -1, -2)) / 2
+    return covariances * matrix**2
+
+
+def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
+    """Return the whitening of rows for a family of covariances, by the maps that leave the family as it is.
+
+    The rows are read once. Spherical families divide all columns by one number, diagonal ones each column by
+    its own, and full ones make the covariance of all rows the identity.
     """
     covariance = None
-    if family.frame_kind == "matrix":
+    if family.invariance is Invariance.LINEAR:
         weight, n_rows, mean, covariance = row_covariance(rows)
         variances = np.diag(covariance).copy()
     else:
@@ -141,21 +143,19 @@ def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
     variances = np.maximum(variances, 0.0) * correction
     units = _units(variances, mean)
     _check_scales(variances, units, rows.names, noise)
-    if family.frame_kind == "scalar":
+    if family.invariance is Invariance.SCALING:
         unit = float(np.sqrt(np.mean(variances)))
         constant = np.all(np.sqrt(variances) <= ROUNDING * np.abs(mean))
         unit = float(units.max()) if constant or not unit > 0 else unit
-        log_det = -len(mean) * float(np.log(unit))
-        return Whitening(mean, np.asarray(1 / unit), np.asarray(unit), log_det, n_rows, weight, noise)
+        return _scaling(mean, np.asarray(unit), n_rows, weight, noise)
     if covariance is None:
-        return Whitening(mean, 1 / units, units, -float(np.log(units).sum()), n_rows, weight, noise)
+        return _scaling(mean, units, n_rows, weight, noise)
     correlation = covariance * correction / units / units[:, None]
-    values, vectors = np.linalg.eigh(correlation)
-    return replace(_whitening(mean, units, values, vectors, n_rows, weight), noise=noise)
+    return _decorrelation(mean, units, correlation, n_rows, weight, noise)
 
 
 def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
-    """Refuse columns whose squares are no numbers, and noise beside which they are nothing."""
+    """Refuse columns whose squares leave the range of numbers, and noise beside which they are nothing."""
     with np.errstate(invalid="ignore"):
         in_range = np.isfinite(variances) & (units < MOST_SPREAD) & (units > 1 / MOST_SPREAD)
     if not np.all(in_range):
@@ -175,34 +175,38 @@ def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None,
 
 
 def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening:
-    """Return the frame of a mixture, in the units of the data, as if it were that of its own rows."""
+    """Return the whitening of a mixture, in the units of the data: that of rows with its moments."""
     weights, means = parameters.weights, parameters.means
+    n_components, n_features = means.shape
     centre = weights @ means
-    r, m = means.shape
-    offsets = means - centre
-    between = family.untied.between(offsets, weights).sum(axis=0)
-    within = parameters.covariances
-    if not family.tied:
-        within = np.tensordot(weights, parameters.covariances, axes=1)
-    total = within + between / family.divisor(np.ones(()), m)
-    if family.frame_kind != "matrix":
-        unit = np.sqrt(total)
-        log_det = -float(np.sum(np.log(unit))) * (m if unit.ndim == 0 else 1)
-        return Whitening(centre, np.asarray(1 / unit), np.asarray(unit), log_det, r, 1.0)
+    between = family.between(means - centre, weights).sum(axis=0)
+    within = family.average(parameters.covariances, weights)
+    total = within + between / family.divisor(np.ones(()), n_features)
+    if family.invariance is not Invariance.LINEAR:
+        variances = family.diagonals(total)
+        if family.invariance is Invariance.SCALING:
+            variances = np.asarray(np.mean(variances))
+        return _scaling(centre, np.asarray(np.sqrt(variances)), n_components, 1.0)
     units = np.sqrt(np.diag(total))
-    values, vectors = np.linalg.eigh(total / np.outer(units, units))
-    return _whitening(centre, units, values, vectors, r, 1.0)
+    return _decorrelation(centre, units, total / np.outer(units, units), n_components, 1.0)
 
 
-def _whitening(
-    centre: Array, units: Array, values: Array, vectors: Array, n_rows: int, weight: float
+def _scaling(centre: Array, units: Array, n_rows: int, weight: float, noise: float = 0.0) -> Whitening:
+    """Return the whitening that divides all columns by one unit, or each column by its own."""
+    log_det = -float(np.sum(np.log(units))) * (len(centre) if units.ndim == 0 else 1)
+    return Whitening(centre, np.asarray(1 / units), units, log_det, n_rows, weight, noise)
+
+
+def _decorrelation(
+    centre: Array, units: Array, correlation: Array, n_rows: int, weight: float, noise: float = 0.0
 ) -> Whitening:
-    """Return the frame that divides columns by their units, and then makes their covariance the identity."""
+    """Return the whitening that divides columns by their units, and makes their correlation the identity."""
+    values, vectors = np.linalg.eigh(correlation)
     roots = np.sqrt(np.maximum(values, LEAST_DIRECTION))
     matrix = vectors / roots / units[:, None]
     inverse = (vectors * roots).T * units
     log_det = -float(np.log(roots).sum() + np.log(units).sum())
-    return Whitening(centre, matrix, inverse, log_det, n_rows, weight)
+    return Whitening(centre, matrix, inverse, log_det, n_rows, weight, noise)
 
 
 def _units(variances: Array, mean: Array) -> Array:
@@ -216,5 +220,5 @@ def _units(variances: Array, mean: Array) -> Array:
         unit = CONSTANT_UNIT * float(np.sqrt(np.mean(others**2)))
     else:
         unit = CONSTANT_UNIT * max(float(np.abs(mean).max()), 1.0)
-    # Rounding of the column itself must stay small in its unit.
+    # The unit must be large beside the rounding of the numbers in the column.
     return np.where(constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)

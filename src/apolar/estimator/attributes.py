@@ -64,9 +64,8 @@ def parameter_attributes(
     if dtype == np.float32:
         with np.errstate(over="ignore", under="ignore"):
             single = {name: np.asarray(value).astype(np.float32)[()] for name, value in attributes.items()}
-        spreads = [np.asarray(single[name]) for name in single if name not in ("weights_", "means_")]
-        if family.frame_kind == "matrix":
-            spreads = [np.diagonal(matrices, axis1=-2, axis2=-1) for matrices in spreads]
+        names = ("covariances_", "precisions_", "precisions_cholesky_")
+        spreads = [family.diagonals(np.asarray(single[name])) for name in names]
         in_range = all(np.all(np.isfinite(value)) for value in single.values())
         if in_range and all(np.all(value > 0) for value in spreads):
             return single | {"_exact": parameters}

@@ -24,7 +24,6 @@ from apolar.estimator.search import best_fit
 from apolar.exceptions import SkippedStartWarning
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
-from apolar.starts.given import covariance_shape
 from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
 
 __all__ = ["fit_rows", "is_fitted_as", "n_threads_of"]
@@ -122,14 +121,14 @@ def is_fitted_as(estimator: Any, family: Family, n_components: int, n_features: 
     """Return whether an estimator holds a fitted mixture of that family and size."""
     if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
         return False
-    return np.shape(estimator.covariances_) == covariance_shape(family, n_components, n_features)
+    return np.shape(estimator.covariances_) == family.covariance_shape(n_components, n_features)
 
 
 def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
     """Refuse covariances that this machine cannot hold, before the work begins."""
     m = rows.n_features
     n_numbers = 4 * m**2 + 4 * estimator.n_components * family.n_stats(m)
-    if family.frame_kind == "matrix":
+    if not family.is_axis_aligned:
         what = f"covariance_type={estimator.covariance_type!r} of {m} columns"
         fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
 

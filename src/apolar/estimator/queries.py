@@ -14,15 +14,17 @@ from apolar._core.checks import check_integer, random_generator
 from apolar._core.threads import one_blas_thread
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.attributes import exact_parameters
+from apolar.estimator.bootstrap import Bootstrap, bootstrap
 from apolar.estimator.fit import is_fitted_as, n_threads_of
-from apolar.estimator.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.inputs import float_type, in_single_precision, opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import Answer, Likelihood, Reader, densities, labels, probabilities
+from apolar.estimator.standard_errors import StandardErrors, standard_errors
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.sampling import sample
 from apolar.moments.signal import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 
@@ -142,14 +144,8 @@ class FittedMixtureMixin:
         check_integer(n_samples, "n_samples", least=1)
         state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        kind, parameters = family(self.covariance_type), self._parameters()
-        counts = rng.multinomial(n_samples, parameters.weights / parameters.weights.sum())
-        labels = np.repeat(np.arange(len(counts)), counts)
-        noise = rng.standard_normal(size=(n_samples, parameters.n_features))
-        root = kind.root(parameters.covariances)
-        own = root if kind.tied else root[labels]
-        drawn = parameters.means[labels] + kind.mean_retraction(own, noise)
-        return drawn.astype(self.means_.dtype, copy=False), labels
+        X, labels = sample(family(self.covariance_type), self._parameters(), n_samples, rng, grouped=True)
+        return X.astype(self.means_.dtype, copy=False), labels
 
     # --- how sure it is -----------------------------------------------------------------------
 

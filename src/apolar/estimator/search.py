@@ -165,10 +165,8 @@ def _almost_empty(data: WhitenedData, result: FitResult) -> list[ApolarWarning]:
 
 def _is_collapsed(data: WhitenedData, result: FitResult) -> bool:
     """Return whether a component is without spread in some direction."""
-    covariances = result.parameters.covariances
-    is_matrix = data.family.frame_kind == "matrix"
-    least = float((np.linalg.eigvalsh(covariances) if is_matrix else covariances).min())
-    return least <= 2 * data.family.least_variance
+    smallest = data.family.smallest_variance(result.parameters.covariances)
+    return smallest <= 2 * data.family.least_variance
 
 
 def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult]) -> list[ApolarWarning]:

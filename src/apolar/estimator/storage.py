@@ -44,9 +44,6 @@ _PRECISION = "precision"
 # What a checkpoint knows of the curvature: pairs of steps and gradient differences.
 _CURVATURE = ("curvature_steps", "curvature_falls")
 
-# How far the two triangles of a covariance may differ, relative to its diagonal: rounding, with room.
-ASYMMETRY = 1e-8
-
 Model = TypeVar("Model")
 
 
@@ -179,23 +176,10 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
 
 def _checked_covariances(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Array:
     """Return covariances, checked to be those of a family, and to have inverses."""
-    # The shapes are not asked of the family: it would allocate what a file merely claims.
-    one = {"scalar": (), "columns": (m,), "matrix": (m, m)}[kind.frame_kind]
-    covariances = stored_numbers(arrays, "covariances_", one if kind.tied else (r, *one))
-    refusal = f"covariances_ must be positive{' definite and symmetric' if len(one) == 2 else ''}."
-    variances = np.diagonal(covariances, axis1=-2, axis2=-1) if len(one) == 2 else covariances
-    if np.any(variances <= 0):
-        raise ValueError(refusal)
+    covariances = stored_numbers(arrays, "covariances_", kind.covariance_shape(r, m))
+    kind.check_covariances(covariances, "covariances_")
     with np.errstate(all="ignore"):
-        if len(one) == 2:
-            deviations = np.sqrt(variances)
-            sizes = deviations[..., :, None] * deviations[..., None, :]
-            if not np.all(np.abs(covariances - np.swapaxes(covariances, -1, -2)) <= ASYMMETRY * sizes):
-                raise ValueError(refusal)
-        try:
-            precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(refusal) from error
+        precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
     if not (np.all(np.isfinite(precisions)) and np.all(np.isfinite(whiteners))):
         raise ValueError("covariances_ are too small: their inverses overflow.")
     return covariances

@@ -23,10 +23,11 @@ from apolar.estimator.parameters import checked_parameters
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery import mixture_from_moments
 from apolar.starts import start_candidates
-from apolar.starts.moments import in_frame
+from apolar.starts.moments import whitened_spherical
 
 # Rows are kept until there are this many per component and column, but no fewer than the least: the start is
 # made from them.
@@ -72,7 +73,7 @@ class Stream:
     noise: float = 0.0
     _kept: list[tuple[Array, Array | None]] = field(default_factory=list)
     _whitening: Whitening | None = None
-    _stats: Array | None = None
+    _stats: SufficientStats | None = None
     _sketch: MomentSketch | None = None
     _compared: float = 0.0
 
@@ -166,7 +167,7 @@ class Stream:
             mixture = mixture_from_moments(self._sketch, self.n_components)
         except ValueError:
             return
-        rival = in_frame(batch, mixture, np.ones(batch.n_features))
+        rival = whitened_spherical(batch, mixture, np.ones(batch.n_features))
         if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
             self._stats = self.family.stats_of(rival, self.weight, self.prior)
 

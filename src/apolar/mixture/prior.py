@@ -9,9 +9,9 @@ from apolar._core.checks import positive_number
 class Prior:
     """A weak conjugate prior on means and covariances, in the manner of [fraley2007].
 
-    Relative to the data: means are drawn towards the mean of all rows, and
+    It is relative to the data: means are drawn towards the mean of all rows, and
     covariances towards a fraction of the covariance of all rows. What it adds
-    counts as a few rows, so that large components do not feel it, and a
+    counts as a few rows, so that large components hardly feel it, and a
     component on one or two rows keeps a spread.
 
     Attributes
@@ -20,7 +20,7 @@ class Prior:
         Rows that the prior mean counts as.
     dof : float or None, default=None
         Degrees of freedom of the inverse Wishart (or inverse gamma) prior.
-        None: n_features + 2 for spherical covariances, as in mclust, 3 a
+        None: n_features + 2 for spherical covariances, as in mclust, 3 per
         column for diagonal ones; for full ones the prior counts as one row.
     scale : float or None, default=None
         The prior scale as a fraction of the variance of all rows. None:
@@ -40,7 +40,7 @@ class Prior:
                 positive_number(value, name)
 
     def scaled(self, n_components: int, n_features: int) -> tuple[float, float, float]:
-        """Return shrinkage, degrees of freedom and scale of the prior over that many columns at once."""
+        """Return shrinkage, degrees of freedom and scale of the prior on the variance of so many columns."""
         dof = n_features + 2.0 if self.dof is None else float(self.dof)
         scale = n_components ** (-2.0 / n_features) if self.scale is None else float(self.scale)
         return float(self.shrinkage), dof, scale

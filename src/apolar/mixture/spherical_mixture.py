@@ -8,11 +8,14 @@ import numpy as np
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
+from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.order import canonical_order
+from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.sampling import sample
 
 
 class MixtureStatus(enum.Enum):
-    """How a mixture was recovered; the text says what to do."""
+    """How a mixture was recovered; the value says what to do."""
 
     VALID = "The moments gave a valid mixture as they are."
     PROJECTED = (
@@ -97,9 +100,8 @@ class SphericalMixture:
         """
         n_samples = check_integer(n_samples, "n_samples", least=1)
         rng = random_generator(random_state)
-        labels = rng.choice(self.n_components, n_samples, p=self.weights / self.weights.sum())
-        noise = rng.standard_normal((n_samples, self.n_features))
-        return self.means[labels] + np.sqrt(self.variances[labels])[:, None] * noise, labels
+        parameters = MixtureParameters(self.weights, self.means, self.variances)
+        return sample(Spherical(), parameters, n_samples, rng)
 
 
 def by_weight(weights: Array, means: Array, variances: Array) -> tuple[Array, Array, Array]:

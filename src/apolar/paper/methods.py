@@ -25,7 +25,7 @@ from apolar.scores import adjusted_rand_index, majority_error_rate, mclust_bic
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
 from apolar.starts.mbhc import merge_tree
-from apolar.starts.moments import in_frame
+from apolar.starts.moments import whitened_spherical
 
 # EM as the paper ran it, with mclust: at most 100 iterations, until the log-likelihood changes by this much
 # of itself.
@@ -194,7 +194,7 @@ def _default_fit(task: Task, seed: int) -> _TimedFit:
 
 def _after_a_step(data: WhitenedData, mixture: SphericalMixture) -> WhitenedParameters:
     """Return the mixture after an E-step and an M-step: with which mclust's `em` begins."""
-    parameters = in_frame(data, mixture, np.ones(data.n_features))
+    parameters = whitened_spherical(data, mixture, np.ones(data.n_features))
     with one_blas_thread():
         stats, _ = data.e_step(parameters[None])
     return SPHERICAL.m_step(stats[0], None)

@@ -41,12 +41,9 @@ def marginal_components(model: Any, positions: list[int], n_features: int) -> Ma
         How many columns X has, and the model must have.
     """
     mixture = MixtureView.of(model).checked(n_features)
-    kind, covariances = mixture.family, mixture.covariances
-    # All axes but that of the components are columns.
-    for axis in range(0 if kind.tied else 1, covariances.ndim):
-        covariances = np.take(covariances, positions, axis=axis)
-    means = mixture.means[:, positions]
-    return MarginalComponents(means, kind.matrices(covariances, len(means), len(positions)))
+    family, means = mixture.family, mixture.means[:, positions]
+    covariances = family.marginal(mixture.covariances, positions)
+    return MarginalComponents(means, family.matrices(covariances, len(means), len(positions)))
 
 
 def draw_ellipses(

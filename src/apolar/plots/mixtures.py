@@ -65,10 +65,8 @@ class MixtureView:
     @property
     def variances(self) -> Array:
         """The variance of each column within each component, shape (n_components, n_features)."""
-        covariances = self.covariances[None] if self.family.tied else self.covariances
-        if covariances.ndim == 3:
-            covariances = np.diagonal(covariances, axis1=1, axis2=2)
-        return np.broadcast_to(covariances.reshape(len(covariances), -1), self.means.shape)
+        variances = self.family.diagonals(self.family.per_component(self.covariances))
+        return np.broadcast_to(variances.reshape(len(variances), -1), self.means.shape)
 
     @property
     def between(self) -> Array:
@@ -89,8 +87,7 @@ class MixtureView:
     @property
     def covariance(self) -> Array:
         """The covariance of all rows, shape (n_features, n_features)."""
-        within = self.covariances
-        if not self.family.tied:
-            within = np.average(within, axis=0, weights=self.weights)[None]
+        weights, n_features = self.weights / self.weights.sum(), self.means.shape[1]
+        within = self.family.repeated(self.family.average(self.covariances, weights), 1)
         offsets = np.sqrt(self.weights)[:, None] * (self.means - self.mean)
-        return offsets.T @ offsets + self.family.matrices(within, 1, self.means.shape[1])[0]
+        return offsets.T @ offsets + self.family.matrices(within, 1, n_features)[0]

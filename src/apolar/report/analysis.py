@@ -14,9 +14,10 @@ from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
-from apolar.estimator.inference import StandardErrors
+from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
+from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.signal import column_moments
 from apolar.plots.mixtures import MixtureView
 from apolar.scores import (
@@ -271,12 +272,10 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> Gau
     Spherical components of standardised columns are diagonal in the columns as they are.
     """
     if not np.all(units == 1):
-        kind, covariances = family(model.covariance_type).rescaled(np.asarray(model.covariances_), units)
-        model.covariance_type = kind.name
-        model.means_ = model.means_ * units
-        model.covariances_ = covariances
-        model.precisions_ = kind.precisions(covariances)
-        model.precisions_cholesky_ = kind.whiteners(covariances)
+        fitted = model._parameters()
+        name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)
+        model.covariance_type = name
+        model._set_parameters(MixtureParameters(fitted.weights, fitted.means * units, covariances))
         model.lower_bound_ -= float(np.log(units).sum())
         model.lower_bounds_ = [bound - float(np.log(units).sum()) for bound in model.lower_bounds_]
     model.feature_names_in_ = np.array(names, dtype=object)

@@ -10,7 +10,6 @@ import numpy as np
 from apolar._core.arrays import IndexArray
 from apolar.em.result import FitResult
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import KEPT, portfolio
@@ -44,7 +43,7 @@ def _mbhc(
 ) -> WhitenedParameters:
     rows, sizes = data.standardised, data.row_weights()
     n_clusters = min(n_components, data.n_rows)
-    criterion = "EII" if data.family.tied else "VII"
+    criterion = data.family.as_spherical.code
     labels = mbhc_labels(rows, n_clusters, rng, criterion=criterion, sizes=sizes)
     stats = data.hard_stats(labels, n_clusters)
     return data.family.m_step(reduced(data, stats, n_components), prior)
@@ -102,7 +101,7 @@ def start_candidates(
     """
     if data.is_wide and n_components > 1 and name != "moments":
         return _from_few_directions(name, data, n_components, prior, rng)
-    if n_components > 1 and name != "moments" and data.family.frame_kind == "matrix":
+    if n_components > 1 and name != "moments" and not data.family.is_axis_aligned:
         reason = _reason_for_columns(name, data)
         if reason is not None:
             return _by_columns(name, data, n_components, prior, rng, reason)
@@ -111,8 +110,8 @@ def start_candidates(
     if name == "moments":
         try:
             # For other families the moments are only a rough start.
-            spherical = data.family.frame_kind == "scalar"
-            return [FitResult(from_moments(data, n_components), name, is_from_all_rows=spherical)]
+            is_exact = data.family.is_spherical
+            return [FitResult(from_moments(data, n_components), name, is_from_all_rows=is_exact)]
         except ValueError as error:
             skipped = f"moments was skipped, and overseed used in its place: {error}"
             return _with_remark(start_candidates("overseed", data, n_components, prior, rng), skipped)
@@ -150,8 +149,7 @@ def _by_columns(
 ) -> list[FitResult]:
     """Return candidates for full covariances that were found with diagonal ones."""
     sample = data.subsample(MOST_ROWS_BY_COLUMNS, rng)
-    diagonal = family("tied_diag" if data.family.tied else "diag")
-    narrow = WhitenedData(sample.rows, diagonal, threads=data.threads)
+    narrow = WhitenedData(sample.rows, data.family.without_correlations, threads=data.threads)
     candidates = start_candidates(name, narrow, n_components, prior, rng)[:KEPT]
     remark = f"Starts were looked for among diagonal covariances: {reason}."
     return _with_remark(_carried_over(candidates, narrow, sample, data, prior), remark, last=True)

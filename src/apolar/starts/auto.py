@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from apolar._core.arrays import Array
 from apolar.em.loop import converge
 from apolar.em.result import FitResult
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.starts.merging import apart, merged_pairs, untied
+from apolar.mixture.stats import SufficientStats
+from apolar.starts.merging import apart, merged_pairs, untied_stats
 from apolar.starts.moments import from_moments, from_more_moments
 from apolar.starts.overseed import overseeded
 from apolar.starts.splitting import with_one_more
@@ -104,7 +104,7 @@ class _Search:
         # Rows on which candidates that were fitted to a sample are compared: drawn when they are needed.
         self._others: WhitenedData | None = None
         # Where runs began and ended, as sufficient statistics of the rows.
-        self.visited: list[Array] = []
+        self.visited: list[SufficientStats] = []
 
     @property
     def n_parameters(self) -> int:
@@ -148,7 +148,7 @@ class _Search:
         }
         for name, method in methods.items():
             try:
-                everything = name == "moments" and sample.family.frame_kind == "scalar"
+                everything = name == "moments" and sample.family.is_spherical
                 candidates.append(FitResult(method(), name, is_from_all_rows=everything))
             except ValueError as error:
                 skipped.append(f"{name} was skipped: {error}")
@@ -221,17 +221,12 @@ class _Search:
         """Return candidates run to their optima, without those that lead to where others have been."""
         results = []
         for candidate in candidates:
-            begun = self._stats(candidate.parameters)
+            begun = untied_stats(self.sample, candidate.parameters)
             if any(apart(self.sample.family.untied, begun, other) < SAME for other in self.visited):
                 continue
             results.append(self._converged(candidate))
-            self.visited.extend((begun, self._stats(results[-1].parameters)))
+            self.visited.extend((begun, untied_stats(self.sample, results[-1].parameters)))
         return results
-
-    def _stats(self, parameters: WhitenedParameters) -> Array:
-        """Return a mixture as sufficient statistics of the rows, with a covariance for each component."""
-        kind = self.sample.family.untied
-        return kind.moments(untied(self.sample, parameters[None]))[0] * self.sample.weight
 
     def _converged(self, candidate: FitResult) -> FitResult:
         # The optimum on some of the rows is not that on all: there is no use in coming very near to it.

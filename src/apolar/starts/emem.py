@@ -7,6 +7,7 @@ from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 from apolar.starts.overseed import reduced
 from apolar.starts.seeds import nearest_stats, random_rows
 
@@ -30,7 +31,7 @@ def best_of_short_runs(
 
     Parameters
     ----------
-    table : Table
+    data : WhitenedData
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
@@ -57,7 +58,9 @@ def best_of_short_runs(
     return best[1]
 
 
-def _random_stats(data: WhitenedData, n_components: int, rng: np.random.Generator, from_rows: bool) -> Array:
+def _random_stats(
+    data: WhitenedData, n_components: int, rng: np.random.Generator, from_rows: bool
+) -> SufficientStats:
     if from_rows:
         stats = nearest_stats(data, random_rows(data, n_components, rng))
         return reduced(data, stats, n_components)
@@ -65,6 +68,6 @@ def _random_stats(data: WhitenedData, n_components: int, rng: np.random.Generato
 
 
 def random_responsibilities(data: WhitenedData, n_components: int, rng: np.random.Generator) -> Array:
-    """Return random numbers that add up to one a row, shape (n_components, n_rows)."""
+    """Return random responsibilities, shape (n_components, n_rows), that add up to one per row."""
     responsibilities = rng.random((n_components, data.n_rows))
     return responsibilities / responsibilities.sum(axis=0)

@@ -29,7 +29,7 @@ def from_assignment(
 
     Parameters
     ----------
-    table : Table
+    data : WhitenedData
     n_components : int
     prior : Prior or None
     given : array_like, shape (n_rows,) or (n_rows, n_components)
@@ -37,7 +37,7 @@ def from_assignment(
     name : str
         How messages call it.
     kept : ndarray of bool, optional
-        The rows of the user that are in the table, if not all are.
+        Which rows of the user are in the data, if not all are.
 
     Returns
     -------
@@ -69,12 +69,13 @@ def from_assignment(
     responsibilities = numeric_array(array, name)
     if array.shape[1] != n_components or np.iscomplexobj(responsibilities) or np.any(responsibilities < 0):
         raise ValueError(
-            f"{name} must hold {n_components} responsibilities a row, none negative; got shape {array.shape}."
+            f"{name} must hold {n_components} responsibilities per row, none negative; got shape "
+            f"{array.shape}."
         )
     if not np.allclose(responsibilities.sum(axis=1), 1, atol=1e-6):
-        raise ValueError(f"The responsibilities of {name} must add up to one a row.")
+        raise ValueError(f"The responsibilities of {name} must add up to one per row.")
     stats = data.soft_stats(responsibilities.T)
-    if np.any(stats[:, 0] <= 0):
+    if np.any(stats.counts <= 0):
         raise ValueError(f"{name} leaves components without rows: give each one some.")
     return data.family.m_step(stats, prior)
 
@@ -113,21 +114,9 @@ def checked_precisions(precisions: Any, family: Family, n_components: int, n_fea
     """Return the covariances that precisions in the shape of a family stand for."""
     array = _real_array(precisions, "precisions_init")
     name = f"{family.name} precision"
-    shape = covariance_shape(family, n_components, n_features)
+    shape = family.covariance_shape(n_components, n_features)
     _check_shape(array, shape, name, "precisions_init", f"that shape for {family.name!r} covariances")
-    if family.frame_kind != "matrix":
-        if np.any(array <= 0):
-            raise ValueError(
-                f"The parameter '{name}' should be positive: precisions_init are one over the variances."
-            )
-        covariances = 1 / array
-    else:
-        if not np.allclose(array, np.swapaxes(array, -1, -2)) or np.any(np.linalg.eigvalsh(array) <= 0):
-            raise ValueError(
-                f"The parameter '{name}' should be symmetric, positive-definite: precisions_init are the "
-                "inverses of covariances."
-            )
-        covariances = np.linalg.inv(array)
+    covariances = family.from_precisions(array, name)
     if not np.all(np.isfinite(covariances)):
         raise ValueError(
             "precisions_init are so small that the covariances overflow. Scale the columns of X."
@@ -149,15 +138,3 @@ def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, rem
             f"The parameter '{what}' should have the shape of {shape}, but got {array.shape}. "
             f"Give {name} {remedy}."
         )
-
-
-def covariance_shape(family: Family, n_components: int, n_features: int) -> tuple[int, ...]:
-    """Return the shape of the covariances of a family."""
-    ones = np.ones(n_components)
-    return family.from_spherical(ones, _identity(family, n_features), ones).shape
-
-
-def _identity(family: Family, n_features: int) -> Array:
-    if family.frame_kind == "matrix":
-        return np.eye(n_features)
-    return np.ones(n_features) if family.frame_kind == "columns" else np.ones(())

@@ -19,7 +19,7 @@ def from_kmeans(
 
     Parameters
     ----------
-    table : Table
+    data : WhitenedData
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
@@ -30,11 +30,11 @@ def from_kmeans(
     -------
     parameters : WhitenedParameters
     """
-    # Fewer different rows than clusters: the heaviest clusters are halved below.
+    # Where there are fewer rows than clusters, the heaviest clusters are halved below.
     n_clusters = min(n_components, data.n_rows)
     method = KMeans(n_clusters, n_init=n_runs, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = method.fit(data.standardised, sample_weight=data.row_weights()).labels_
     stats = data.hard_stats(labels, n_clusters)
-    return data.family.m_step(reduced(data, stats[stats[:, 0] > 0], n_components), prior)
+    return data.family.m_step(reduced(data, stats[stats.counts > 0], n_components), prior)

@@ -8,7 +8,9 @@ from apolar._core.arrays import Array
 from apolar.data.rows import Divided
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
+from apolar.em.whitening import metric_of
 from apolar.mixture import SphericalMixture
+from apolar.mixture.families import Invariance
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments import signal_moments
@@ -25,35 +27,35 @@ def from_moments(
 ) -> WhitenedParameters:
     """Return the mixture of the moments of the rows, by the equivariant form.
 
-    For families whose columns have units of their own, the columns are standardised first.
+    For families in which each column has a unit of its own, the columns are standardised first.
 
     Parameters
     ----------
-    table : Table
+    data : WhitenedData
     n_components : int
         At most n_features.
-    whole : Table, optional
-        Of whose rows to take the moments; by default those of the table.
+    whole : WhitenedData, optional
+        Of whose rows to take the moments; by default those of `data`.
     refine : bool, default=True
         Weight the moments by their sampling errors.
 
     Returns
     -------
     parameters : WhitenedParameters
-        In the frame.
+        In the whitened coordinates of `data`.
     """
     whole = data if whole is None else whole
     units = np.ones(data.n_features)
     # Third powers of very small or large units would underflow or overflow.
     usual = float(np.min(data.whitening.inverse)) > 1e-60 and float(np.max(data.whitening.inverse)) < 1e60
     rows = whole.rows
-    if data.family.frame_kind != "scalar" or not usual:
+    if data.family.invariance is not Invariance.SCALING or not usual:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.changed(Divided(units))
     signal = signal_moments(rows, n_components - 1, None, np.random.default_rng(0))
     # Weights count rows here: one of weight two is as two.
     signal = replace(signal, n_rows=round(whole.weight), n_effective=whole.weight)
-    return in_frame(data, mixture_of_signal(signal, refine=refine), units)
+    return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
 
 
 def from_more_moments(data: WhitenedData, n_components: int, prior: Prior | None) -> WhitenedParameters:
@@ -64,13 +66,23 @@ def from_more_moments(data: WhitenedData, n_components: int, prior: Prior | None
     return data.family.m_step(stats, prior)
 
 
-def in_frame(data: WhitenedData, found: SphericalMixture, units: Array) -> WhitenedParameters:
-    """Return a spherical mixture of data divided by `units`, as components in the frame."""
+def whitened_spherical(data: WhitenedData, mixture: SphericalMixture, units: Array) -> WhitenedParameters:
+    """Return a spherical mixture of the data divided by `units` in whitened coordinates.
+
+    Parameters
+    ----------
+    data : WhitenedData
+    mixture : SphericalMixture
+    units : ndarray, shape (n_features,)
+        All the same where whitening is division by one number.
+
+    Returns
+    -------
+    parameters : WhitenedParameters
+    """
     whitening, family = data.whitening, data.family
-    scaled = whitening.matrix * units[:, None] if whitening.matrix.ndim == 2 else whitening.matrix * units
-    if whitening.matrix.ndim == 0:
-        metric = np.asarray((float(whitening.matrix) * float(units[0])) ** 2)
-    else:
-        metric = scaled.T @ scaled if scaled.ndim == 2 else scaled**2
-    covariances = family.from_spherical(found.variances, metric, found.weights)
-    return WhitenedParameters(found.weights.copy(), whitening.transform(found.means * units), covariances)
+    factors = (units[0], units, units[:, None])[whitening.matrix.ndim]
+    metric = metric_of(whitening.matrix * factors, family.identity(data.n_features))
+    covariances = family.from_spherical(mixture.variances, metric, mixture.weights)
+    means = whitening.transform(mixture.means * units)
+    return WhitenedParameters(mixture.weights.copy(), means, covariances)

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from apolar._core.arrays import Array
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 from apolar.starts.merging import merged_down, reduced_stats
 from apolar.starts.seeds import nearest_stats, spread_rows
 
-# Seeds a component, and steps of EM with all of them.
+# Seeds per component, and steps of EM with all of them.
 SEEDS_A_COMPONENT = 4
 STEPS = 5
 
@@ -22,7 +22,7 @@ def overseeded(
 
     Parameters
     ----------
-    table : Table
+    data : WhitenedData
     n_components : int
     prior : Prior or None
         The merged components are made with it; the steps before always use one.
@@ -37,33 +37,34 @@ def overseeded(
     n_seeds = max(n_components, min(SEEDS_A_COMPONENT * n_components, data.n_rows // 2))
     n_seeds = min(n_seeds, data.n_rows)
     weak = Prior() if prior is None else prior
-    # Half of several runs of a tied family grow with a covariance for each component: where clusters differ
-    # in shape, a common one spreads them over more components than they have.
-    n_untied = n_runs // 2 if data.family.tied else 0
-    mixtures = []
-    for grown_on, n in ((data, n_runs - n_untied), (data.under(data.family.untied), n_untied)):
+    # Where components share something, half of several runs grow without: where clusters differ in shape, a
+    # common one spreads them over more components than they have.
+    untied = data.family.untied
+    n_untied = 0 if untied == data.family else n_runs // 2
+    grown = []
+    for grown_on, n in ((data, n_runs - n_untied), (data.under(untied), n_untied)):
         if n:
-            mixtures += _grown(grown_on, n_seeds, n_components, weak, rng, n)
-    return [data.family.m_step(stats, prior) for stats in mixtures]
+            grown += _grown(grown_on, n_seeds, n_components, weak, rng, n)
+    return [data.family.m_step(stats, prior) for stats in grown]
 
 
 def _grown(
     data: WhitenedData, n_seeds: int, n_components: int, prior: Prior, rng: np.random.Generator, n_runs: int
-) -> list[Array]:
-    """Return the sums of mixtures that were grown from many seeds, and merged."""
-    kind = data.family
+) -> list[SufficientStats]:
+    """Return the statistics of mixtures that were grown from many seeds, and merged."""
+    family = data.family
     runs = [nearest_stats(data, spread_rows(data, n_seeds, rng)) for _ in range(n_runs)]
     n_common = min(len(run) for run in runs)
-    starts = [kind.m_step(merged_down(kind.untied, run, n_common), prior) for run in runs]
+    starts = [family.m_step(merged_down(family.untied, run, n_common), prior) for run in runs]
     grown, _ = short_runs(data, batch(starts), prior, STEPS)
     return [reduced(data, reduced_stats(data, grown[i], n_components), n_components) for i in range(n_runs)]
 
 
-def reduced(data: WhitenedData, stats: Array, n_components: int) -> Array:
-    """Return sums merged down; if there are too few to begin with, the heaviest are halved."""
-    merged = merged_down(data.family.untied, stats, n_components)
+def reduced(data: WhitenedData, stats: SufficientStats, n_components: int) -> SufficientStats:
+    """Return statistics merged down; if the components are too few to begin with, the heaviest are halved."""
+    merged = merged_down(data.family.untied, stats, n_components).array
     while len(merged) < n_components:
         heaviest = int(merged[:, 0].argmax())
         merged[heaviest] /= 2
         merged = np.concatenate([merged, merged[heaviest : heaviest + 1]])
-    return merged
+    return SufficientStats(merged, data.n_features)

@@ -5,7 +5,6 @@ from scipy import sparse
 
 from apolar.data import open_rows
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import family
 from apolar.moments.signal import column_moments, leading_directions
 
 # Directions beyond those in which the means of a spherical mixture lie.
@@ -13,22 +12,22 @@ MORE_DIRECTIONS = 10
 
 
 def narrowed(data: WhitenedData, n_components: int, rng: np.random.Generator) -> WhitenedData:
-    """Return the rows of a table in their leading directions, as spherical components see them.
+    """Return sparse rows in their leading directions, as spherical components see them.
 
     A spherical mixture of r components has its means in r - 1 directions, those of largest variance; in any
     of them its components have the same variance as in all columns.
 
     Parameters
     ----------
-    table : Table
-        Sparse.
+    data : WhitenedData
+        Of sparse rows.
     n_components : int
     rng : numpy.random.Generator
 
     Returns
     -------
-    narrow : Table
-        Of the same rows.
+    narrow : WhitenedData
+        Of the same rows, dense.
     """
     rows = data.rows
     weight, _, mean, variances = column_moments(rows)
@@ -42,5 +41,4 @@ def narrowed(data: WhitenedData, n_components: int, rng: np.random.Generator) ->
         for block, _ in rows.read(rows.chunk_rows(n_directions))
     ]
     narrow_rows = open_rows(np.concatenate(parts), data.row_weights())
-    kind = family("tied_spherical" if data.family.tied else "spherical")
-    return WhitenedData(narrow_rows, kind, threads=data.threads)
+    return WhitenedData(narrow_rows, data.family.as_spherical, threads=data.threads)

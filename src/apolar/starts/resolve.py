@@ -112,7 +112,7 @@ class _Given:
         name = getattr(function, "__name__", "callable")
         if isinstance(answer, SphericalMixture):
             family, whitening = self.data.family, self.data.whitening
-            covariances = family.from_spherical(answer.variances, whitening.metric, answer.weights)
+            covariances = family.from_spherical(answer.variances, whitening.metric(family), answer.weights)
             means = whitening.transform(answer.means)
             return FitResult(WhitenedParameters(answer.weights, means, covariances), name)
         if hasattr(answer, "predict_proba"):

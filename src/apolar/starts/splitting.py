@@ -26,37 +26,37 @@ def with_one_more(
     """Return mixtures of one component more than the given one, in several ways."""
     posterior, density = _posteriors(data, parameters)
     axes = [_axis(data, p, mean) for p, mean in zip(posterior, parameters.means, strict=True)]
-    found = []
+    grown = []
     for k, (value, axis) in enumerate(axes):
         if value > 0:
-            found.append(_halved(data, parameters, k, HALF_STEP * np.sqrt(value) * axis))
+            grown.append(_halved(data, parameters, k, HALF_STEP * np.sqrt(value) * axis))
         parts = _moment_split(data, parameters, posterior[k], k, value, axis)
         if parts is not None:
-            found.append(parts)
-    return found + _inserted(data, parameters, density, rng)
+            grown.append(parts)
+    return grown + _inserted(data, parameters, density, rng)
 
 
 def _posteriors(data: WhitenedData, parameters: WhitenedParameters) -> tuple[Array, Array]:
-    """Return weighted posteriors, shape (n_components, n_rows), and log-densities."""
+    """Return responsibilities times weights of rows, shape (n_components, n_rows), and log-densities."""
     posterior, density = data.row_responsibilities(parameters)
     weights = data.row_weights()
     return (posterior if weights is None else posterior * weights), density
 
 
-def _axis(data: WhitenedData, shares: Array, mean: Array) -> tuple[float, Array]:
+def _axis(data: WhitenedData, responsibilities: Array, mean: Array) -> tuple[float, Array]:
     """Return the largest variance of a component's rows and its direction."""
     x = data.coordinates()
-    total = float(shares.sum())
+    total = float(responsibilities.sum())
     if not total > 0:
         return 0.0, np.zeros(len(mean))
     if len(mean) <= DENSE_COLUMNS:
-        covariance = (x * shares) @ x.T / total - np.outer(mean, mean)
+        covariance = (x * responsibilities) @ x.T / total - np.outer(mean, mean)
         values, vectors = np.linalg.eigh(covariance)
         return float(values[-1]), vectors[:, -1]
     vector = np.ones(len(mean)) / np.sqrt(len(mean))
     value = 0.0
     for _ in range(ITERATIONS):
-        image = x @ (shares * (vector @ x)) / total - mean * float(mean @ vector)
+        image = x @ (responsibilities * (vector @ x)) / total - mean * float(mean @ vector)
         value = float(np.linalg.norm(image))
         if not value > 0:
             return 0.0, vector
@@ -64,58 +64,60 @@ def _axis(data: WhitenedData, shares: Array, mean: Array) -> tuple[float, Array]
     return value, vector
 
 
-def _appended(
-    parameters: WhitenedParameters, k: int, weights: Array, means: Array, covariances: Array | None
+def _split(
+    parameters: WhitenedParameters, k: int, weights: Array, means: Array, covariances: Array
 ) -> WhitenedParameters:
-    """Return the mixture with component k replaced by two; tied covariances stay as they are."""
+    """Return the mixture with component k replaced by two of these weights and means, the second one last.
+
+    `covariances` are those of the new mixture.
+    """
     new_weights = np.append(parameters.weights, weights[1])
     new_weights[k] = weights[0]
     new_means = np.vstack([parameters.means, means[1]])
     new_means[k] = means[0]
-    if covariances is None:
-        return WhitenedParameters(new_weights, new_means, parameters.covariances)
-    new = np.concatenate([parameters.covariances, covariances[1:]])
-    new[k] = covariances[0]
-    return WhitenedParameters(new_weights, new_means, new)
+    return WhitenedParameters(new_weights, new_means, covariances)
 
 
 def _halved(data: WhitenedData, parameters: WhitenedParameters, k: int, offset: Array) -> WhitenedParameters:
     """Return the mixture with component k cut in two along an axis."""
-    family, mean, weight = data.family, parameters.means[k], parameters.weights[k]
-    covariances = None
-    if not family.tied:
-        narrowed = family.narrowed(parameters.covariances[k], offset)
-        covariances = np.stack([narrowed, narrowed])
+    mean, weight = parameters.means[k], parameters.weights[k]
+    covariances = data.family.halved(parameters.covariances, k, offset)
     means = np.stack([mean - offset, mean + offset])
-    return _appended(parameters, k, np.full(2, weight / 2), means, covariances)
+    return _split(parameters, k, np.full(2, weight / 2), means, covariances)
 
 
 def _moment_split(
-    data: WhitenedData, parameters: WhitenedParameters, shares: Array, k: int, value: float, axis: Array
+    data: WhitenedData,
+    parameters: WhitenedParameters,
+    responsibilities: Array,
+    k: int,
+    value: float,
+    axis: Array,
 ) -> WhitenedParameters | None:
-    """Return the mixture with component k cut in two by the moments of its rows, if it is spherical.
+    """Return the mixture with component k cut in two by the moments of its rows.
 
+    None unless it is spherical, of a variance of its own, and the moments show two parts.
     With one signal direction the equivariant form has a closed solution: the two offsets are the roots of
     z^2 - (t / v) z - v, where v and t are second and third moment of the offsets.
     """
     family = data.family
     n_features = data.n_features
-    if family.frame_kind != "scalar" or family.tied or n_features < 2:
+    if not family.is_spherical or family != family.untied or n_features < 2:
         return None
     mean, weight, variance = parameters.means[k], parameters.weights[k], float(parameters.covariances[k])
-    total = float(shares.sum())
+    total = float(responsibilities.sum())
     if not total > 0:
         return None
     x = data.coordinates()
     squares = np.einsum("ij,ij->j", x, x) - 2 * (mean @ x) + mean @ mean
     y = axis @ x - axis @ mean
     rest = (squares - y * y) / (n_features - 1)
-    mean_variance = float(shares @ rest) / total
-    noise_times = float(shares @ (rest * y)) / total
+    mean_variance = float(responsibilities @ rest) / total
+    noise_times = float(responsibilities @ (rest * y)) / total
     second = value - mean_variance
     if not second > 1e-6 * value:
         return None
-    third = float(shares @ y**3) / total - 3 * noise_times
+    third = float(responsibilities @ y**3) / total - 3 * noise_times
     middle = third / (2 * second)
     half = np.sqrt(middle**2 + second)
     offsets = np.array([middle - half, middle + half])
@@ -126,7 +128,8 @@ def _moment_split(
     variances = np.linalg.solve(system, [mean_variance, noise_times])
     variances = np.clip(variances, 0.05 * variance, 1.2 * variance)
     means = mean + offsets[:, None] * axis
-    return _appended(parameters, k, weight * parts, means, variances)
+    covariances = family.replaced(parameters.covariances, k, variances[0])
+    return _split(parameters, k, weight * parts, means, family.appended(covariances, variances[1]))
 
 
 def _inserted(
@@ -142,45 +145,42 @@ def _inserted(
     # What a candidate gains is judged on some of the rows.
     judges = slice(None, None, max(1, n // JUDGES))
     density = density[judges]
-    shares = np.ones(len(density)) if weights is None else weights[judges]
-    shares = shares / shares.sum()
+    judge_weights = np.ones(len(density)) if weights is None else weights[judges]
+    judge_weights = judge_weights / judge_weights.sum()
     gains = []
-    for spread in _spreads(data, parameters):
-        all_alike = spread if family.tied else np.repeat(spread, len(tried), axis=0)
+    for covariance in _likely_covariances(data, parameters):
+        all_alike = family.repeated(covariance, len(tried))
         alone = WhitenedParameters(np.ones(len(tried)), centres, all_alike)
         ratio = data.row_logits(family.natural(alone), judges)
         ratio -= density
         np.minimum(ratio, 50.0, out=ratio)
         np.exp(ratio, out=ratio)
         ratio -= 1
-        share = np.full((len(tried), 1), 0.02)
+        weight = np.full((len(tried), 1), 0.02)
         work = np.empty_like(ratio)
-        # share <- mean of share (1 + ratio) / (1 + share ratio), EM for the weight of the new component.
+        # weight <- mean of weight (1 + ratio) / (1 + weight ratio): EM for the weight of the new component.
         for _ in range(WEIGHT_STEPS):
-            np.multiply(ratio, share, out=work)
+            np.multiply(ratio, weight, out=work)
             work += 1
             np.divide(ratio, work, out=work)
-            share = share * (1 + (1 - share) * (work @ shares)[:, None])
-        np.multiply(ratio, share, out=work)
-        gain = np.log1p(work, out=work) @ shares
+            weight = weight * (1 + (1 - weight) * (work @ judge_weights)[:, None])
+        np.multiply(ratio, weight, out=work)
+        gain = np.log1p(work, out=work) @ judge_weights
         best = np.argsort(-gain)[:INSERTED]
-        gains += [(float(gain[i]), float(share[i, 0]), centres[i], spread) for i in best]
+        gains += [(float(gain[i]), float(weight[i, 0]), centres[i], covariance) for i in best]
     gains.sort(key=lambda item: -item[0])
-    found = []
-    for _, part, centre, spread in gains[:INSERTED]:
+    grown = []
+    for _, part, centre, covariance in gains[:INSERTED]:
         part = max(part, 1 / n)
-        covariances = (
-            parameters.covariances if family.tied else np.concatenate([parameters.covariances, spread])
-        )
+        covariances = family.appended(parameters.covariances, covariance)
         new_weights = np.append(parameters.weights * (1 - part), part)
-        found.append(WhitenedParameters(new_weights, np.vstack([parameters.means, centre]), covariances))
-    return found
+        grown.append(WhitenedParameters(new_weights, np.vstack([parameters.means, centre]), covariances))
+    return grown
 
 
-def _spreads(data: WhitenedData, parameters: WhitenedParameters) -> list[Array]:
+def _likely_covariances(data: WhitenedData, parameters: WhitenedParameters) -> list[Array]:
     """Return covariances for an inserted component: the smallest and the middle one there are."""
-    if data.family.tied:
-        return [parameters.covariances]
-    order = np.argsort(data.family.log_det(parameters.covariances, data.n_features))
+    covariances = data.family.per_component(parameters.covariances)
+    order = np.argsort(data.family.log_det(covariances, data.n_features))
     chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
-    return [parameters.covariances[k : k + 1] for k in chosen]
+    return [covariances[k] for k in chosen]

@@ -1,6 +1,6 @@
 """Covariance families, by scikit-learn's names and by mclust's codes."""
 
-from apolar.mixture.families.base import Family
+from apolar.mixture.families.base import Family, Invariance
 from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.families.full import Full
 from apolar.mixture.families.spherical import Spherical
@@ -8,11 +8,12 @@ from apolar.mixture.families.tied import Tied
 from apolar.mixture.families.tied_diagonal import TiedDiagonal
 from apolar.mixture.families.tied_spherical import TiedSpherical
 
-__all__ = ["FAMILIES", "Family", "family"]
+__all__ = ["FAMILIES", "Family", "Invariance", "family"]
 
+# The table of families: a new one is a file beside this and a name in this line.
 _ALL: tuple[Family, ...] = (Full(), Tied(), Diagonal(), TiedDiagonal(), Spherical(), TiedSpherical())
 
-FAMILIES: dict[str, Family] = {one.name: one for one in _ALL} | {one.code: one for one in _ALL}
+FAMILIES: dict[str, Family] = {kind.name: kind for kind in _ALL} | {kind.code: kind for kind in _ALL}
 
 
 def family(covariance_type: str) -> Family:
@@ -20,5 +21,5 @@ def family(covariance_type: str) -> Family:
     try:
         return FAMILIES[covariance_type]
     except (KeyError, TypeError):
-        listed = ", ".join(f"{one.name!r} ({one.code})" for one in _ALL)
+        listed = ", ".join(f"{kind.name!r} ({kind.code})" for kind in _ALL)
         raise ValueError(f"covariance_type must be one of {listed}; got {covariance_type!r}.") from None

@@ -1,4 +1,4 @@
-"""Diagonal covariances: a variance a column and component (mclust's VVI)."""
+"""Diagonal covariances: a variance per column and component (mclust's VVI)."""
 
 from typing import Any
 
@@ -6,9 +6,11 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import write
-from apolar.mixture.families.base import LEAST_VARIANCE, LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
+from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 
 
 class Diagonal(Family):
@@ -16,26 +18,31 @@ class Diagonal(Family):
 
     name = "diag"
     code = "VVI"
-    tied = False
-    frame_kind = "columns"
     words = "stretched along the columns, each in its own way"
+    invariance = Invariance.COLUMN_SCALING
+    n_axes = 1
 
     @property
     def untied(self) -> Family:
-        return Diagonal()
+        return self
+
+    @property
+    def without_correlations(self) -> Family:
+        return self
+
+    @property
+    def as_spherical(self) -> Family:
+        return Spherical()
 
     def n_quadratics(self, n_features: int) -> int:
         return n_features
-
-    def n_columns(self, n_stats: int) -> int:
-        return (n_stats - 1) // 2
 
     def write_quadratics(self, x: Any, out: Any) -> None:
         write("multiply", x, x, out=out)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
         weights, means = parameters.weights, parameters.means
-        precisions = 1 / self._each(parameters)
+        precisions = 1 / self.per_component(parameters.covariances)
         constants = (
             np.log(np.maximum(weights, LEAST_WEIGHT))
             - 0.5 * means.shape[-1] * LOG_2PI
@@ -44,13 +51,12 @@ class Diagonal(Family):
         parts = np.broadcast_arrays(means * precisions, -0.5 * precisions)
         return np.concatenate([constants[..., None], *parts], axis=-1)
 
-    def _each(self, parameters: WhitenedParameters) -> Array:
-        """Return the variances of each component."""
-        return parameters.covariances
+    def scatter(self, stats: SufficientStats) -> Array:
+        counts = np.maximum(stats.counts, LEAST_WEIGHT)
+        return np.maximum(stats.second - stats.first**2 / counts[..., None], 0.0)
 
-    def scatter(self, stats: Array) -> Array:
-        weight, first, second = self.split(stats)
-        return np.maximum(second - first**2 / np.maximum(weight, LEAST_WEIGHT)[..., None], 0.0)
+    def identity(self, n_features: int) -> Array:
+        return np.ones(n_features)
 
     def between(self, offsets: Array, factors: Array) -> Array:
         return factors[..., None] * offsets**2
@@ -65,19 +71,21 @@ class Diagonal(Family):
         shrinkage, dof, scale = prior.scaled(n_components, 1)
         return shrinkage, np.full(n_features, scale), dof + 2, 1.0
 
-    def floored(self, covariances: Array) -> Array:
-        return np.maximum(covariances, LEAST_VARIANCE)
-
     def log_det(self, covariances: Array, n_features: int) -> Array:
         return np.log(covariances).sum(axis=-1)
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return (scatter / covariances).sum(axis=-1)
 
-    def moments(self, parameters: WhitenedParameters) -> Array:
+    def marginal(self, covariances: Array, columns: list[int]) -> Array:
+        return covariances[..., columns]
+
+    def moments(self, parameters: WhitenedParameters) -> SufficientStats:
         weights, means = parameters.weights[..., None], parameters.means
-        second = weights * (self._each(parameters) + means**2)
-        return np.concatenate([weights, weights * means, second], axis=-1)
+        second = weights * (self.per_component(parameters.covariances) + means**2)
+        return SufficientStats(
+            np.concatenate([weights, weights * means, second], axis=-1), parameters.n_features
+        )
 
     def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
         return n_components * n_features
@@ -85,8 +93,8 @@ class Diagonal(Family):
     def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
         return variances[:, None] * metric
 
-    def rescaled(self, covariances: Array, units: Array) -> tuple[Family, Array]:
-        return self, covariances * units**2
+    def rescaled(self, covariances: Array, units: Array) -> tuple[str, Array]:
+        return self.name, covariances * units**2
 
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         return covariances[:, :, None] * np.eye(n_features)
@@ -94,17 +102,17 @@ class Diagonal(Family):
     def root(self, covariances: Array) -> Array:
         return np.sqrt(covariances)
 
-    def mean_retraction(self, root: Array, offsets: Array) -> Array:
-        return root * offsets
+    def mean_retraction(self, root: Array, tangents: Array) -> Array:
+        return root * tangents
 
     def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
         return root / covariances * vectors
 
-    def information(self, n_features: int) -> Array:
+    def row_information(self, n_features: int) -> Array:
         return np.full(n_features, 2.0)
 
-    def covariance_retraction(self, root: Array, coordinates: Array) -> Array:
-        return root**2 * np.exp(2 * coordinates)
+    def covariance_retraction(self, root: Array, tangents: Array) -> Array:
+        return root**2 * np.exp(2 * tangents)
 
-    def covariance_gradient(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
-        return scatter / self.covariance_retraction(root, coordinates) - divisor[..., None]
+    def covariance_gradient(self, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
+        return scatter / self.covariance_retraction(root, tangents) - divisor[..., None]

@@ -1,4 +1,4 @@
-"""Full covariances: any positive definite matrix a component (mclust's VVV)."""
+"""Full covariances: any positive definite matrix per component (mclust's VVV)."""
 
 import functools
 from typing import Any
@@ -7,14 +7,19 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import write_pairs
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family
+from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
+from apolar.mixture.families.diagonal import Diagonal
+from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.stats import SufficientStats
 
 # The scale of the default prior, relative to that of the other families.
 SPREAD = 0.01
 # The rounding of a product of matrices, relative to its largest eigenvalue, with room.
 ROUNDING = 1e-15
+# How far the two triangles of a covariance may differ, relative to its diagonal: rounding, with room.
+ASYMMETRY = 1e-8
 
 
 @functools.lru_cache(maxsize=64)
@@ -38,22 +43,26 @@ class Full(Family):
 
     name = "full"
     code = "VVV"
-    tied = False
-    frame_kind = "matrix"
     words = "stretched in any direction, each in its own way"
+    invariance = Invariance.LINEAR
+    n_axes = 2
     # Matrices lose half the digits of their condition on the way to the units of the data and back.
     least_variance = 1e-8
 
     @property
     def untied(self) -> Family:
-        return Full()
+        return self
+
+    @property
+    def without_correlations(self) -> Family:
+        return Diagonal()
+
+    @property
+    def as_spherical(self) -> Family:
+        return Spherical()
 
     def n_quadratics(self, n_features: int) -> int:
         return n_features * (n_features + 1) // 2
-
-    def n_columns(self, n_stats: int) -> int:
-        # width = (m + 1)(m + 2) / 2
-        return round((np.sqrt(8 * n_stats + 1) - 3) / 2)
 
     def write_quadratics(self, x: Any, out: Any) -> None:
         write_pairs(x, out)
@@ -62,10 +71,8 @@ class Full(Family):
         weights, means = parameters.weights, parameters.means
         n_features = means.shape[-1]
         rows, columns, counts = _upper(n_features)
-        precisions = np.linalg.inv(parameters.covariances)
-        log_dets = self.log_det(parameters.covariances, n_features)
-        if self.tied:
-            precisions, log_dets = precisions[..., None, :, :], log_dets[..., None]
+        covariances = self.per_component(parameters.covariances)
+        precisions, log_dets = np.linalg.inv(covariances), self.log_det(covariances, n_features)
         linear = (precisions @ means[..., None])[..., 0]
         out = np.empty((*weights.shape, self.n_stats(n_features)))
         out[..., 0] = (
@@ -77,10 +84,12 @@ class Full(Family):
         out[..., 1 + n_features :] = -0.5 * counts * precisions[..., rows, columns]
         return out
 
-    def scatter(self, stats: Array) -> Array:
-        weight, first, second = self.split(stats)
-        weight = np.maximum(weight, LEAST_WEIGHT)
-        return _square(second, first.shape[-1]) - self.between(first, 1 / weight)
+    def scatter(self, stats: SufficientStats) -> Array:
+        counts = np.maximum(stats.counts, LEAST_WEIGHT)
+        return _square(stats.second, stats.n_features) - self.between(stats.first, 1 / counts)
+
+    def identity(self, n_features: int) -> Array:
+        return np.eye(n_features)
 
     def between(self, offsets: Array, factors: Array) -> Array:
         return (factors[..., None] * offsets)[..., :, None] * offsets[..., None, :]
@@ -119,13 +128,16 @@ class Full(Family):
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return np.einsum("...ij,...ji->...", np.linalg.inv(covariances), scatter)
 
-    def moments(self, parameters: WhitenedParameters) -> Array:
+    def marginal(self, covariances: Array, columns: list[int]) -> Array:
+        return covariances[..., columns, :][..., columns]
+
+    def moments(self, parameters: WhitenedParameters) -> SufficientStats:
         weights, means = parameters.weights, parameters.means
         rows, columns, _ = _upper(means.shape[-1])
-        covariances = parameters.covariances[..., None, :, :] if self.tied else parameters.covariances
+        covariances = self.per_component(parameters.covariances)
         second = weights[..., None, None] * covariances + self.between(means, weights)
         parts = [weights[..., None], weights[..., None] * means, second[..., rows, columns]]
-        return np.concatenate(parts, axis=-1)
+        return SufficientStats(np.concatenate(parts, axis=-1), parameters.n_features)
 
     def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
         return n_components * n_features * (n_features + 1) // 2
@@ -133,11 +145,17 @@ class Full(Family):
     def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
         return variances[:, None, None] * metric
 
-    def rescaled(self, covariances: Array, units: Array) -> tuple[Family, Array]:
-        return self, covariances * np.outer(units, units)
+    def rescaled(self, covariances: Array, units: Array) -> tuple[str, Array]:
+        return self.name, covariances * np.outer(units, units)
 
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         return covariances
+
+    def smallest_variance(self, covariances: Array) -> float:
+        return float(np.linalg.eigvalsh(covariances).min())
+
+    def diagonals(self, covariances: Array) -> Array:
+        return np.diagonal(covariances, axis1=-2, axis2=-1)
 
     def precisions(self, covariances: Array) -> Array:
         whiteners = self.whiteners(covariances)
@@ -145,6 +163,30 @@ class Full(Family):
 
     def whiteners(self, covariances: Array) -> Array:
         return np.swapaxes(np.linalg.inv(self.root(covariances)), -1, -2)
+
+    def check_covariances(self, covariances: Array, name: str) -> None:
+        refusal = f"{name} must be positive definite and symmetric."
+        variances = self.diagonals(covariances)
+        if np.any(variances <= 0):
+            raise ValueError(refusal)
+        with np.errstate(all="ignore"):
+            deviations = np.sqrt(variances)
+            sizes = deviations[..., :, None] * deviations[..., None, :]
+            if not np.all(np.abs(covariances - np.swapaxes(covariances, -1, -2)) <= ASYMMETRY * sizes):
+                raise ValueError(refusal)
+            try:
+                self.root(covariances)
+            except np.linalg.LinAlgError as error:
+                raise ValueError(refusal) from error
+
+    def from_precisions(self, precisions: Array, name: str) -> Array:
+        is_symmetric = np.allclose(precisions, np.swapaxes(precisions, -1, -2))
+        if not is_symmetric or np.any(np.linalg.eigvalsh(precisions) <= 0):
+            raise ValueError(
+                f"The parameter '{name}' should be symmetric, positive-definite: precisions_init are the "
+                "inverses of covariances."
+            )
+        return np.linalg.inv(precisions)
 
     def narrowed(self, covariance: Array, offset: Array) -> Array:
         # No more than leaves a tenth of the spread in that direction.
@@ -169,32 +211,32 @@ class Full(Family):
             repaired = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
             return deviations[..., :, None] * np.linalg.cholesky(repaired)
 
-    def mean_retraction(self, root: Array, offsets: Array) -> Array:
-        return (root @ offsets[..., None])[..., 0]
+    def mean_retraction(self, root: Array, tangents: Array) -> Array:
+        return (root @ tangents[..., None])[..., 0]
 
     def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
         solved = np.linalg.solve(covariances, vectors[..., None])
         return (np.swapaxes(root, -1, -2) @ solved)[..., 0]
 
-    def information(self, n_features: int) -> Array:
+    def row_information(self, n_features: int) -> Array:
         return _upper(n_features)[2] % 2 + 1
 
-    def _triangle(self, coordinates: Array, n_features: int) -> Array:
-        """Return the lower triangular T of S = L T T^t L^t: logarithms on the diagonal."""
+    def _triangle(self, tangents: Array, n_features: int) -> Array:
+        """Return the lower triangular T of S = L T T^t L^t; tangents hold the logarithms of its diagonal."""
         rows, columns, _ = _upper(n_features)
-        out = np.zeros((*coordinates.shape[:-1], n_features, n_features))
-        out[..., columns, rows] = coordinates
+        out = np.zeros((*tangents.shape[:-1], n_features, n_features))
+        out[..., columns, rows] = tangents
         diagonal = np.arange(n_features)
         out[..., diagonal, diagonal] = np.exp(out[..., diagonal, diagonal])
         return out
 
-    def covariance_retraction(self, root: Array, coordinates: Array) -> Array:
-        factor = root @ self._triangle(coordinates, root.shape[-1])
+    def covariance_retraction(self, root: Array, tangents: Array) -> Array:
+        factor = root @ self._triangle(tangents, root.shape[-1])
         return factor @ np.swapaxes(factor, -1, -2)
 
-    def covariance_gradient(self, root: Array, coordinates: Array, scatter: Array, divisor: Array) -> Array:
+    def covariance_gradient(self, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
         n_features = root.shape[-1]
-        triangle = self._triangle(coordinates, n_features)
+        triangle = self._triangle(tangents, n_features)
         inverse = np.linalg.inv(root @ triangle)
         whitened = inverse @ scatter @ np.swapaxes(inverse, -1, -2)
         excess = whitened - divisor[..., None, None] * np.eye(n_features)

@@ -1,0 +1,196 @@
+"""How sure a fitted mixture is of its parameters: by fitting resamples of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, positive_number
+from apolar.data import Rows, open_rows
+from apolar.em.loop import converge
+from apolar.em.result import FitResult, FitStatus
+from apolar.em.whitened import WhitenedData
+from apolar.estimator.standard_errors import StandardErrors
+from apolar.mixture.families import Family
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
+from apolar.mixture.prior import Prior
+from apolar.mixture.sampling import sample
+
+__all__ = ["Bootstrap", "Interval", "bootstrap"]
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Intervals for the parameters of a mixture: lower ends at index 0 of each array, upper ones at 1.
+
+    Attributes
+    ----------
+    level : float
+        The part of the resamples between the ends of each.
+    weights : ndarray, shape (2, n_components)
+    means : ndarray, shape (2, n_components, n_features)
+    covariances : ndarray, shape (2, ...)
+    """
+
+    level: float
+    weights: Array
+    means: Array
+    covariances: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Mixtures fitted to resamples, in the units of the data.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_resamples, n_components)
+        Components in the order of the fitted mixture.
+    means : ndarray, shape (n_resamples, n_components, n_features)
+    covariances : ndarray, shape (n_resamples, ...)
+        In the shape of the covariances of the family.
+    converged : ndarray of bool, shape (n_resamples,)
+        Whether the fit to each resample reached an optimum; if many did not, raise max_iter.
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    converged: Array
+
+    def standard_errors(self) -> StandardErrors:
+        """Return the standard deviations over the resamples."""
+        return StandardErrors(
+            np.std(self.weights, axis=0, ddof=1),
+            np.std(self.means, axis=0, ddof=1),
+            np.asarray(np.std(self.covariances, axis=0, ddof=1)),
+            None,
+        )
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return percentile intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The part of the resamples that each interval holds, between 0 and 1.
+
+        Returns
+        -------
+        interval : Interval
+        """
+        level = positive_number(level, "level")
+        if level >= 1:
+            raise ValueError(f"level must be below 1, not {level}: 0.95 for intervals of 95 per cent.")
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        arrays = (self.weights, self.means, self.covariances)
+        return Interval(level, *(np.quantile(array, ends, axis=0) for array in arrays))
+
+
+def bootstrap(
+    data: WhitenedData,
+    parameters: MixtureParameters,
+    prior: Prior | None,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = 200,
+    parametric: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 500,
+) -> Bootstrap:
+    """Return mixtures fitted to resamples of the rows, each by EM from the fitted mixture.
+
+    Components are matched to those of the fitted mixture one to one, by how far apart they are, as Gaussians
+    in the metric of the fitted one and in the logarithm of the weight.
+
+    Parameters
+    ----------
+    data : WhitenedData
+        The rows that the mixture was fitted to, with their weights: a row of weight 2 is two rows.
+    parameters : MixtureParameters
+        The fitted mixture, in the units of the data.
+    prior : Prior or None
+        That of the fit. It stays relative to all rows.
+    rng : numpy.random.Generator
+    n_resamples : int, default=200
+    parametric : bool, default=False
+        Draw rows from the mixture, and not from the data: for few rows, if the mixture is believed.
+    tol, max_iter : float and int
+        As in the fit.
+
+    Returns
+    -------
+    bootstrap : Bootstrap
+    """
+    n_resamples = check_integer(n_resamples, "n_resamples", least=2)
+    family, whitening = data.family, data.whitening
+    fitted = whitening.transform_parameters(parameters)
+    resamples = _drawn(data, parameters, rng) if parametric else _reweighted(data, rng)
+    start = FitResult(fitted, "fitted")
+    fits = [converge(next(resamples), start, prior, tol=tol, max_iter=max_iter) for _ in range(n_resamples)]
+    aligned = whitening.inverse_transform_parameters(
+        batch([_aligned(fit.parameters, fitted, family) for fit in fits])
+    )
+    converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
+    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged)
+
+
+def _aligned(parameters: WhitenedParameters, to: WhitenedParameters, family: Family) -> WhitenedParameters:
+    """Return the components in the order that matches those of another mixture best."""
+    unit = family.divisor(np.ones(()), to.n_features)
+    offsets = parameters.means[None, :] - to.means[:, None]
+    spread = family.between(offsets, np.ones(offsets.shape[:2])) + unit * parameters.covariances
+    metric = family.per_component(to.covariances)[:, None]
+    # The divergence of the Gaussians, but for terms of one of the two alone, which matching does not change.
+    apart = 0.5 * family.trace_ratio(spread, metric)
+    logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (parameters, to))
+    order = linear_sum_assignment(apart + np.abs(logs[None, :] - to_logs[:, None]))[1]
+    return family.reordered(parameters, order)
+
+
+def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[WhitenedData]:
+    """Yield resamples of the rows: the same rows, each as often as it was drawn."""
+    parts = [
+        np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+        for values, weights in data.rows.read(data.rows.chunk_rows())
+    ]
+    weights = np.concatenate(parts)
+    n_draws = max(1, round(data.weight))
+    while True:
+        counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
+        yield WhitenedData(_times(data.rows, counts), data.family, data.whitening, data.threads)
+
+
+def _times(rows: Rows, counts: Array) -> Rows:
+    """Return rows, each as often as the counts say; those of count zero are left out."""
+    chosen = np.flatnonzero(counts)
+
+    def read(size: int) -> Iterator[tuple[Any, Any]]:
+        first = 0
+        for values, _ in rows.read(size):
+            part = counts[first : first + values.shape[0]]
+            first += values.shape[0]
+            if np.any(part > 0):
+                yield values[part > 0], part[part > 0]
+
+    def take(positions: Any) -> tuple[Any, Any]:
+        assert rows.take is not None
+        return rows.take(chosen[positions])[0], counts[chosen[positions]]
+
+    return Rows(rows.n_features, len(chosen), True, read, None if rows.take is None else take)
+
+
+def _drawn(
+    data: WhitenedData, parameters: MixtureParameters, rng: np.random.Generator
+) -> Iterator[WhitenedData]:
+    """Yield as many rows, drawn from the mixture."""
+    family, n_rows = data.family, max(1, round(data.weight))
+    whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
+    while True:
+        X, _ = sample(family, parameters, n_rows, rng)
+        yield WhitenedData(open_rows(X), family, whitening, data.threads)

@@ -1,0 +1,47 @@
+"""Rows drawn from a mixture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apolar._core.arrays import Array, IndexArray
+from apolar.mixture.families import Family
+from apolar.mixture.parameters import MixtureParameters
+
+__all__ = ["sample"]
+
+
+def sample(
+    family: Family,
+    parameters: MixtureParameters,
+    n_samples: int,
+    rng: np.random.Generator | np.random.RandomState,
+    *,
+    grouped: bool = False,
+) -> tuple[Array, IndexArray]:
+    """Return rows drawn from a mixture, and their components.
+
+    Parameters
+    ----------
+    family : Family
+    parameters : MixtureParameters
+        One mixture.
+    n_samples : int
+    rng : numpy.random.Generator or RandomState
+    grouped : bool, default=False
+        Draw how many rows each component has, and return its rows together, as scikit-learn does; else draw
+        the component of each row.
+
+    Returns
+    -------
+    X : ndarray, shape (n_samples, n_features)
+    labels : ndarray of int, shape (n_samples,)
+    """
+    n_components, chances = parameters.n_components, parameters.weights / parameters.weights.sum()
+    if grouped:
+        labels = np.repeat(np.arange(n_components), rng.multinomial(n_samples, chances))
+    else:
+        labels = rng.choice(n_components, n_samples, p=chances)
+    noise = rng.standard_normal((n_samples, parameters.n_features))
+    roots = family.taken(family.root(parameters.covariances), labels)
+    return parameters.means[labels] + family.mean_retraction(roots, noise), labels
