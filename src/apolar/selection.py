@@ -26,7 +26,7 @@ from apolar.mixture.families import family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.moments.signal import column_moments
+from apolar.moments.covariance import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
 from apolar.starts.merging import merged_pairs

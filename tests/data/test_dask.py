@@ -250,7 +250,7 @@ def test_rows_are_taken_by_number():
     np.testing.assert_array_equal(rows.take(positions)[0], X[positions])
     np.testing.assert_array_equal(rows.take(slice(250, 900, 7))[0], X[250:900:7])
     assert rows.take(positions[:0])[0].shape == (0, 4)
-    changed = rows.changed(lambda values, weights: (values * 2, weights))
+    changed = rows.map(lambda values, weights: (values * 2, weights))
     np.testing.assert_array_equal(changed.take(positions)[0], 2 * X[positions])
     np.testing.assert_array_equal(np.concatenate([v for v, _ in changed.read(70)]), 2 * X)
 
@@ -424,7 +424,7 @@ def test_data_in_the_graph_are_sent_once(client, traffic):
 
 def test_the_job_of_a_pass_is_one_key():
     rows = open_rows(generated(800, 8))
-    source = rows._open_source()
+    source = rows._open_partitions()
     tasks = source._delayed([(len, b"a parcel", i) for i in range(8)], "test", "token")
     keys = {key for task in tasks for key in task.dask if str(key).startswith("apolar-job")}
     assert len(keys) == 1
@@ -437,15 +437,15 @@ def test_a_fit_survives_a_killed_worker(monkeypatch):
     lazy = generated(60_000, 6)
     with dask.config.set(scheduler="sync"):
         expected = model(covariance_type="spherical").fit(lazy.compute())
-    n_passes, now, total = [], threading.Event(), DaskRows.total
+    n_passes, now, reduce = [], threading.Event(), DaskRows.reduce
 
-    def counting_total(self, job):
-        n_passes.append(job)
+    def counting_reduce(self, statistic, *arguments):
+        n_passes.append(statistic)
         if len(n_passes) == 3:
             now.set()
-        return total(self, job)
+        return reduce(self, statistic, *arguments)
 
-    monkeypatch.setattr(DaskRows, "total", counting_total)
+    monkeypatch.setattr(DaskRows, "reduce", counting_reduce)
     with a_cluster() as cluster, Client(cluster) as client:
         victim = next(iter(client.run(os.getpid).values()))
         for nanny in cluster.workers.values():

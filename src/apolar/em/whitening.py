@@ -13,7 +13,7 @@ from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
-from apolar.moments.signal import column_moments, row_covariance
+from apolar.moments.covariance import RowCovariance, column_moments, row_covariance
 
 # The largest deviation of a column, and one over the smallest: squares of squares must still be numbers.
 MOST_SPREAD = 1e145
@@ -123,7 +123,9 @@ class Whitening:
         return MixtureParameters(parameters.weights, means, covariances)
 
 
-def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
+def whitening_of(
+    rows: Rows, family: Family, noise: float = 0.0, known: RowCovariance | None = None
+) -> Whitening:
     """Return the frame in which a family of covariances sees these rows.
 
     Spherical families are scaled by one number, diagonal ones by columns, and
@@ -132,7 +134,7 @@ def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
     """
     covariance = None
     if family.frame_kind == "matrix":
-        weight, n_rows, mean, covariance = row_covariance(rows)
+        weight, n_rows, mean, covariance = row_covariance(rows) if known is None else known
         variances = np.diag(covariance).copy()
     else:
         weight, n_rows, mean, variances = column_moments(rows)

@@ -30,7 +30,7 @@ from apolar.estimator.checkpoint import Checkpoint, check_writable, is_path, res
 from apolar.estimator.fit import Outcome, fitted
 from apolar.estimator.inference import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.inputs import float_type, in_single_precision, opened, with_weight
-from apolar.estimator.predict import Answer, Likelihood, Reader, densities, labels, probabilities
+from apolar.estimator.predict import Answer, Likelihood, Predictor, densities, labels, probabilities
 from apolar.estimator.progress import CallbackSupportMixin, NotConvergedWarning, Progress, with_callbacks
 from apolar.estimator.storage import load_model, save_model
 from apolar.estimator.stream import Stream
@@ -40,7 +40,7 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.moments.signal import column_moments
+from apolar.moments.covariance import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.starts import STARTS, Candidate, Started, started
 from apolar.starts.given import (
@@ -297,7 +297,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         if self.reg_covar or data.n_rows <= RECOUNTED_ROWS:
             # The density of the mixture that is returned: without noise of the rows, and after the rounding
             # on the way from the units of the fit to those of the data.
-            found = Reader.of(kind, exact_parameters(attributes)).likelihood(rows, self._threads())
+            found = Predictor.of(kind, exact_parameters(attributes)).likelihood(rows, self._threads())
             attributes["lower_bound_"] = found.log_likelihood / found.weight
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -551,8 +551,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
         return in_single_precision(found) if is_single and answer is not labels else found
 
-    def _reader(self) -> Reader:
-        return Reader.of(family(self.covariance_type), self._parameters())
+    def _reader(self) -> Predictor:
+        return Predictor.of(family(self.covariance_type), self._parameters())
 
     def predict(self, X: Any) -> Any:
         """Return the most probable component of each row, shape (n_samples,).

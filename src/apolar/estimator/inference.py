@@ -11,8 +11,9 @@ from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_integer, positive_number
-from apolar.data import CHUNK_SIZE, Rows, open_rows
-from apolar.em.blocks import Written, posteriors
+from apolar.data import CHUNK_SIZE, open_rows
+from apolar.data.derived import WeightedRows
+from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import FitStatus, converge
 from apolar.em.whitened import WhitenedData
@@ -239,9 +240,9 @@ def _lost(
     natural = data.family.natural(inside)
     size = 1 + max(int(own.max()) for own in owned)
 
-    def statistic(chunk: Written) -> Array:
-        features, weights = chunk.features, chunk.weights
-        posterior = posteriors((natural @ features)[None], chunk.scratch)[0][0]
+    def statistic(block: StatsBlock, weights: Any) -> Array:
+        features = block.row_stats
+        posterior = posteriors((natural @ features)[None], block.scratch)[0][0]
         mean = np.zeros((size, features.shape[1]))
         total = np.zeros((size, size))
         for own, slope, share in zip(owned, slopes, posterior, strict=True):
@@ -254,7 +255,7 @@ def _lost(
     # Chunks of far fewer rows than coordinates would cost more in adding up their matrices than in these.
     depth = min(size + 3 * max(len(own) for own in owned) + 2 * len(owned), CHUNK_SIZE // size)
     lost = np.zeros((size, size))
-    for part in data.chunks(statistic, depth, written=True):
+    for part in data.map_blocks(statistic, depth, written=True):
         lost += part
     return lost
 
@@ -424,26 +425,7 @@ def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[Whiten
     n_draws = max(1, round(data.weight))
     while True:
         counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield WhitenedData(_times(data.rows, counts), data.family, data.whitening, data.threads)
-
-
-def _times(rows: Rows, counts: Array) -> Rows:
-    """Return rows, each as often as the counts say; those of count zero are left out."""
-    chosen = np.flatnonzero(counts)
-
-    def read(size: int) -> Iterator[tuple[Any, Any]]:
-        first = 0
-        for values, _ in rows.read(size):
-            part = counts[first : first + values.shape[0]]
-            first += values.shape[0]
-            if np.any(part > 0):
-                yield values[part > 0], part[part > 0]
-
-    def take(positions: Any) -> tuple[Any, Any]:
-        assert rows.take is not None
-        return rows.take(chosen[positions])[0], counts[chosen[positions]]
-
-    return Rows(rows.n_features, len(chosen), True, read, None if rows.take is None else take)
+        yield WhitenedData(WeightedRows(data.rows, counts), data.family, data.whitening, data.threads)
 
 
 def _drawn(

@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.data.rows import stacked
+from apolar.data.arrays import stacked
 from apolar.em.loop import converge, in_canonical_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening

@@ -17,7 +17,7 @@ from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
 from apolar.estimator.inference import StandardErrors
 from apolar.mixture.families import family
-from apolar.moments.signal import column_moments
+from apolar.moments.covariance import column_moments
 from apolar.plots.mixtures import Mixture
 from apolar.scores import (
     adjusted_rand_index,
