@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -232,13 +232,9 @@ class MomentSketch:
         n_features = check_integer(stored_value(arrays, "n_features", int), "n_features", least=1)
         n_rows, frame, shape = stored_value(arrays, "n_rows", int), arrays["frame"], (n_features,)
         n_frame = frame.shape[1] if frame.ndim == 2 and frame.size else n_features
-        # The sums before the sketch, which checks the frame: a file can claim any number of columns.
-        sums = MomentSums(
-            stored_numbers(arrays, "centre", shape if n_rows else (0,)),
-            frame if frame.size else None,
-            n_rows,
-            stored_value(arrays, "weight", float),
-            stored_value(arrays, "weight_squares", float),
+        # The sums before the sketch: a file can claim any number of columns.
+        weights = stored_value(arrays, "weight", float), stored_value(arrays, "weight_squares", float)
+        sums = (
             stored_numbers(arrays, "first", shape),
             stored_numbers(arrays, "second", shape * 2),
             stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
@@ -249,9 +245,11 @@ class MomentSketch:
             raise ValueError("feature_names must be strings.")
         names = stored.tolist() if stored.size else None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names)
-        if n_rows < 0 or min(sums.weight, sums.weight_squares) < 0:
-            raise ValueError("Its rows and their weight do not fit together.")
-        sketch._sums = replace(sums, frame=sketch.frame) if n_rows else None
+        if n_rows < 0 or min(weights) < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
+            raise ValueError("Its rows, their weight and their centre do not fit together.")
+        if n_rows:
+            centre = stored_numbers(arrays, "centre", shape)
+            sketch._sums = MomentSums(centre, sketch.frame, n_rows, *weights, *sums)
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
