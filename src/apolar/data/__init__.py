@@ -3,7 +3,7 @@
 from apolar.data.opening import open_rows
 from apolar.data.reduce import AsStored, BlockFunction, BlockTransform, Checked, Preparation, Statistic
 from apolar.data.rows import CHUNK_SIZE, ArrayRows, Rows, fetch_rows
-from apolar.data.scratch import Scratch, own_scratch
+from apolar.data.scratch import Scratch, thread_scratch
 
 __all__ = [
     "CHUNK_SIZE",
@@ -18,5 +18,5 @@ __all__ = [
     "Statistic",
     "fetch_rows",
     "open_rows",
-    "own_scratch",
+    "thread_scratch",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import floating, is_device_array, namespace, to_device_of, to_numpy
+from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy
 
 Error = TypeVar("Error", bound=Exception)
 
@@ -61,7 +61,7 @@ def checked_block(
     block : ndarray, CSR matrix, or array of the other library, of float64
     """
     if is_device_array(values):
-        block, numbers = floating(values), values
+        block, numbers = as_float64(values), values
     elif values.dtype.kind == "c":
         raise TypeError("X is complex; the methods for data take real numbers.")
     elif sparse.issparse(values):
@@ -109,7 +109,7 @@ def checked_weights(weights: Any, block: Any, first: int) -> Any:
     if weights is None:
         return None
     if is_device_array(block):
-        array = floating(weights) if is_device_array(weights) else to_device_of(weights, block)
+        array = as_float64(weights) if is_device_array(weights) else to_device_of(weights, block)
     else:
         array = np.asarray(weights)
         if array.dtype.kind not in "buif":

@@ -125,15 +125,35 @@ class Divided:
         return np.asarray(values, dtype=np.float64) / self.units, weights
 
 
-class HostRows(TransformedRows):
-    """Rows of a device, brought to the host a chunk at a time."""
+class HostRows(DerivedRows):
+    """Rows of a device, brought to the host a chunk at a time, and worked on there.
+
+    Parameters
+    ----------
+    source : Rows
+    """
 
     def __init__(self, source: Rows) -> None:
-        super().__init__(source, _to_host)
-        self.device_template = None
+        super().__init__(source)
+        self.device_template, self.can_take = None, source.can_take
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if only reading to the end tells."""
+        return self.source.n_rows
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks on the host."""
+        for values, weights in self.source.read(size):
+            yield _to_host(values, weights)
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return some rows and their weights on the host."""
+        return _to_host(*self.source.take(positions))
 
 
 def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
+    # Rows that are sent to a device are taken on the host already, and may be sparse.
     return (
         to_numpy(values) if is_device_array(values) else values,
         None if weights is None else to_numpy(weights),

@@ -9,9 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data.checks import checked_block, checked_weights
-from apolar.data.scratch import own_scratch
+from apolar.data.scratch import thread_scratch
 
 if TYPE_CHECKING:
     from apolar.data.rows import Rows
@@ -21,7 +23,7 @@ class Statistic(Protocol):
     """What is summed over rows: of a block of them these numbers and arrays, together their sums.
 
     It may be called by several threads at once, and goes to other processes: what it needs to work with comes
-    from `own_scratch`.
+    from `thread_scratch`.
     """
 
     @property
@@ -102,7 +104,7 @@ class _CheckedBlocks:
     is_finite: bool
 
     def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        block = checked_block(values, self.n_features, first_row, own_scratch(), finite=self.is_finite)
+        block = checked_block(values, self.n_features, first_row, thread_scratch(), finite=self.is_finite)
         weights = checked_weights(weights, block, first_row)
         if weights is not None and not bool(namespace(weights).all(weights > 0)):
             # Rows of weight zero are as if they were not there.
@@ -129,14 +131,16 @@ class _StoredBlocks:
 
 @dataclass(frozen=True, eq=False)
 class RowCount:
-    """The statistic of the number of rows and their weight."""
+    """The statistic of the number of rows that have weight, and their weight."""
 
     n_working: int = 0
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
-        """Return the number of rows of a block, and their weight."""
-        n_rows = block.shape[0]
-        return n_rows, float(n_rows) if weights is None else float(to_numpy(weights).sum(dtype=float))
+        """Return the number of rows of a block that have weight, and their weight."""
+        if weights is None:
+            return block.shape[0], float(block.shape[0])
+        numbers = to_numpy(weights)
+        return int(np.count_nonzero(numbers > 0)), float(numbers.sum(dtype=np.float64))
 
 
 def map_in_threads(

@@ -143,7 +143,7 @@ class Rows(ABC):
         Parameters
         ----------
         function : Statistic or BlockFunction
-            Takes a block and its weights. What it returns must not be a part of the block.
+            Takes a block and its weights. What it returns is not None, and no part of the block.
         prepare : callable, default=CHECKED
         n_threads : int, default=1
         """
@@ -162,7 +162,7 @@ class Rows(ABC):
                 yield values, weights, first_row
 
         def of_chunk(values: Any, weights: Any, first_row: int) -> Any:
-            # In the thread: what it takes to make the block is shared out as well.
+            # Both in the thread: making the block is work as well.
             prepared = transform(values, weights, first_row)
             return None if prepared is None else function(*prepared)
 
@@ -183,7 +183,7 @@ class Rows(ABC):
         return next(self.map_blocks(BlockFunction(function), prepare or Checked(chunk_size=CHUNK_SIZE)), None)
 
     def count(self) -> tuple[int, float]:
-        """Return the number of rows, and their weight."""
+        """Return the number of rows that have weight, and their weight."""
         if not self.is_distributed and self.n_rows is not None:
             # All rows have weights, or none: without them nothing is to be read.
             first = next(self.read(1), None)
@@ -195,7 +195,7 @@ class Rows(ABC):
     # --- other rows of these -------------------------------------------------------
 
     def map(self, transform: RowTransform) -> Rows:
-        """Return the rows, each chunk changed by a function as it is read, where it is."""
+        """Return the rows with each chunk changed, as it is read, where it is; its shape stays as it is."""
         from apolar.data.derived import TransformedRows
 
         return TransformedRows(self, transform)

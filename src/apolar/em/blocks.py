@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import floating, is_device_array, namespace, to_device_of, to_numpy
+from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy
 from apolar.data import Scratch
 from apolar.em.whitening import Whitening
 from apolar.moments.sums import row_squares
@@ -160,7 +160,7 @@ def weights_to_device_of(weights: Any, array: Any) -> Any:
     if weights is None:
         return None
     if is_device_array(weights):
-        return floating(weights) if is_device_array(array) else to_numpy(weights)
+        return as_float64(weights) if is_device_array(array) else to_numpy(weights)
     return to_device_of(np.asarray(weights, np.float64), array)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import floating, is_device_array
-from apolar.data import BlockTransform, Rows, Scratch, own_scratch
+from apolar._core.namespaces import as_float64, is_device_array
+from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.checks import checked_block, checked_weights
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.em.blocks import RawBlock, StatsBlock, squares_about, weights_to_device_of
@@ -72,7 +72,7 @@ class RowStats:
         """Return the statistics of rows, shape (n_stats, n_rows), in working memory."""
         if is_device_array(values):
             # Others are converted as they are written.
-            values = floating(values)
+            values = as_float64(values)
         n_features = values.shape[1]
         row_stats = scratch.empty_like("row stats", values, self.family.n_stats(n_features), values.shape[0])
         row_stats[0, ...] = 1.0
@@ -96,7 +96,7 @@ class _Blocks:
     is_raw: bool
 
     def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any]:
-        whitening, scratch = self.preparation.whitening, own_scratch()
+        whitening, scratch = self.preparation.whitening, thread_scratch()
         if not self.preparation.is_checked:
             values = checked_block(values, self.n_features, first_row)
             weights = checked_weights(weights, values, first_row)
@@ -126,7 +126,7 @@ class _KeptBlocks:
     chunk_rows: int
 
     def __call__(self, values: Any, weights: Any, _: int) -> tuple[Any, Any]:
-        return StatsBlock(values.T, own_scratch()), weights
+        return StatsBlock(values.T, thread_scratch()), weights
 
 
 def is_wide(rows: Rows) -> bool:

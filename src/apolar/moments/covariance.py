@@ -10,7 +10,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies, total
-from apolar.data import Rows, own_scratch
+from apolar.data import Rows, thread_scratch
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.moments.sums import column_sums, on_host
 
@@ -110,7 +110,7 @@ class ColumnSquares:
         """Return the sums over a block."""
         with np.errstate(over="ignore", invalid="ignore"):
             x = shifted(block, self.shift)
-            squares = x.multiply(x) if sparse.issparse(x) else own_scratch().multiply("squares", x, x)
+            squares = x.multiply(x) if sparse.issparse(x) else thread_scratch().multiply("squares", x, x)
             if weights is None:
                 return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
             return (
@@ -144,7 +144,7 @@ def shifted(block: Any, shift: DeviceCopies | None) -> Any:
     if shift is None:
         return block
     dense = block.toarray() if sparse.issparse(block) else block
-    return own_scratch().subtract("shifted", dense, shift.to_device_of(dense))
+    return thread_scratch().subtract("shifted", dense, shift.to_device_of(dense))
 
 
 def _shift(rows: Rows) -> DeviceCopies | None:

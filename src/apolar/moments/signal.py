@@ -11,7 +11,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import DeviceCopies
-from apolar.data import Checked, Rows, open_rows, own_scratch
+from apolar.data import Checked, Rows, open_rows, thread_scratch
 from apolar.data.weights import as_counts
 from apolar.moments.covariance import (
     RowCovariance,
@@ -273,7 +273,7 @@ class SignalSums:
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Return the sums over a block."""
-        scratch = own_scratch()
+        scratch = thread_scratch()
         x = shifted(block, self.shift)
         # A row for each direction, and one for x . offset: the arithmetic below is fast on long rows.
         directions = self.directions.to_device_of(x)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import is_device_array, namespace, to_device_of, to_numpy, total, write_pairs
-from apolar.data import BlockTransform, Rows, Scratch, own_scratch
+from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.arrays import take_rows
 from apolar.data.reduce import CHECKED
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -191,7 +191,7 @@ class MomentStatistic:
 
     def __call__(self, block: tuple[Any, Array], weights: Any) -> tuple[MomentSums]:
         """Return the sums over a block."""
-        (rows, centre), scratch = block, own_scratch()
+        (rows, centre), scratch = block, thread_scratch()
         # What overflows is refused when all is summed.
         with np.errstate(over="ignore", invalid="ignore"):
             dense = rows.toarray() if sparse.issparse(rows) else rows

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.data import own_scratch
+from apolar.data import thread_scratch
 from apolar.em.blocks import Block, StatsBlock, weights_to_device_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class KernelBlock(Block):
     """
 
     def __init__(self, values: Any, preparation: RowStats) -> None:
-        self.values, self.preparation, self.scratch = values, preparation, own_scratch()
+        self.values, self.preparation, self.scratch = values, preparation, thread_scratch()
 
     @property
     def n_rows(self) -> int:
