@@ -19,7 +19,7 @@ def about_row(error: Error, row: int) -> Error:
 
 
 def table_shape(array: Any) -> tuple[int, int]:
-    """Return the numbers of rows and columns of a table; refuse what is none."""
+    """Return the numbers of rows and columns of a table; refuse what is no table."""
     if array.ndim != 2:
         remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
         raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(array.shape)}. {remedy}")
@@ -29,7 +29,7 @@ def table_shape(array: Any) -> tuple[int, int]:
 
 
 def numbers_of(values: Array) -> Array:
-    """Return an array of Python objects as numbers; strings and dates are none."""
+    """Return an array of Python objects as numbers; refuse strings and dates."""
     if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):
         raise TypeError(f"{values.dtype} are not numbers")
     return values.astype(np.float64)

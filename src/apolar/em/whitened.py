@@ -298,7 +298,7 @@ class WhitenedData:
         return self._with_rows(open_rows(values[is_new], weights), int(is_new.sum()), self.weight)
 
     def refuse_rows_out_of_reach(self) -> None:
-        """Refuse weighted rows so far from the others that squares of their distances are no numbers.
+        """Refuse weighted rows so far from the others that squares of their distances overflow.
 
         Rows without weights are never so far from their own mean, in their own deviations.
         """

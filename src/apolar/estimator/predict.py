@@ -68,7 +68,7 @@ class Predictor:
 
     @property
     def _prepare(self) -> RowStats:
-        """How blocks are made of rows that nobody has checked."""
+        """How blocks are made of rows that have not been checked."""
         return RowStats(self.family, self.whitening, is_checked=False)
 
     def each(self, rows: Rows, answer: Answer, threads: int = 1) -> Any:

@@ -18,7 +18,7 @@ from apolar.data.reduce import CHECKED
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 
-# The variance of rows whose fourth powers are still numbers, and one over it.
+# The largest variance of rows whose fourth powers do not overflow, and one over the smallest.
 MOST_VARIANCE = 1e140
 
 
@@ -27,7 +27,7 @@ class ScaleError(ValueError):
 
 
 def check_scale(variance: float) -> None:
-    """Refuse rows so large, or so small, that their powers are no numbers; zero is left to others."""
+    """Refuse rows so large, or so small, that their powers overflow or underflow; others refuse zero."""
     if variance == 0 or 1 / MOST_VARIANCE < variance < MOST_VARIANCE:
         return
     raise ScaleError(
