@@ -124,7 +124,7 @@ class TransferredRows(DerivedRows):
 
 
 def _whole(rows: Rows, device_template: Any, max_bytes: int) -> Rows | None:
-    """Return the rows in one array on the device, if there is room; None if not, or if their number is not known."""
+    """Return the rows in one array on the device; None if there is no room, or their number is not known."""
     import torch
 
     if not rows.n_rows:
