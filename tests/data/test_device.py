@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 import apolar
-from apolar.data.device import Streamed
+from apolar.data.device import TransferredRows
 
 torch = pytest.importorskip("torch")
 
@@ -26,7 +26,7 @@ def expected():
 @pytest.mark.parametrize("room", [None, 1, 2_000_000])
 def test_rows_are_kept_if_they_fit_and_sent_if_not(room, expected):
     rows = apolar.on_device(X, "cpu", max_bytes=room)
-    assert isinstance(rows, Streamed) == (room is not None)
+    assert isinstance(rows, TransferredRows) == (room is not None)
     model = fitted(rows)
     np.testing.assert_allclose(model.means_, expected.means_, atol=1e-8)
     assert model.n_iter_ == expected.n_iter_

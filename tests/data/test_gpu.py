@@ -6,8 +6,10 @@ import pytest
 import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import open_rows
-from apolar.data.device import Streamed
+from apolar.data.device import TransferredRows
+from apolar.em.e_step import EStep
 from apolar.em.kernels import triton
+from apolar.em.row_stats import RowStats
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
@@ -58,10 +60,10 @@ def random_components(kind, n_components, n_columns, seed=0):
 
 def test_there_is_a_kernel_where_there_is_triton():
     pytest.importorskip("triton")
-    assert triton.istriton(tensor(X[:0]), 6, 4)
-    assert not triton.istriton(tensor(X[:0]), 1000, 4)
-    assert not triton.istriton(tensor(X[:0]), 6, 1000)
-    assert not triton.istriton(torch.zeros((0, 6)), 6, 4)
+    assert triton.is_fused(tensor(X[:0]), 6, 4)
+    assert not triton.is_fused(tensor(X[:0]), 1000, 4)
+    assert not triton.is_fused(tensor(X[:0]), 6, 1000)
+    assert not triton.is_fused(torch.zeros((0, 6)), 6, 4)
 
 
 SIZES = [(1, 1), (1, 3), (2, 3), (6, 4), (16, 8), (17, 9), (64, 32)]
@@ -81,11 +83,12 @@ def test_the_kernel_sums_what_the_host_sums(
     weights = rng.uniform(0, 2, n_rows) if weighted else None
     kind = family(name)
     here = WhitenedData(open_rows(to_numpy(rows).astype(np.float64), weights), kind)
-    # Even few rows are not kept as features here: the kernel is asked for.
-    monkeypatch.setattr("apolar.em.whitened.KEPT_FEATURES", 0)
+    # Even of few rows no statistics are kept here: the kernel is asked for.
+    monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
     there = WhitenedData(open_rows(rows, None if weights is None else tensor(weights)), kind, here.whitening)
-    assert there.istriton(n_components)
     components = random_components(kind, n_components, n_columns)
+    blocks = RowStats(kind, there.whitening)(there.rows, EStep(kind.natural(components)))
+    assert isinstance(blocks, triton.KernelBlocks)
     (stats, likelihood), (host_stats, host_likelihood) = there.e_step(components), here.e_step(components)
     for ours, expected in ((stats.array, host_stats.array), (likelihood, host_likelihood)):
         np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
@@ -140,7 +143,7 @@ def test_single_precision_is_worked_with_in_double():
 def test_rows_of_the_host(room, weighted):
     weights = W if weighted else None
     rows = apolar.on_device(X, "cuda", weights, max_bytes=room)
-    assert isinstance(rows, Streamed) == (room is not None)
+    assert isinstance(rows, TransferredRows) == (room is not None)
     model, expected = fitted(rows), fitted(X, sample_weight=weights)
     assert_same(model, expected)
     np.testing.assert_array_equal(model.predict(rows), expected.predict(X))

@@ -176,8 +176,8 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
         None
     ]
     stats, likelihood = whole.e_step(start)
-    monkeypatch.setattr("apolar.em.whitened.KEPT_FEATURES", 0)
-    monkeypatch.setattr("apolar.em.whitened.CHUNK_SIZE", 2**12)
+    monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.row_stats.CHUNK_SIZE", 2**12)
     results = [WhitenedData(open_rows(X, weights), kind, threads=threads).e_step(start) for threads in (1, 3)]
     for other_stats, other_likelihood in results:
         np.testing.assert_allclose(other_stats.array, stats.array, rtol=1e-10, atol=1e-9)

@@ -53,7 +53,7 @@ def test_the_natural_parameters_give_the_weighted_log_density(kind):
     X = rows()
     data = WhitenedData(open_rows(X), kind)
     inside = some_components(kind, data)
-    logits = kind.natural(inside) @ data.features() + data.whitening.log_det
+    logits = kind.natural(inside) @ data.row_stats() + data.whitening.log_det
     outside = data.whitening.inverse_transform_parameters(inside)
     matrices = kind.matrices(outside.covariances, 3, 3)
     for k in range(3):

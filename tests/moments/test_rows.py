@@ -102,7 +102,7 @@ def test_every_type_of_number(dtype):
 
 def test_the_number_of_chunks_does_not_matter(monkeypatch):
     expected = apolar.mixture_from_moments(X, 4)
-    monkeypatch.setattr("apolar.data.CHUNK_SIZE", 500)
+    monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 500)
     assert distance(expected, apolar.mixture_from_moments(X, 4)) < 1e-9
 
 

@@ -118,7 +118,7 @@ def total(array: Any) -> Any:
     return namespace(array).sum(array)
 
 
-def floating(array: Any) -> Any:
+def as_float64(array: Any) -> Any:
     """Return an array of another library in double precision: numbers of less are stored, not worked with."""
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):

@@ -1,4 +1,4 @@
-"""One thread for linear algebra while rows are shared out among threads."""
+"""One thread for linear algebra while blocks of rows are dealt out to threads."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _BEFORE: list[tuple[Any, int]] = []
 def one_blas_thread() -> Iterator[None]:
     """Use one BLAS thread inside this context.
 
-    Work is shared out by chunks of rows; for products of this size, threads of their own only wait. The
-    setting belongs to the process, or to a thread, or can be changed by the main thread only: that depends on
-    the library. So each thread sets it for itself, and on leaving sets it to what it was before any of them
-    came, not to what it found, which may be the setting of another.
+    Threads work on different blocks of rows; for products of that size, threads of the linear algebra library
+    would only wait for each other. Depending on the library, the setting belongs to the process or to a
+    thread, or can be changed by the main thread only. So each thread sets it for itself, and on leaving sets
+    it to what it was before any thread came: what it was when this one came may be the setting of another.
     """
     _LIMIT.depth += 1
     if _LIMIT.depth == 1:

@@ -1,30 +1,22 @@
-"""Rows of data from whatever holds them: opening them, reading chunks, and summing."""
+"""Rows of data, wherever they are: opening them, reading them in chunks, and summing over them."""
 
 from apolar.data.opening import open_rows
-from apolar.data.rows import (
-    CHUNK_SIZE,
-    Job,
-    Rows,
-    Sum,
-    added_up,
-    fetch_rows,
-    from_arrays,
-    mapped,
-    summed,
-)
-from apolar.data.scratch import Scratch, own_scratch
+from apolar.data.reduce import AsStored, BlockFunction, BlockTransform, Checked, Preparation, Statistic
+from apolar.data.rows import CHUNK_SIZE, ArrayRows, Rows, fetch_rows
+from apolar.data.scratch import Scratch, thread_scratch
 
 __all__ = [
     "CHUNK_SIZE",
-    "Job",
+    "ArrayRows",
+    "AsStored",
+    "BlockFunction",
+    "BlockTransform",
+    "Checked",
+    "Preparation",
     "Rows",
     "Scratch",
-    "Sum",
-    "added_up",
+    "Statistic",
     "fetch_rows",
-    "from_arrays",
-    "mapped",
     "open_rows",
-    "own_scratch",
-    "summed",
+    "thread_scratch",
 ]

@@ -1,17 +1,25 @@
 """What is checked of every chunk of rows."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import floating, is_device_array, namespace, to_device_of, to_numpy
+from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy
+
+Error = TypeVar("Error", bound=Exception)
+
+
+def about_row(error: Error, row: int) -> Error:
+    """Return an error that tells in `error.row` which row its message names."""
+    vars(error)["row"] = row
+    return error
 
 
 def table_shape(array: Any) -> tuple[int, int]:
-    """Return the numbers of rows and columns of a table; refuse what is none."""
+    """Return the numbers of rows and columns of a table; refuse what is no table."""
     if array.ndim != 2:
         remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
         raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(array.shape)}. {remedy}")
@@ -21,7 +29,7 @@ def table_shape(array: Any) -> tuple[int, int]:
 
 
 def numbers_of(values: Array) -> Array:
-    """Return an array of Python objects as numbers; texts and dates are none."""
+    """Return an array of Python objects as numbers; refuse strings and dates."""
     if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):
         raise TypeError(f"{values.dtype} are not numbers")
     return values.astype(np.float64)
@@ -53,7 +61,7 @@ def checked_block(
     block : ndarray, CSR matrix, or array of the other library, of float64
     """
     if is_device_array(values):
-        block, numbers = floating(values), values
+        block, numbers = as_float64(values), values
     elif values.dtype.kind == "c":
         raise TypeError("X is complex; the methods for data take real numbers.")
     elif sparse.issparse(values):
@@ -65,7 +73,9 @@ def checked_block(
             try:
                 array = numbers_of(array)
             except (TypeError, ValueError) as error:
-                raise TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}.") from error
+                raise about_row(
+                    TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}."), first
+                ) from error
         if scratch is None or array.dtype == np.float64:
             block = numbers = np.ascontiguousarray(array, dtype=np.float64)
         else:
@@ -73,7 +83,9 @@ def checked_block(
             block = numbers = scratch("block", *array.shape)
             block[...] = array
     if block.shape[1] != n_features:
-        raise ValueError(f"Rows from {first} on have {block.shape[1]} columns, not {n_features}.")
+        raise about_row(
+            ValueError(f"Rows from {first} on have {block.shape[1]} columns, not {n_features}."), first
+        )
     if finite:
         return block
     xp = namespace(numbers)
@@ -84,10 +96,11 @@ def checked_block(
         if sparse.issparse(block):
             raise ValueError("X contains NaN or infinity: remove or replace those entries.")
         row, column = np.argwhere(~np.isfinite(to_numpy(block)))[0]
-        raise ValueError(
+        message = (
             f"X contains NaN or infinity (first in row {first + row}, column {column}): "
             "remove those rows or fill the entries."
         )
+        raise about_row(ValueError(message), first + int(row))
     return block
 
 
@@ -96,7 +109,7 @@ def checked_weights(weights: Any, block: Any, first: int) -> Any:
     if weights is None:
         return None
     if is_device_array(block):
-        array = floating(weights) if is_device_array(weights) else to_device_of(weights, block)
+        array = as_float64(weights) if is_device_array(weights) else to_device_of(weights, block)
     else:
         array = np.asarray(weights)
         if array.dtype.kind not in "buif":
@@ -113,4 +126,4 @@ def refuse_bad_weights(weights: Any, first: int = 0) -> None:
         raise TypeError("sample_weight must hold real numbers.")
     xp = namespace(weights)
     if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
-        raise ValueError(f"sample_weight is negative or not finite, from row {first} on.")
+        raise about_row(ValueError(f"sample_weight is negative or not finite, from row {first} on."), first)

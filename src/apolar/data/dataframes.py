@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.data.checks import numbers_of
+from apolar.data.rows import Rows
 
 # Rows of a batch that is decoded at once from a data set of files.
 BATCH_ROWS = 2**16
@@ -55,6 +56,80 @@ def frame_values(frame: Any, part: Any) -> Array:
             kind = f"Column {name!r} holds {column.dtype}, not numbers"
             raise TypeError(f"{kind}: drop it or encode it first.") from error
     return np.column_stack(columns)
+
+
+class DataframeRows(Rows):
+    """The rows of a table with named columns, in memory.
+
+    Parameters
+    ----------
+    frame : dataframe
+        As `as_frame` returns it.
+    weights : array or None
+    """
+
+    can_take = True
+    in_memory = True
+
+    def __init__(self, frame: Any, weights: Any = None) -> None:
+        self.frame, self.weights = frame, weights
+        if all(isinstance(name, str) for name in frame.columns):
+            self.names = tuple(frame.columns)
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return int(self.frame.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.frame.shape[0])
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks."""
+        for start in range(0, self.n_rows, size):
+            yield self.take(slice(start, min(start + size, self.n_rows)))
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return some rows and their weights."""
+        weights = None if self.weights is None else self.weights[positions]
+        return frame_values(self.frame, positions), weights
+
+
+class DatasetRows(Rows):
+    """The rows of a data set of files that pyarrow reads.
+
+    Parameters
+    ----------
+    dataset : pyarrow Dataset or ParquetFile
+    names : tuple of str
+    n_rows : int
+    weights : array or None
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, dataset: Any, names: tuple[str, ...], n_rows: int, weights: Any = None) -> None:
+        self.dataset, self.names, self._n_rows, self.weights = dataset, names, n_rows, weights
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return len(self.names)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self._n_rows
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks, read from the files."""
+        first = 0
+        for values in dataset_batches(self.dataset, size):
+            last = first + len(values)
+            yield values, None if self.weights is None else self.weights[first:last]
+            first = last
 
 
 def is_dataset(X: Any) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
+from apolar.data.derived import DerivedRows
 from apolar.data.opening import open_rows
-from apolar.data.rows import Rows, from_arrays
+from apolar.data.rows import ArrayRows, Rows
 
 # The part of the free memory of a device that rows may take; the rest is to work with.
 PART = 0.5
@@ -46,7 +46,7 @@ def on_device(
     Returns
     -------
     rows : Rows
-        What `predict` says of them comes back to the host.
+        What `predict` returns for them comes back to the host.
 
     Examples
     --------
@@ -74,75 +74,79 @@ def on_device(
             f"There is no device {device!r} with double precision for torch here: {error}"
         ) from error
     free = free_memory(device_template)
-    room = max_bytes if max_bytes is not None else (2**62 if free is None else int(PART * free))
-    return _moved(rows, device_template, room)
+    if max_bytes is None:
+        max_bytes = 2**62 if free is None else int(PART * free)
+    return _moved(rows, device_template, max_bytes)
 
 
-def _moved(rows: Rows, device_template: Any, room: int) -> Rows:
-    """Return rows of the host on the device of an array, whole if there is room for so many bytes."""
-    sender = _Sender(device_template)
-    whole = _whole(rows, sender, device_template, room)
-    if whole is not None:
-        return whole
-    return Streamed(
-        rows.n_features,
-        rows.n_rows,
-        rows.rereadable,
-        lambda size: sender.sent(rows.read(min(size, _sent_rows(rows)))),
-        rows.take,
-        device_template=device_template,
-        names=rows.names,
-        answers_to_host=True,
-        host=rows,
-        room=room,
-    )
+def _moved(rows: Rows, device_template: Any, max_bytes: int) -> Rows:
+    """Return rows of the host on the device of an array, whole if they take no more than so many bytes."""
+    whole = _whole(rows, device_template, max_bytes)
+    return TransferredRows(rows, device_template, max_bytes) if whole is None else whole
 
 
-@dataclass(frozen=True, eq=False)
-class Streamed(Rows):
-    """Rows that are sent to a device in each pass.
+class TransferredRows(DerivedRows):
+    """Rows of the host that are sent to a device in each pass.
 
-    Attributes
+    Parameters
     ----------
-    host : Rows
-        Where they come from.
-    room : int
+    source : Rows
+        On the host.
+    device_template : torch.Tensor
+        Of no rows, on the device.
+    max_bytes : int
         The bytes that rows may take on the device.
     """
 
-    host: Rows | None = None
-    room: int = 0
+    returns_to_host = True
+
+    def __init__(self, source: Rows, device_template: Any, max_bytes: int) -> None:
+        super().__init__(source)
+        self.device_template, self.max_bytes = device_template, max_bytes
+        self.can_take = source.can_take
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if only reading to the end tells."""
+        return self.source.n_rows
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks on the device; the next are on their way."""
+        return _Sender(self.device_template).sent(self.source.read(min(size, _sent_rows(self.source))))
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return some rows and their weights, on the host."""
+        return self.source.take(positions)
 
     def systematic_sample(self, step: int) -> Rows:
         """Return one of each `step` rows: they may fit where all did not."""
-        assert self.host is not None
-        return _moved(self.host.systematic_sample(step), self.device_template, self.room)
+        return _moved(self.source.systematic_sample(step), self.device_template, self.max_bytes)
 
 
-def _whole(rows: Rows, sender: _Sender, device_template: Any, room: int) -> Rows | None:
-    """Return the rows in one array on the device, if there is room; None if not, or if nobody knows."""
+def _whole(rows: Rows, device_template: Any, max_bytes: int) -> Rows | None:
+    """Return the rows in one array on the device; None if there is no room, or their number is not known."""
     import torch
 
     if not rows.n_rows:
         return None
-    head, head_weights = next(iter(rows.read(1)))
-    kind = _tensor(head).dtype
-    if rows.n_rows * rows.n_features * kind.itemsize > room:
+    head, head_weights = next(rows.read(1))
+    dtype = _tensor(head).dtype
+    if rows.n_rows * rows.n_features * dtype.itemsize > max_bytes:
         return None
-    values = torch.empty((rows.n_rows, rows.n_features), dtype=kind, device=device_template.device)
+    values = torch.empty((rows.n_rows, rows.n_features), dtype=dtype, device=device_template.device)
     weights = None
     if head_weights is not None:
         weights = torch.empty((rows.n_rows,), dtype=torch.float64, device=device_template.device)
     first = 0
-    for block, own in sender.sent(rows.read(_sent_rows(rows))):
+    for block, block_weights in _Sender(device_template).sent(rows.read(_sent_rows(rows))):
         last = first + block.shape[0]
         values[first:last] = block
         if weights is not None:
-            weights[first:last] = own
+            weights[first:last] = block_weights
         first = last
-    return replace(
-        from_arrays(values, weights, device_template=device_template, names=rows.names), answers_to_host=True
-    )
+    moved = ArrayRows(values, weights, device_template=device_template)
+    moved.names, moved.returns_to_host = rows.names, True
+    return moved
 
 
 def _sent_rows(rows: Rows) -> int:
@@ -154,7 +158,7 @@ class _Sender:
 
     Parameters
     ----------
-    like : torch.Tensor
+    device_template : torch.Tensor
         On the device.
     """
 
@@ -169,36 +173,40 @@ class _Sender:
         stream = torch.cuda.Stream(self.device) if self.is_cuda else None
 
         def send(values: Any, weights: Any) -> tuple[Any, Any, Any]:
-            block, own = _tensor(values), None if weights is None else _tensor(weights)
+            block, block_weights = _tensor(values), None if weights is None else _tensor(weights)
             if stream is None:
-                return block.to(self.device), None if own is None else own.to(self.device), None
+                return (
+                    block.to(self.device),
+                    None if block_weights is None else block_weights.to(self.device),
+                    None,
+                )
             with torch.cuda.stream(stream):
                 # From memory that does not move, the copy goes on beside the work.
                 block = block.pin_memory().to(self.device, non_blocking=True)
-                own = None if own is None else own.pin_memory().to(self.device, non_blocking=True)
-                done = torch.cuda.Event()
-                done.record(stream)
-            return block, own, done
+                if block_weights is not None:
+                    block_weights = block_weights.pin_memory().to(self.device, non_blocking=True)
+                is_sent = torch.cuda.Event()
+                is_sent.record(stream)
+            return block, block_weights, is_sent
 
-        def arrived(found: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-            block, own, done = found
-            if done is not None:
+        def arrived(block: Any, block_weights: Any, is_sent: Any) -> tuple[Any, Any]:
+            if is_sent is not None:
                 current = torch.cuda.current_stream(self.device)
-                current.wait_event(done)
+                current.wait_event(is_sent)
                 # The memory is used by this stream too, and must not be given to others before.
                 block.record_stream(current)
-                if own is not None:
-                    own.record_stream(current)
-            return block, own
+                if block_weights is not None:
+                    block_weights.record_stream(current)
+            return block, block_weights
 
         with ThreadPoolExecutor(1) as pool:
             waiting: deque[Future[tuple[Any, Any, Any]]] = deque()
             for values, weights in chunks:
                 waiting.append(pool.submit(send, values, weights))
                 if len(waiting) > AHEAD:
-                    yield arrived(waiting.popleft().result())
+                    yield arrived(*waiting.popleft().result())
             while waiting:
-                yield arrived(waiting.popleft().result())
+                yield arrived(*waiting.popleft().result())
 
 
 def _tensor(values: Any) -> Any:

@@ -1,10 +1,9 @@
-"""Working memory for chunks of rows."""
+"""Working memory for blocks of rows."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from apolar._core.namespaces import namespace
 
 
 class Scratch:
-    """Working memory that is used again from chunk to chunk: fresh pages cost more than arithmetic.
+    """Working memory that is used again from block to block: fresh pages cost more than arithmetic.
 
     Its operations write NumPy arrays there; arrays of other libraries have their own ways.
     """
@@ -30,10 +29,6 @@ class Scratch:
         if buffer is None or len(buffer) < size:
             buffer = self._buffers[name] = np.empty(size)
         return buffer[:size].reshape(shape)
-
-    def __reduce__(self) -> tuple[Callable[[], Scratch], tuple[()]]:
-        # What goes to another process goes without its working memory, and finds that of the thread there.
-        return own_scratch, ()
 
     def empty_like(self, name: str, array: Any, *shape: int) -> Any:
         """Return an array of that shape, of the library and on the device of another."""
@@ -76,8 +71,8 @@ class Scratch:
 _local = threading.local()
 
 
-def own_scratch() -> Scratch:
-    """Return the working memory of this thread, for what is done and forgotten before the next use of it."""
+def thread_scratch() -> Scratch:
+    """Return the working memory of this thread, for what is not needed any more when it is used again."""
     if not hasattr(_local, "scratch"):
         _local.scratch = Scratch()
     return _local.scratch

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.namespaces import floating, is_dask, is_device_array, namespace
+from apolar._core.namespaces import as_float64, is_dask, is_device_array, namespace
 
 # Weights that add up to more than so many times the rows say no more than this.
 MOST_COPIES = 2.0**40
@@ -39,7 +39,7 @@ def as_counts(sample_weight: Any) -> Any:
     if not is_device_array(weights) and weights.dtype.kind not in "buif":
         return weights
     xp = namespace(weights)
-    weights = floating(weights) if is_device_array(weights) else weights.astype(np.float64, copy=False)
+    weights = as_float64(weights) if is_device_array(weights) else weights.astype(np.float64, copy=False)
     if weights.ndim != 1 or not weights.shape[0] or not bool(xp.all(xp.isfinite(weights))):
         return weights
     largest = float(xp.max(weights))

@@ -1,15 +1,15 @@
-"""A chunk of rows, as the E-step sees it: logits, and sums under shares of the rows."""
+"""Blocks of rows as the E-step sees them: logits, and sums under responsibilities."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import namespace, to_device_of
+from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy
 from apolar.data import Scratch
 from apolar.em.whitening import Whitening
 from apolar.moments.sums import row_squares
@@ -18,93 +18,154 @@ from apolar.moments.sums import row_squares
 LEAST_LOGIT = -100.0
 
 
-class Chunk(Protocol):
-    """Some rows: what is linear in their features (1, x, quadratics of x), without saying how they are kept.
+class Block(ABC):
+    """Some rows, by what is linear in their row statistics (1, x, quadratics of x) in whitened coordinates.
 
     Attributes
     ----------
-    n : int
-        The number of rows.
-    weights : array or None
+    scratch : Scratch
+        The working memory of the thread.
+    """
+
+    scratch: Scratch
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    @abstractmethod
+    def logits(self, natural: Array) -> Any:
+        """Return natural parameters times row statistics, shape (len(natural), n_rows), in working memory."""
+
+    @abstractmethod
+    def stats(self, responsibilities: Any) -> Any:
+        """Return the row statistics, summed under responsibilities of shape (n, n_rows).
+
+        These are where the block is: see `to_device`. The sums have shape (n, n_stats).
+        """
+
+    @abstractmethod
+    def to_device(self, values: Array) -> Any:
+        """Return numbers of the host where the block is."""
+
+    def e_step(self, natural: Array, weights: Any) -> tuple[Any, Any]:
+        """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods.
+
+        Parameters
+        ----------
+        natural : ndarray, shape (n_mixtures, n_components, n_stats)
+            Natural parameters in whitened coordinates.
+        weights : array or None, shape (n_rows,)
+
+        Returns
+        -------
+        stats : array, shape (n_mixtures * n_components, n_stats)
+        log_likelihood : array, shape (n_mixtures,)
+        """
+        n_mixtures, n_components, n_stats = natural.shape
+        logits = self.logits(natural.reshape(-1, n_stats))
+        xp = namespace(logits)
+        responsibilities, log_likelihood = weighted_posteriors(
+            xp.reshape(logits, (n_mixtures, n_components, self.n_rows)), weights, self.scratch
+        )
+        flat = xp.reshape(responsibilities, (n_mixtures * n_components, self.n_rows))
+        return self.stats(flat), log_likelihood
+
+
+class StatsBlock(Block):
+    """Rows whose statistics, in whitened coordinates, are written out.
+
+    Parameters
+    ----------
+    row_stats : array, shape (n_stats, n_rows)
     scratch : Scratch
     """
 
-    n: int
-    weights: Any
-    scratch: Scratch
-
-    def logits(self, natural: Array) -> Any:
-        """Return natural parameters times features, shape (len(natural), n), in working memory."""
-
-    def stats(self, shares: Any) -> Any:
-        """Return the sums of the features under shares of the rows, shape (n_shares, width)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Written:
-    """Rows whose features, in the frame, are written out: shape (width, n)."""
-
-    features: Any
-    weights: Any
-    scratch: Scratch
+    def __init__(self, row_stats: Any, scratch: Scratch) -> None:
+        self.row_stats, self.scratch = row_stats, scratch
 
     @property
-    def n(self) -> int:
+    def n_rows(self) -> int:
         """The number of rows."""
-        return int(self.features.shape[1])
+        return int(self.row_stats.shape[1])
 
     def logits(self, natural: Array) -> Any:
-        """Return natural parameters times features."""
-        return self.scratch.matmul("logits", to_device_of(natural, self.features), self.features)
+        """Return natural parameters times row statistics."""
+        return self.scratch.matmul("logits", to_device_of(natural, self.row_stats), self.row_stats)
 
-    def stats(self, shares: Any) -> Any:
-        """Return the sums of the features under shares of the rows."""
-        return shares @ self.features.T
+    def stats(self, responsibilities: Any) -> Any:
+        """Return the row statistics, summed under responsibilities."""
+        return responsibilities @ self.row_stats.T
+
+    def to_device(self, values: Array) -> Any:
+        """Return numbers of the host where the block is."""
+        return to_device_of(values, self.row_stats)
 
 
-@dataclass(frozen=True, eq=False)
-class Stored:
+class RawBlock(Block):
     """Rows as they are stored, dense or sparse, for families whose only quadratic is |x|^2.
 
-    Centre and unit of the frame go into the parameters; nothing is copied.
+    Centre and unit of the whitening go into the parameters; nothing is copied.
+
+    Parameters
+    ----------
+    values : ndarray or CSR matrix of float64, shape (n_rows, n_features)
+    squares : ndarray, shape (n_rows,)
+        The squared length of each row in whitened coordinates.
+    whitening : Whitening
+    scratch : Scratch
     """
 
-    block: Any
-    squares: Array
-    weights: Any
-    scratch: Scratch
-    whitening: Whitening
+    def __init__(self, values: Any, squares: Array, whitening: Whitening, scratch: Scratch) -> None:
+        self.values, self.squares, self.whitening, self.scratch = values, squares, whitening, scratch
 
     @property
-    def n(self) -> int:
+    def n_rows(self) -> int:
         """The number of rows."""
-        return int(self.block.shape[0])
+        return int(self.values.shape[0])
 
     def logits(self, natural: Array) -> Array:
-        """Return natural parameters times features."""
+        """Return natural parameters times row statistics."""
         linear = np.ascontiguousarray(natural[:, 1:-1]) * float(self.whitening.matrix)
         constants = (natural[:, 0] - linear @ self.whitening.centre)[:, None]
-        if sparse.issparse(self.block):
-            logits = np.ascontiguousarray((self.block @ linear.T).T)
+        if sparse.issparse(self.values):
+            logits = np.ascontiguousarray((self.values @ linear.T).T)
         else:
-            logits = self.scratch.matmul("logits", linear, self.block.T)
-        bent = self.scratch.multiply("bent", natural[:, -1:], self.squares[None])
-        bent += constants
-        logits += bent
+            logits = self.scratch.matmul("logits", linear, self.values.T)
+        others = self.scratch.multiply("other terms", natural[:, -1:], self.squares[None])
+        others += constants
+        logits += others
         return logits
 
-    def stats(self, shares: Array) -> Array:
-        """Return the sums of the features under shares of the rows."""
-        found = np.empty((len(shares), self.block.shape[1] + 2))
-        found[:, 0] = shares.sum(axis=1)
-        first = (self.block.T @ shares.T).T if sparse.issparse(self.block) else shares @ self.block
-        found[:, 1:-1] = (first - found[:, :1] * self.whitening.centre) * float(self.whitening.matrix)
-        found[:, -1] = shares @ self.squares
-        return found
+    def stats(self, responsibilities: Array) -> Array:
+        """Return the row statistics, summed under responsibilities."""
+        stats = np.empty((len(responsibilities), self.values.shape[1] + 2))
+        stats[:, 0] = responsibilities.sum(axis=1)
+        if sparse.issparse(self.values):
+            first = (self.values.T @ responsibilities.T).T
+        else:
+            first = responsibilities @ self.values
+        stats[:, 1:-1] = (first - stats[:, :1] * self.whitening.centre) * float(self.whitening.matrix)
+        stats[:, -1] = responsibilities @ self.squares
+        return stats
+
+    def to_device(self, values: Array) -> Array:
+        """Return numbers of the host as they are."""
+        return values
+
+
+def weights_to_device_of(weights: Any, array: Any) -> Any:
+    """Return weights in double precision where an array is, or None."""
+    if weights is None:
+        return None
+    if is_device_array(weights):
+        return as_float64(weights) if is_device_array(array) else to_numpy(weights)
+    return to_device_of(np.asarray(weights, np.float64), array)
 
 
 def squares_about(block: Any, whitening: Whitening) -> Array:
-    """Return the squared distance of each row, dense or sparse, from the centre of a frame, in its units."""
+    """Return the squared length of each row, dense or sparse, in whitened coordinates of one unit."""
     centre, unit = whitening.centre, float(whitening.matrix)
     if sparse.issparse(block):
         squares = row_squares(block) - 2 * (block @ centre) + centre @ centre
@@ -113,37 +174,47 @@ def squares_about(block: Any, whitening: Whitening) -> Array:
     return row_squares((block - centre) * unit)
 
 
-def total_density(logits: Any, weights: Any, scratch: Scratch) -> tuple[Any, Any]:
-    """Turn logits, (n_mixtures, n_components, n), into weighted posteriors; return these and log-likelihoods.
+def weighted_posteriors(logits: Any, weights: Any, scratch: Scratch) -> tuple[Any, Any]:
+    """Turn logits into responsibilities times the weights of the rows; return these and log-likelihoods.
 
-    The logits are written over.
+    Parameters
+    ----------
+    logits : array, shape (n_mixtures, n_components, n_rows)
+        Written over.
+    weights : array or None, shape (n_rows,)
+    scratch : Scratch
+
+    Returns
+    -------
+    responsibilities : array, shape (n_mixtures, n_components, n_rows)
+    log_likelihood : array, shape (n_mixtures,)
     """
     xp = namespace(logits)
-    n = logits.shape[2]
-    logits, largest, stats = _exponentials(logits, scratch)
+    n_rows = logits.shape[2]
+    exponentials, largest, sums = _exponentials(logits, scratch)
     if xp is not np:
-        density = largest + xp.log(stats)
-        share = 1 / stats
+        density = largest + xp.log(sums)
+        factor = 1 / sums
         if weights is not None:
-            density, share = density * weights, share * weights
-        logits *= share[:, None, :]
-        return logits, xp.sum(density, axis=1)
-    inverse = np.divide(1.0, stats, out=scratch("inverse", *stats.shape))
+            density, factor = density * weights, factor * weights
+        exponentials *= factor[:, None, :]
+        return exponentials, xp.sum(density, axis=1)
+    factor = np.divide(1.0, sums, out=scratch("inverse", *sums.shape))
     if weights is None:
-        # The logarithm of a product is cheaper than many logarithms; each is from 1 to n_components.
+        # The logarithm of a product is cheaper than many logarithms; each factor is from 1 to n_components.
         together = max(1, min(64, int(600 / np.log(max(2, logits.shape[1])))))
-        products = np.multiply.reduceat(stats, np.arange(0, n, together), axis=1)
-        logits *= inverse[:, None]
-        return logits, largest.sum(axis=1) + np.log(products).sum(axis=1)
-    np.log(stats, out=stats)
-    stats += largest
-    inverse *= weights
-    logits *= inverse[:, None]
-    return logits, stats @ weights
+        products = np.multiply.reduceat(sums, np.arange(0, n_rows, together), axis=1)
+        exponentials *= factor[:, None]
+        return exponentials, largest.sum(axis=1) + np.log(products).sum(axis=1)
+    np.log(sums, out=sums)
+    sums += largest
+    factor *= weights
+    exponentials *= factor[:, None]
+    return exponentials, sums @ weights
 
 
 def posteriors(logits: Any, scratch: Scratch) -> tuple[Any, Any]:
-    """Turn logits, shape (n_mixtures, n_components, n), into posteriors and log-densities.
+    """Turn logits, shape (n_mixtures, n_components, n), into responsibilities and log-densities.
 
     The logits are written over.
 
@@ -152,9 +223,9 @@ def posteriors(logits: Any, scratch: Scratch) -> tuple[Any, Any]:
     posteriors : array, shape (n_mixtures, n_components, n)
     density : array, shape (n_mixtures, n)
     """
-    logits, largest, stats = _exponentials(logits, scratch)
-    logits /= stats[:, None, :]
-    return logits, namespace(logits).log(stats) + largest
+    exponentials, largest, sums = _exponentials(logits, scratch)
+    exponentials /= sums[:, None, :]
+    return exponentials, namespace(sums).log(sums) + largest
 
 
 def _exponentials(logits: Any, scratch: Scratch) -> tuple[Any, Any, Any]:

@@ -1,56 +1,54 @@
-"""Rows in a frame: the E-step over chunks, by threads, and what it sums."""
+"""Rows in whitened coordinates, ready for EM: its sums over them, and the rows themselves."""
 
 from __future__ import annotations
 
 import copy
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import floating, is_device_array, namespace, to_device_of, to_numpy
-from apolar.data import Rows, Scratch, added_up, fetch_rows, mapped, open_rows, own_scratch
-from apolar.data.checks import checked_block, checked_weights
-from apolar.data.rows import DENSE_COLUMNS
-from apolar.em.blocks import Chunk, Stored, Written, posteriors, squares_about, total_density
-from apolar.em.kernels import triton
+from apolar._core.namespaces import is_device_array, namespace, to_numpy
+from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch, fetch_rows, open_rows
+from apolar.em.blocks import Block, weights_to_device_of
+from apolar.em.e_step import EStep, NearestStats, row_responsibilities
+from apolar.em.row_stats import CHUNK_SIZE, LEAST_ROWS, KeptRowStats, RowStats, is_wide, reads_as_stored
 from apolar.em.whitening import MOST_DISTANCE, Whitening, whitening_of
 from apolar.mixture.families import Family
+from apolar.mixture.families.base import Invariance
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.stats import SufficientStats
+from apolar.moments.covariance import RowCovariance, row_covariance
 
-# Numbers in a chunk: 8 MB a thread. Larger than for other sums: a chunk makes a dozen calls, between which
-# threads wait for each other.
-CHUNK_SIZE = 2**20
-# The features of the rows are kept if they are no more numbers than this (16 MB); else made anew each time.
-KEPT_FEATURES = 2**21
-# Rows that one call of a kernel sums.
-FUSED_ROWS = 2**28
-# Rows whose centre is no further from zero than this many units are read as they are stored.
-NEAR = 30.0
+# Row statistics are kept if they are no more numbers than this (16 MB); else they are made anew in each pass.
+KEPT_ROW_STATS = 2**21
 
 
 class WhitenedData:
-    """Rows in the frame of a covariance family, ready for EM.
+    """Rows in the whitened coordinates of a covariance family, ready for EM.
 
     Parameters
     ----------
     rows : Rows
         That can be read again.
     family : Family
-    frame : Frame, optional
-        By default that of the rows, which reads them once and checks them.
+    whitening : Whitening, optional
+        By default that of the rows, which are read once and checked for it.
     threads : int, default=1
-    for_one_pass : bool, default=False
-        Whether the rows are read once, so that nothing of them is kept.
-    unchecked : bool, default=False
-        Whether nobody has looked at the rows yet: they are checked as they are read.
     noise : float, default=0.0
-        The variance of the noise of each row, for a frame that is made here.
+        The variance of the noise of each row, for a whitening that is made here.
+
+    Attributes
+    ----------
+    n_features : int
+    n_stats : int
+        The number of statistics of a row.
+    covariance : RowCovariance or None
+        Of the rows, in the units of the data, where the whitening was made of it.
     """
 
     def __init__(
@@ -60,30 +58,43 @@ class WhitenedData:
         whitening: Whitening | None = None,
         threads: int = 1,
         *,
-        for_one_pass: bool = False,
-        unchecked: bool = False,
         noise: float = 0.0,
     ) -> None:
-        self.rows, self.family, self._unchecked = rows, family, unchecked
-        self.whitening = whitening_of(rows, family, noise) if whitening is None else whitening
+        self.rows, self.family = rows, family
+        self.covariance: RowCovariance | None = None
+        if whitening is None:
+            if family.invariance is Invariance.LINEAR:
+                self.covariance = row_covariance(rows)
+            whitening = whitening_of(rows, family, noise, self.covariance)
+        self.whitening = whitening
         self.n_features = rows.n_features
         self.n_stats = family.n_stats(rows.n_features)
         # A device has threads of its own.
         self.threads = 1 if rows.device_template is not None else threads
-        self._stored = self._is_read_as_stored()
-        self._kept: Written | None = None
+        self._kept_stats = self._stats_to_keep()
+        # Where the blocks of EM come from, and how they are made.
+        self._source: Rows = rows if self._kept_stats is None else self._kept_stats
+        self._prepare: Preparation = RowStats(family, whitening)
+        if self._kept_stats is not None:
+            self._prepare = KeptRowStats()
+        elif rows.in_memory and reads_as_stored(rows, family, whitening):
+            # The squared length of each row: 8 bytes per row.
+            squares = np.concatenate(list(self.map_blocks(lambda block, _: block.squares)))
+            self._prepare = RowStats(family, whitening, squares)
+
+    def _stats_to_keep(self) -> ArrayRows | None:
+        """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if these are few."""
+        rows = self.rows
         # The number of rows that are elsewhere may have to be counted: it is not asked for in vain.
-        passing = for_one_pass or self.is_wide or rows.is_distributed
-        small = not passing and rows.n_rows is not None and rows.n_rows * self.n_stats <= KEPT_FEATURES
-        if small and rows.take:
-            values, weights = rows.take(slice(None))
-            self._kept = self._written(_as_numbers(values), weights, Scratch())
-            self._stored = False
-        self._squares: Array | None = None
-        if self._stored and rows.in_memory and not for_one_pass:
-            # The squared distance of each row from the centre: 8 bytes a row.
-            parts = mapped(rows.read(self.chunk_rows(0)), self._squares_of, self.threads)
-            self._squares = np.concatenate(list(parts))
+        if self.is_wide or rows.is_distributed or not rows.can_take or rows.n_rows is None:
+            return None
+        if rows.n_rows * self.n_stats > KEPT_ROW_STATS:
+            return None
+        values, weights = rows.take(slice(None))
+        row_stats = RowStats(self.family, self.whitening).written(values, Scratch())
+        template = rows.device_template if is_device_array(row_stats) else None
+        weights = weights_to_device_of(weights, row_stats)
+        return ArrayRows(row_stats.T, weights, device_template=template)
 
     @property
     def weight(self) -> float:
@@ -95,131 +106,69 @@ class WhitenedData:
         """The number of rows."""
         return self.whitening.n_rows
 
-    def is_fused(self, n_components: int) -> bool:
-        """Return whether there is a kernel for the E-step of these rows under so many components."""
-        by_rows = self.family.is_axis_aligned and self._kept is None
-        return by_rows and triton.is_fused(self.rows.device_template, self.n_features, n_components)
-
     @property
     def is_wide(self) -> bool:
         """Whether the rows are sparse, and not to be made dense."""
-        return self.rows.is_sparse and self.n_features > DENSE_COLUMNS
+        return is_wide(self.rows)
 
-    def _is_read_as_stored(self) -> bool:
-        """Return whether the E-step can take the rows as they are stored, without a copy in the frame."""
-        rows = self.rows
-        if not self.family.is_spherical or rows.device_template is not None or rows.is_distributed:
-            return False
-        if self.is_wide:
-            return True
-        if rows.take is None or not rows.in_memory or not rows.n_rows:
-            return False
-        first = rows.take(slice(0, 1))[0]
-        dense = isinstance(first, np.ndarray) and first.dtype == np.float64
-        # Sums about zero lose the square of this ratio in digits.
-        near = float(np.max(np.abs(self.whitening.centre))) < NEAR * float(self.whitening.inverse)
-        return dense and near
+    def under(self, family: Family) -> WhitenedData:
+        """Return the same rows under a family of the same statistics (the tied one, or the untied)."""
+        other = copy.copy(self)
+        other.family = family
+        if isinstance(self._prepare, RowStats):
+            other._prepare = replace(self._prepare, family=family)
+        return other
 
-    def _squares_of(self, block: Any, _: Any) -> Array:
-        return squares_about(block.astype(np.float64, copy=False), self.whitening)
-
-    def _written(self, block: Any, weights: Any, scratch: Scratch) -> Written:
-        """Return rows with their features in the frame."""
-        features = scratch.empty_like("features", block, self.n_stats, block.shape[0])
-        features[0, ...] = 1.0
-        inside = features[1 : 1 + self.n_features, ...]
-        self.whitening.write(block, inside)
-        self.family.write_quadratics(inside, features[1 + self.n_features :, ...])
-        return Written(features, _weights_to_device_of(weights, features), scratch)
-
-    def chunk_rows(self, depth: int) -> int:
-        """Return the rows of a chunk, for so many numbers of working memory a row beside the features."""
-        own = 0 if self._stored else self.n_stats
-        return max(64, self.rows.chunk_rows(own + depth, CHUNK_SIZE))
-
-    def chunks(self, function: Callable[[Any], Any], depth: int, *, written: bool = False) -> Iterator[Any]:
-        """Yield a function of each chunk, in order.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a `Chunk`.
-        depth : int
-            How many numbers a row the function works on besides the features.
-        written : bool, default=False
-            Whether the function needs the features written out: a `Written`.
-        """
-        if self._kept is not None:
-            yield from self._kept_chunks(self._kept, function, depth)
-            return
-        stored = self._stored and not written
-        squares = self._squares
-
-        def work(block: Any, rest: tuple[Any, int]) -> Any:
-            weights, start = rest
-            scratch = own_scratch()
-            if self._unchecked:
-                block = checked_block(block, self.n_features, start)
-                weights = checked_weights(weights, block, start)
-                if isinstance(block, np.ndarray):
-                    block = self.whitening.within_reach(block)
-            if not stored:
-                return function(self._written(_as_numbers(block), weights, scratch))
-            # Squares of integers of few bits would overflow.
-            block = block.astype(np.float64, copy=False)
-            own = (
-                squares_about(block, self.whitening)
-                if squares is None
-                else squares[start : start + block.shape[0]]
-            )
-            return function(Stored(block, own, _weights_to_device_of(weights, own), scratch, self.whitening))
-
-        # The rows have been checked when the frame was made; here they go to the threads as they are
-        # stored, so that converting them is shared out as well.
-        size = self.chunk_rows(depth)
-        threads = 1 if self.rows.n_rows is not None and self.rows.n_rows <= size else self.threads
-        yield from mapped(self._numbered(size), work, threads)
-
-    def _numbered(self, size: int) -> Iterator[tuple[Any, tuple[Any, int]]]:
-        """Yield chunks with their weights and the number of their first row."""
-        start = 0
-        for block, weights in self.rows.read(size):
-            yield block, (weights, start)
-            start += block.shape[0]
-
-    def _kept_chunks(self, kept: Written, function: Callable[[Any], Any], depth: int) -> Iterator[Any]:
-        size = max(256, CHUNK_SIZE // (self.n_stats + depth))
-        starts = range(0, kept.n, size)
-
-        def work(start: int, _: Any) -> Any:
-            cut = slice(start, min(start + size, kept.n))
-            weights = None if kept.weights is None else kept.weights[cut]
-            return function(Written(kept.features[:, cut], weights, own_scratch()))
-
-        threads = self.threads if len(starts) > self.threads else 1
-        return mapped(((start, None) for start in starts), work, threads)
+    # --- sums over the rows ----------------------------------------------------------
 
     def e_step(self, parameters: WhitenedParameters) -> tuple[SufficientStats, Array]:
-        """Return the sums of the E-step, and the log-likelihoods.
+        """Return the sufficient statistics, and the log-likelihoods.
 
         Parameters
         ----------
         parameters : WhitenedParameters
-            A batch of mixtures, in the frame: one leading axis.
+            A batch of mixtures, in whitened coordinates: one leading axis.
 
         Returns
         -------
         stats : SufficientStats
-            Of each mixture: posterior-weighted sums of the features.
+            Of each mixture: sums of the row statistics under the responsibilities.
         log_likelihood : ndarray, shape (n_mixtures,)
-            In the units of the frame: `frame.log_det` a row is to be added.
+            In whitened coordinates: `whitening.log_det` per row is to be added.
         """
-        noise = self._noise()
-        stats, log_likelihood = self.total(EStep(self.family, self.whitening, parameters, noise))
+        natural, noise = self.family.natural(parameters), self._noise_quadratics()
+        if noise is not None:
+            natural[..., 0] += natural[..., -len(noise) :] @ noise
+        stats, log_likelihood = self._source.reduce(EStep(natural), self._prepare, self.threads)
         array = _with_noise(stats.reshape(*parameters.weights.shape, self.n_stats), noise)
         return SufficientStats(array, self.n_features), log_likelihood
 
-    def _noise(self) -> Array | None:
+    def nearest_stats(self, means: Array) -> SufficientStats:
+        """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
+        (stats,) = self._source.reduce(NearestStats(means, self.n_stats), self._prepare, self.threads)
+        return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
+
+    def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
+        """Return the sufficient statistics of each label; labels in row order."""
+        return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
+
+    def soft_stats(self, responsibilities: Array) -> SufficientStats:
+        """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
+        position = 0
+
+        def block_stats(block: Block, weights: Any) -> Any:
+            nonlocal position
+            part = responsibilities[:, position : position + block.n_rows].astype(float)
+            position += block.n_rows
+            return block.stats(block.to_device(part if weights is None else part * to_numpy(weights)))
+
+        stats = np.zeros((len(responsibilities), self.n_stats))
+        # In order, by one thread: each block takes its part of the responsibilities.
+        for part in self._source.map_blocks(BlockFunction(block_stats), self._prepare):
+            stats += to_numpy(part)
+        return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
+
+    def _noise_quadratics(self) -> Array | None:
         """Return what noise of the rows adds to the expected quadratics of each of them, if there is any.
 
         The log-density is linear in the quadratics: with this, E-step, M-step and gradient are those of rows
@@ -227,108 +176,97 @@ class WhitenedData:
         """
         if not self.whitening.noise:
             return None
-        one, kind, m = np.ones(1), self.family.untied, self.n_features
-        covariances = kind.from_spherical(self.whitening.noise * one, self.whitening.metric(kind), one)
-        return kind.moments(WhitenedParameters(one, np.zeros((1, m)), covariances)).second[0]
+        one, family, m = np.ones(1), self.family.untied, self.n_features
+        covariances = family.from_spherical(self.whitening.noise * one, self.whitening.metric(family), one)
+        return family.moments(WhitenedParameters(one, np.zeros((1, m)), covariances)).second[0]
 
-    def total(self, job: WhitenedStatistic) -> list[Any]:
-        """Return what a job sums over the rows: here, or where they are."""
-        if self.rows.is_distributed:
-            return self.rows.total(job)
-        found = job.on(self)
-        if found is None:
-            raise ValueError("X has no rows.")
-        return found
+    # --- the rows themselves ---------------------------------------------------------
 
-    def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
-        """Return the sums of the features by label, shape (n_components, width); labels in row order."""
-        return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
+    def map_blocks(
+        self, function: Callable[[Any, Any], Any], n_working: int = 0, *, written: bool = False
+    ) -> Iterator[Any]:
+        """Yield a function of each block and its weights, in order.
 
-    def soft_stats(self, responsibilities: Array) -> SufficientStats:
-        """Return the sums of the features under responsibilities of shape (n_components, n_rows)."""
-        position, stats = 0, np.zeros((len(responsibilities), self.n_stats))
-        # In order, by one thread: each chunk takes its part of the responsibilities.
-        for chunk in self.under(self.family, threads=1).chunks(lambda chunk: chunk, 0):
-            part = responsibilities[:, position : position + chunk.n].astype(float)
-            position += chunk.n
-            if chunk.weights is not None:
-                part = part * to_numpy(chunk.weights)
-            shares = part if isinstance(chunk, Stored) else to_device_of(part, chunk.features)
-            stats += to_numpy(chunk.stats(shares))
-        return SufficientStats(_with_noise(stats, self._noise()), self.n_features)
-
-    def nearest_stats(self, means: Array) -> SufficientStats:
-        """Return the sums of the rows nearest to each mean, in the frame; shape (len(means), width)."""
-        stats = self.total(NearestStats(self.family, self.whitening, means))[0]
-        return SufficientStats(_with_noise(stats, self._noise()), self.n_features)
-
-    def under(self, family: Family, threads: int | None = None) -> WhitenedData:
-        """Return the same rows under a family of the same features (the tied one, or the untied)."""
-        other = copy.copy(self)
-        other.family = family
-        other.threads = self.threads if threads is None else threads
-        return other
+        Parameters
+        ----------
+        function : callable
+            Takes a `Block` and the weights of its rows or None. What it returns must not be working memory.
+        n_working : int, default=0
+            How many numbers per row it works on besides the row statistics.
+        written : bool, default=False
+            Whether it needs the row statistics written out: a `StatsBlock`.
+        """
+        prepare = self._prepare
+        if written and isinstance(prepare, RowStats):
+            prepare = replace(prepare, is_written=True)
+        return self._source.map_blocks(BlockFunction(function, n_working), prepare, self.threads)
 
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
-        """Return posteriors, shape (n_components, n_rows), and log-densities, shape (n_rows,), in the frame.
+        """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
 
-        `components` is one mixture.
+        Of one mixture, in whitened coordinates.
         """
+        natural = self.family.natural(parameters)
         parts = list(
-            self.chunks(RowResponsibilities(self.family.natural(parameters)), 2 * parameters.n_components)
+            self.map_blocks(
+                lambda block, _: row_responsibilities(block, natural), 2 * parameters.n_components
+            )
         )
         xp = namespace(parts[0][0])
         return xp.concat([p for p, _ in parts], axis=1), xp.concat([d for _, d in parts])
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
-        if self.n_rows * self.n_stats <= KEPT_FEATURES:
-            return natural @ self.features()[:, rows]
-        # Chunk by chunk: features of wide tables are many.
-        parts = list(self.chunks(lambda chunk: chunk.logits(natural).copy(), 2 * len(natural)))
+        if self.n_rows * self.n_stats <= KEPT_ROW_STATS:
+            return natural @ self.row_stats()[:, rows]
+        # Block by block: the statistics of wide rows are many.
+        parts = list(self.map_blocks(lambda block, _: block.logits(natural).copy(), 2 * len(natural)))
         return np.concatenate(parts, axis=1)[:, rows]
 
-    def features(self) -> Array:
-        """Return the features of all rows, shape (width, n_rows)."""
-        if self._kept is not None:
-            return to_numpy(self._kept.features)
-        parts = self.chunks(lambda chunk: to_numpy(chunk.features).copy(), 0, written=True)
+    def row_stats(self) -> Array:
+        """Return the statistics of all rows, shape (n_stats, n_rows)."""
+        if self._kept_stats is not None:
+            return to_numpy(self._kept_stats.values.T)
+        parts = self.map_blocks(lambda block, _: to_numpy(block.row_stats).copy(), written=True)
         return np.concatenate(list(parts), axis=1)
 
-    def coordinates(self) -> Array:
-        """Return the rows in the frame, shape (n_features, n_rows)."""
-        if self._kept is not None:
-            return to_numpy(self._kept.features[1 : 1 + self.n_features, ...])
-        inside = []
-        for block, _ in self.rows.read(max(64, CHUNK_SIZE // self.n_features)):
-            inside.append(np.empty((self.n_features, block.shape[0])))
-            self.whitening.write(to_numpy(block) if is_device_array(block) else block, inside[-1])
-        return np.concatenate(inside, axis=1)
+    def whitened_rows(self) -> Array:
+        """Return the rows in whitened coordinates, shape (n_features, n_rows)."""
+        if self._kept_stats is not None:
+            return to_numpy(self._kept_stats.values.T[1 : 1 + self.n_features, ...])
+        parts = []
+        for block, _ in self._read():
+            parts.append(np.empty((self.n_features, block.shape[0])))
+            self.whitening.write(to_numpy(block) if is_device_array(block) else block, parts[-1])
+        return np.concatenate(parts, axis=1)
+
+    def _read(self) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks of the rows as they are stored, and their weights or None."""
+        return self.rows.read(max(LEAST_ROWS, CHUNK_SIZE // self.n_features))
 
     @functools.cached_property
     def standardised(self) -> Array:
         """The rows, shape (n_rows, n_features), centred, each column divided by its deviation.
 
-        Families of one variance divide all columns by one number. Not whitened, as rows in the frame of full
-        covariances are: that makes the directions in which clusters lie apart as short as all others.
+        Families of one variance divide all columns by one number. Full covariances are not whitened: that
+        makes the directions in which clusters lie apart as short as all others.
         """
         if self.whitening.matrix.ndim < 2:
-            return np.ascontiguousarray(self.coordinates().T)
-        parts = self.rows.read(max(64, CHUNK_SIZE // self.n_features))
-        blocks = [_dense(block) - self.whitening.centre for block, _ in parts]
+            return np.ascontiguousarray(self.whitened_rows().T)
+        blocks = [_dense(block) - self.whitening.centre for block, _ in self._read()]
         return np.concatenate(blocks) / self.whitening.deviations
 
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
-        if self._kept is not None:
-            return None if self._kept.weights is None else to_numpy(self._kept.weights)
-        parts = [weights for _, weights in self.rows.read(self.chunk_rows(0))]
+        if self._kept_stats is not None:
+            return None if self._kept_stats.weights is None else to_numpy(self._kept_stats.weights)
+        parts = [weights for _, weights in self._read()]
         if parts[0] is None:
             return None
         return np.concatenate([np.asarray(to_numpy(part), np.float64) for part in parts])
 
     def subsample(self, n_rows: int, rng: np.random.Generator) -> WhitenedData:
-        """Return a table of rows chosen at random, on the host, in a frame of their own weight."""
+        """Return rows chosen at random, on the host, in the same coordinates."""
         available = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
         here = self.rows.device_template is None and not self.rows.is_distributed
         if n_rows >= available and here:
@@ -338,34 +276,33 @@ class WhitenedData:
         whole = n_rows == available
         positions = np.arange(n_rows) if whole else np.sort(rng.choice(available, n_rows, replace=False))
         values, weights = fetch_rows(self.rows, positions)
-        return self._of_rows(open_rows(values, weights), n_rows, weights)
+        weight = float(n_rows if weights is None else weights.sum())
+        return self._with_rows(open_rows(values, weights), n_rows, weight)
 
     def distinct(self) -> WhitenedData:
-        """Return the different rows of a table on the host, each with the weight of all its copies.
+        """Return the different rows on the host, each with the weight of all its copies.
 
         They are sorted by their numbers, so that what is drawn from them depends neither on the order of the
         rows nor on whether a row is given twice or has twice the weight. Wide sparse rows stay as they are.
         """
-        if self.is_wide or self.rows.take is None:
+        if self.is_wide or not self.rows.can_take:
             return self
         values, weights = fetch_rows(self.rows, np.arange(self.n_rows))
         order = np.lexsort(values.T[::-1])
         values = values[order]
         is_new = np.concatenate([[True], np.any(values[1:] != values[:-1], axis=1)])
         if weights is not None or not np.all(is_new):
-            own = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)[order]
-            weights = np.add.reduceat(own, np.flatnonzero(is_new))
+            row_weights = np.ones(len(values)) if weights is None else weights[order]
+            weights = np.add.reduceat(row_weights, np.flatnonzero(is_new))
             weights = None if np.all(weights == 1) else weights
-        rows = open_rows(values[is_new], weights)
-        whitening = replace(self.whitening, n_rows=int(is_new.sum()))
-        return WhitenedData(rows, self.family, whitening, self.threads)
+        return self._with_rows(open_rows(values[is_new], weights), int(is_new.sum()), self.weight)
 
     def refuse_rows_out_of_reach(self) -> None:
-        """Refuse weighted rows so far from the others that squares of their distances are no numbers.
+        """Refuse weighted rows so far from the others that squares of their distances overflow.
 
         Rows without weights are never so far from their own mean, in their own deviations.
         """
-        if self.rows.take is None or not self.rows.in_memory or self.rows.device_template is not None:
+        if not (self.rows.can_take and self.rows.in_memory) or self.rows.device_template is not None:
             return
         values, weights = self.rows.take(slice(None))
         if weights is None or not isinstance(values, np.ndarray):
@@ -378,14 +315,12 @@ class WhitenedData:
             )
 
     def systematic_sample(self, step: int) -> WhitenedData:
-        """Return a table of one of each `step` rows, where they are, in a frame of their own weight."""
+        """Return one of each `step` rows, where they are, in the same coordinates."""
         rows = self.rows.systematic_sample(step)
-        n_rows, weight = (float(number) for number in rows.total(counted))
-        whitening = replace(self.whitening, n_rows=int(n_rows), weight=weight)
-        return WhitenedData(rows, self.family, whitening, self.threads)
+        return self._with_rows(rows, *rows.count())
 
-    def _of_rows(self, rows: Rows, n_rows: int, weights: Array | None) -> WhitenedData:
-        weight = float(n_rows if weights is None else weights.sum())
+    def _with_rows(self, rows: Rows, n_rows: int, weight: float) -> WhitenedData:
+        """Return other rows in the same coordinates."""
         whitening = replace(self.whitening, n_rows=n_rows, weight=weight)
         return WhitenedData(rows, self.family, whitening, self.threads)
 
@@ -395,149 +330,8 @@ def _dense(block: Any) -> Array:
     return block.toarray() if sparse.issparse(block) else to_numpy(block)
 
 
-def _as_numbers(block: Any) -> Any:
-    """Return a chunk of another library in double precision; others are converted where they are written."""
-    return floating(block) if is_device_array(block) else block
-
-
-def _weights_to_device_of(weights: Any, array: Any) -> Any:
-    """Return weights where the features are."""
-    if weights is None:
-        return None
-    if is_device_array(weights):
-        return floating(weights) if is_device_array(array) else to_numpy(weights)
-    return to_device_of(np.asarray(weights, np.float64), array)
-
-
 def _with_noise(stats: Array, noise: Array | None) -> Array:
-    """Return sums of features with what noise adds to the quadratics of each row."""
+    """Return sums of row statistics with what noise adds to the quadratics of each row."""
     if noise is not None:
         stats[..., -len(noise) :] += stats[..., :1] * noise
     return stats
-
-
-# --- what is summed over the rows of a table ------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class WhitenedStatistic:
-    """Something that is summed over rows, in a frame: it can go to where the rows are."""
-
-    family: Family
-    whitening: Whitening
-
-    def __call__(self, rows: Rows) -> list[Any] | None:
-        """Return the sums over some rows."""
-        return self.on(WhitenedData(rows, self.family, self.whitening, for_one_pass=True))
-
-    def on(self, data: WhitenedData) -> list[Any] | None:
-        """Return the sums over the rows of a table."""
-        return added_up(data.chunks(self.of_chunk, self.depth))
-
-    @property
-    def depth(self) -> int:
-        """How many numbers a row are worked on besides the features."""
-        return 0
-
-    def of_chunk(self, chunk: Chunk) -> tuple[Any, ...]:
-        """Return the sums over a chunk."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class EStep(WhitenedStatistic):
-    """The E-step of a batch of mixtures, in the frame: sums, all in one matrix, and log-likelihoods."""
-
-    parameters: WhitenedParameters
-    noise: Array | None = None
-
-    @functools.cached_property
-    def natural(self) -> Array:
-        """The natural parameters, shape (n_mixtures, n_components, width)."""
-        natural = self.family.natural(self.parameters)
-        if self.noise is not None:
-            natural[..., 0] += natural[..., -len(self.noise) :] @ self.noise
-        return natural
-
-    @property
-    def depth(self) -> int:
-        """How many numbers a row are worked on besides the features."""
-        return 2 * self.natural.shape[0] * self.natural.shape[1]
-
-    def on(self, data: WhitenedData) -> list[Any] | None:
-        """Return the sums over the rows of a table: by one kernel where there is one, else by chunks."""
-        n_mixtures, n_components, _ = self.natural.shape
-        if n_mixtures == 1 and data.is_fused(n_components):
-            # What is to be converted is converted by chunks: it takes memory.
-            size = FUSED_ROWS if triton.is_taken_as_it_is(data.rows.device_template) else data.chunk_rows(0)
-            return added_up(self._fused(block, weights) for block, weights in data.rows.read(size))
-        return super().on(data)
-
-    def _fused(self, block: Any, weights: Any) -> tuple[Any, Any]:
-        """Return the sums over rows on a GPU, which are read once."""
-        n_features, natural = self.whitening.centre.size, self.natural[0]
-        scale = np.broadcast_to(self.whitening.matrix, n_features)
-        linear, quadratic = natural[:, 1 : 1 + n_features], natural[:, 1 + n_features :]
-        weights = _weights_to_device_of(weights, block)
-        return triton.e_step(block, weights, self.whitening.centre, scale, natural[:, 0], linear, quadratic)
-
-    def of_chunk(self, chunk: Chunk) -> tuple[Any, Any]:
-        """Return the sums over a chunk."""
-        n_mixtures, n_components, n_stats = self.natural.shape
-        logits = chunk.logits(self.natural.reshape(-1, n_stats))
-        xp = namespace(logits)
-        shares, likelihood = total_density(
-            xp.reshape(logits, (n_mixtures, n_components, chunk.n)), chunk.weights, chunk.scratch
-        )
-        return chunk.stats(xp.reshape(shares, (n_mixtures * n_components, chunk.n))), likelihood
-
-
-@dataclass(frozen=True, eq=False)
-class NearestStats(WhitenedStatistic):
-    """The sums of the rows that are nearest to each of some means."""
-
-    means: Array
-
-    @property
-    def depth(self) -> int:
-        """How many numbers a row are worked on besides the features."""
-        return 2 * len(self.means)
-
-    def of_chunk(self, chunk: Chunk) -> tuple[Any]:
-        """Return the sums over a chunk."""
-        n_means, n_features = self.means.shape
-        nearness = np.zeros((n_means, self.family.n_stats(n_features)))
-        nearness[:, 0] = -0.5 * np.einsum("ij,ij->i", self.means, self.means)
-        nearness[:, 1 : 1 + n_features] = self.means
-        scores = chunk.logits(nearness)
-        xp = namespace(scores)
-        nearest = xp.argmax(scores, axis=0)
-        own = xp.stack([xp.astype(nearest == k, scores.dtype) for k in range(n_means)])
-        return (chunk.stats(own if chunk.weights is None else own * chunk.weights),)
-
-
-def counted(rows: Rows) -> list[Any] | None:
-    """Return the number of rows and their weight."""
-    n_rows, weight = 0, 0.0
-    for block, weights in rows.read(rows.chunk_rows()):
-        if weights is None and rows.n_rows is not None:
-            # All rows have weights, or none.
-            return [rows.n_rows, float(rows.n_rows)]
-        n_rows += block.shape[0]
-        weight += block.shape[0] if weights is None else float(np.sum(to_numpy(weights)))
-    return [n_rows, weight]
-
-
-@dataclass(frozen=True, eq=False)
-class RowResponsibilities:
-    """Posteriors and log-densities of the rows of a chunk under one mixture, in the frame."""
-
-    natural: Array
-
-    def __call__(self, chunk: Chunk) -> tuple[Any, Any]:
-        """Return posteriors, shape (n_components, n), and log-densities, shape (n,)."""
-        logits = chunk.logits(self.natural)
-        xp = namespace(logits)
-        # A copy: the working memory is used again.
-        shares, density = posteriors(xp.asarray(logits, copy=True)[None, ...], chunk.scratch)
-        return shares[0, ...], density[0, ...]

@@ -13,7 +13,7 @@ from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
-from apolar.moments.signal import column_moments, row_covariance
+from apolar.moments.covariance import RowCovariance, column_moments, row_covariance
 
 # The largest deviation of a column, and one over the smallest: squares of squares must still be numbers.
 MOST_SPREAD = 1e145
@@ -126,15 +126,18 @@ def _congruent(covariances: Array, matrix: Array) -> Array:
     return covariances * matrix**2
 
 
-def whitening_of(rows: Rows, family: Family, noise: float = 0.0) -> Whitening:
+def whitening_of(
+    rows: Rows, family: Family, noise: float = 0.0, known: RowCovariance | None = None
+) -> Whitening:
     """Return the whitening of rows for a family of covariances, by the maps that leave the family as it is.
 
-    The rows are read once. Spherical families divide all columns by one number, diagonal ones each column by
-    its own, and full ones make the covariance of all rows the identity.
+    The rows are read once, or not at all if their covariance is known. Spherical families divide all columns
+    by one number, diagonal ones each column by its own, and full ones make the covariance of all rows the
+    identity.
     """
     covariance = None
     if family.invariance is Invariance.LINEAR:
-        weight, n_rows, mean, covariance = row_covariance(rows)
+        weight, n_rows, mean, covariance = row_covariance(rows) if known is None else known
         variances = np.diag(covariance).copy()
     else:
         weight, n_rows, mean, variances = column_moments(rows)

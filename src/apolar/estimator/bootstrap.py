@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, positive_number
-from apolar.data import Rows, open_rows
+from apolar.data import open_rows
+from apolar.data.derived import WeightedRows
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
@@ -163,26 +163,7 @@ def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[Whiten
     n_draws = max(1, round(data.weight))
     while True:
         counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield WhitenedData(_times(data.rows, counts), data.family, data.whitening, data.threads)
-
-
-def _times(rows: Rows, counts: Array) -> Rows:
-    """Return rows, each as often as the counts say; those of count zero are left out."""
-    chosen = np.flatnonzero(counts)
-
-    def read(size: int) -> Iterator[tuple[Any, Any]]:
-        first = 0
-        for values, _ in rows.read(size):
-            part = counts[first : first + values.shape[0]]
-            first += values.shape[0]
-            if np.any(part > 0):
-                yield values[part > 0], part[part > 0]
-
-    def take(positions: Any) -> tuple[Any, Any]:
-        assert rows.take is not None
-        return rows.take(chosen[positions])[0], counts[chosen[positions]]
-
-    return Rows(rows.n_features, len(chosen), True, read, None if rows.take is None else take)
+        yield WhitenedData(WeightedRows(data.rows, counts), data.family, data.whitening, data.threads)
 
 
 def _drawn(

@@ -18,7 +18,7 @@ from apolar.estimator.attributes import exact_parameters, result_attributes
 from apolar.estimator.checkpoint import Checkpoint, resumed
 from apolar.estimator.inputs import float_type
 from apolar.estimator.parameters import is_path
-from apolar.estimator.predict import Reader
+from apolar.estimator.predict import Predictor
 from apolar.estimator.progress import NotConvergedWarning, Progress
 from apolar.estimator.search import best_fit
 from apolar.exceptions import SkippedStartWarning
@@ -96,7 +96,7 @@ def fit_rows(
     if estimator.reg_covar or data.n_rows <= RECOMPUTED_ROWS:
         # The density of the mixture that is returned: without the noise that `reg_covar` stands for, and
         # after the rounding on the way from whitened coordinates to the units of the data.
-        likelihood = Reader.of(family, exact_parameters(attributes)).likelihood(rows, n_threads)
+        likelihood = Predictor.of(family, exact_parameters(attributes)).likelihood(rows, n_threads)
         attributes["lower_bound_"] = likelihood.log_likelihood / likelihood.weight
     for name, value in attributes.items():
         setattr(estimator, name, value)

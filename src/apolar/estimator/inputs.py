@@ -10,9 +10,9 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_dask, is_device_array, namespace, to_numpy
 from apolar.data import Rows, open_rows
+from apolar.data.chunks import is_table
 from apolar.data.dataframes import is_dataset
 from apolar.data.disk import memory_map
-from apolar.data.opening import is_table
 from apolar.data.weights import as_counts
 
 __all__ = ["float_type", "in_single_precision", "opened", "with_weight"]

@@ -18,14 +18,14 @@ from apolar.estimator.bootstrap import Bootstrap, bootstrap
 from apolar.estimator.fit import is_fitted_as, n_threads_of
 from apolar.estimator.inputs import float_type, in_single_precision, opened
 from apolar.estimator.parameters import checked_parameters
-from apolar.estimator.predict import Answer, Likelihood, Reader, densities, labels, probabilities
+from apolar.estimator.predict import Answer, Likelihood, Predictor, densities, labels, probabilities
 from apolar.estimator.standard_errors import StandardErrors, standard_errors
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.sampling import sample
-from apolar.moments.signal import column_moments
+from apolar.moments.covariance import column_moments
 from apolar.scores import lower_is_better_aic, lower_is_better_bic
 
 __all__ = ["FittedMixtureMixin"]
@@ -58,12 +58,12 @@ class FittedMixtureMixin:
         """Return an answer on each row of X."""
         check_is_fitted(self)
         rows = opened(self, X, reset=False, once=True)
-        answers = self._reader().each(rows, answer, n_threads_of(self))
+        answers = self._predictor().each(rows, answer, n_threads_of(self))
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
         return in_single_precision(answers) if is_single and answer is not labels else answers
 
-    def _reader(self) -> Reader:
-        return Reader.of(family(self.covariance_type), self._parameters())
+    def _predictor(self) -> Predictor:
+        return Predictor.of(family(self.covariance_type), self._parameters())
 
     def predict(self, X: Any) -> Any:
         """Return the most probable component of each row, shape (n_samples,).
@@ -121,7 +121,7 @@ class FittedMixtureMixin:
     def _likelihood(self, X: Any, sample_weight: Any) -> Likelihood:
         check_is_fitted(self)
         rows = opened(self, X, sample_weight, reset=False, once=True)
-        return self._reader().likelihood(rows, n_threads_of(self))
+        return self._predictor().likelihood(rows, n_threads_of(self))
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.data import CHUNK_SIZE
-from apolar.em.blocks import Written, posteriors
+from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.whitened import WhitenedData
 from apolar.exceptions import ComponentError
@@ -248,13 +249,13 @@ def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArra
     n_components, n_own = positions.shape
     size = 1 + int(positions.max())
 
-    def statistic(chunk: Written) -> Array:
-        features, weights = chunk.features, chunk.weights
-        responsibilities = posteriors((natural @ features)[None], chunk.scratch)[0][0]
-        mean = np.zeros((size, features.shape[1]))
+    def statistic(block: StatsBlock, weights: Any) -> Array:
+        row_stats = block.row_stats
+        responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
+        mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))
         for own, slope, responsibility in zip(positions, slopes, responsibilities, strict=True):
-            score = slope @ features
+            score = slope @ row_stats
             part = responsibility * score
             mean[own] += part
             total[np.ix_(own, own)] += (part if weights is None else part * weights) @ score.T
@@ -263,7 +264,7 @@ def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArra
     # Chunks of far fewer rows than coordinates would cost more in adding up their matrices than in these.
     depth = min(size + 3 * n_own + 2 * n_components, CHUNK_SIZE // size)
     lost = np.zeros((size, size))
-    for part in data.chunks(statistic, depth, written=True):
+    for part in data.map_blocks(statistic, depth, written=True):
         lost += part
     return lost
 

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import random_generator
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.data.rows import stacked
+from apolar.data.arrays import stacked
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, in_canonical_order
 from apolar.em.whitened import WhitenedData

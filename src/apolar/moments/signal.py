@@ -1,5 +1,7 @@
 """The signal of a mixture: where the means lie, and the moments there, free of any origin."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -8,23 +10,22 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array, frozen
-from apolar._core.namespaces import DeviceCopies, to_device_of, to_numpy, total
-from apolar.data import CHUNK_SIZE, Rows, Scratch, open_rows, own_scratch, summed
-from apolar.data.rows import DENSE_COLUMNS
+from apolar._core.namespaces import DeviceCopies
+from apolar.data import Checked, Rows, open_rows, thread_scratch
 from apolar.data.weights import as_counts
-from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
-from apolar.moments.sums import (
-    block_mean,
-    check_scale,
-    column_sums,
-    effective_rows,
-    row_squares,
-    third_sums,
+from apolar.moments.covariance import (
+    RowCovariance,
+    column_moments,
+    row_covariance,
+    shift_and_offset,
+    shifted,
 )
+from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
+from apolar.moments.sums import check_scale, column_sums, effective_rows, row_squares, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 
-# Up to this many columns the covariance is formed; above, its range is found at random.
+# Up to this many columns the covariance is formed; above, its leading directions are found at random.
 COVARIANCE_COLUMNS = 256
 # Extra random directions of the range finder, and its rounds of power iteration: until the leading
 # eigenvalues have settled to this much of themselves.
@@ -70,11 +71,17 @@ class SignalMoments:
     third: SymmetricTensor | None
 
 
-def signal_moments(X: Any, n_signal: int, sample_weight: Any, rng: np.random.Generator) -> SignalMoments:
+def signal_moments(
+    X: Any,
+    n_signal: int,
+    sample_weight: Any,
+    rng: np.random.Generator,
+    known: RowCovariance | None = None,
+) -> SignalMoments:
     """Return the moments of rows or of a sketch in the leading directions.
 
-    Rows that can be read again are read twice (four times where the columns
-    are many); a stream is sketched.
+    Rows that can be read again are read twice (once if their covariance is known, and four times where the
+    columns are many); a stream is sketched.
 
     Parameters
     ----------
@@ -84,6 +91,8 @@ def signal_moments(X: Any, n_signal: int, sample_weight: Any, rng: np.random.Gen
     sample_weight : array_like or None
     rng : numpy.random.Generator
         For the range finder.
+    known : RowCovariance, optional
+        Of these rows.
 
     Returns
     -------
@@ -97,7 +106,7 @@ def signal_moments(X: Any, n_signal: int, sample_weight: Any, rng: np.random.Gen
     check_components(n_signal + 1, rows.n_features)
     if not rows.rereadable:
         return _from_central(MomentSketch(rows.n_features)._update_rows(rows).central(), n_signal)
-    return _from_rows(rows, n_signal, rng)
+    return _from_rows(rows, n_signal, rng, known)
 
 
 NO_NOISE = (
@@ -188,9 +197,11 @@ def spread_in_third(dim: int) -> Array:
     )
 
 
-def _from_rows(rows: Rows, n_signal: int, rng: np.random.Generator) -> SignalMoments:
+def _from_rows(
+    rows: Rows, n_signal: int, rng: np.random.Generator, known: RowCovariance | None
+) -> SignalMoments:
     if rows.n_features <= COVARIANCE_COLUMNS:
-        weight, n_rows, mean, covariance = row_covariance(rows)
+        weight, n_rows, mean, covariance = row_covariance(rows) if known is None else known
         check_scale(float(np.trace(covariance)))
         values, vectors = np.linalg.eigh(covariance)
         spectrum, variance = values[::-1], float(np.trace(covariance))
@@ -222,115 +233,57 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list
 
     With z = x - mean and y its signal coordinates.
     """
-    shift, offset = _parted(rows, mean, variance)
-    directions, centre = DeviceCopies(np.vstack([basis.T, offset])), DeviceCopies((basis.T @ offset)[:, None])
-    away = None if shift is None else DeviceCopies(shift)
-    scratch = own_scratch()
+    shift, offset = shift_and_offset(rows, mean, variance)
+    statistic = SignalSums(
+        None if shift is None else DeviceCopies(shift),
+        DeviceCopies(np.vstack([basis.T, offset])),
+        DeviceCopies((basis.T @ offset)[:, None]),
+        float(offset @ offset),
+    )
+    # The rows have been checked when the covariance was taken.
+    return rows.reduce(statistic, Checked(is_finite=True))
 
-    def statistic(block: Any, weights: Any) -> tuple[Any, Any, Any]:
-        x = _shifted(block, away, scratch)
-        # One row a direction, and x . offset: long rows are what the arithmetic below is fast on.
-        own = directions.to_device_of(x)
-        projected = own @ x.T if sparse.issparse(x) else scratch.matmul("projected", own, x.T)
+
+@dataclass(frozen=True, eq=False)
+class SignalSums:
+    """The statistic of the sums of |z|^2 y, of y y y (compact) and of squared weights.
+
+    With x the rows less the shift, z = x - offset, and y the coordinates of z in the signal directions.
+
+    Attributes
+    ----------
+    shift : DeviceCopies or None
+    directions : DeviceCopies, shape (n_signal + 1, n_features)
+        The signal directions, and the offset.
+    centre : DeviceCopies, shape (n_signal, 1)
+        The offset in the signal directions.
+    offset_square : float
+        The squared length of the offset.
+    """
+
+    shift: DeviceCopies | None
+    directions: DeviceCopies
+    centre: DeviceCopies
+    offset_square: float
+
+    @property
+    def n_working(self) -> int:
+        """How many numbers of working memory it takes per row."""
+        return n_monomials(len(self.centre.values), 2)
+
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """Return the sums over a block."""
+        scratch = thread_scratch()
+        x = shifted(block, self.shift)
+        # A row for each direction, and one for x . offset: the arithmetic below is fast on long rows.
+        directions = self.directions.to_device_of(x)
+        projected = directions @ x.T if sparse.issparse(x) else scratch.matmul("projected", directions, x.T)
         y = projected[:-1, ...]
-        y -= centre.to_device_of(x)
-        squares = row_squares(x) - 2 * projected[-1, ...] + float(offset @ offset)
+        y -= self.centre.to_device_of(x)
+        squares = row_squares(x) - 2 * projected[-1, ...] + self.offset_square
         weighted = y if weights is None else y * weights
         weight_squares = block.shape[0] if weights is None else weights @ weights
         return weighted @ squares, third_sums(y, weighted, scratch), weight_squares
-
-    # The rows have been checked when the covariance was taken.
-    return summed(rows, statistic, width=n_monomials(len(basis.T), 2), checked=True)
-
-
-def _far_out(centre: Array, spread: float) -> bool:
-    """Return whether the centre is so far from zero that sums about zero would lose more than four digits."""
-    return float(centre @ centre) > 1e4 * spread
-
-
-def _parted(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Array]:
-    """Return what is to be taken off the rows before the arithmetic, or None, and what of the mean is left.
-
-    Sparse rows of many columns stay as they are: they would be dense.
-    """
-    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
-    if is_wide or not _far_out(mean, variance):
-        return None, mean
-    return mean, np.zeros_like(mean)
-
-
-def _shifted(block: Any, shift: DeviceCopies | None, scratch: Scratch) -> Any:
-    """Return the rows less the shift; as they are, and sparse if they are, where there is none to make."""
-    if shift is None:
-        return block
-    dense = block.toarray() if sparse.issparse(block) else block
-    return scratch.subtract("shifted", dense, shift.to_device_of(dense))
-
-
-def _weighted(block: Any, weights: Any) -> Any:
-    if weights is None:
-        return block
-    if sparse.issparse(block):
-        return block.multiply(weights[:, None]).tocsr()
-    return weights[:, None] * block
-
-
-def _pilot(rows: Rows) -> Array | None:
-    """Return the mean of the first rows, if it is far out."""
-    return rows.head(_pilot_of)
-
-
-def _pilot_of(rows: Rows) -> Array | None:
-    for block, weights in rows.blocks(chunk_rows=max(1, CHUNK_SIZE // rows.n_features)):
-        mean, squares = block_mean(block, weights), row_squares(block)
-        weight = block.shape[0] if weights is None else float(to_numpy(total(weights)))
-        mean_square = float(to_numpy(total(squares if weights is None else weights * squares))) / weight
-        return _parted(rows, mean, max(mean_square - float(mean @ mean), 0.0))[0]
-    return None
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def row_covariance(rows: Rows) -> tuple[float, int, Array, Array]:
-    """Return total weight, number of rows, mean and covariance; not finite where squares overflow."""
-    shift, scratch = _pilot(rows), own_scratch()
-    away = None if shift is None else DeviceCopies(shift)
-
-    def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
-        x = _shifted(block, away, scratch)
-        weighted = _weighted(x, weights)
-        product = weighted.T @ x
-        weight = block.shape[0] if weights is None else total(weights)
-        second = product.toarray() if sparse.issparse(product) else product
-        return weight, block.shape[0], column_sums(weighted), second
-
-    weight, n_rows, first, second = summed(rows, statistic)
-    offset = first / weight
-    mean = offset if shift is None else shift + offset
-    return float(weight), n_rows, mean, second / weight - np.outer(offset, offset)
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def column_moments(rows: Rows) -> tuple[float, int, Array, Array]:
-    """Return total weight, number of rows, mean, and the variance of each column, not finite if too large."""
-    shift, scratch = _pilot(rows), own_scratch()
-    away = None if shift is None else DeviceCopies(shift)
-
-    def statistic(block: Any, weights: Any) -> tuple[Any, int, Any, Any]:
-        x = _shifted(block, away, scratch)
-        squares = x.multiply(x) if sparse.issparse(x) else scratch.multiply("squares", x, x)
-        if weights is None:
-            return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
-        return total(weights), block.shape[0], _combined(weights, x), _combined(weights, squares)
-
-    weight, n_rows, first, squares = summed(rows, statistic)
-    offset = first / weight
-    mean = offset if shift is None else shift + offset
-    return float(weight), n_rows, mean, squares / weight - offset**2
-
-
-def _combined(weights: Any, block: Any) -> Any:
-    """Return the weighted sums of the columns."""
-    return np.asarray(weights @ block).ravel() if sparse.issparse(block) else weights @ block
 
 
 def leading_directions(
@@ -347,21 +300,15 @@ def leading_directions(
 
     Rows that lie in fewer directions are refused, or those are returned.
     """
-    width = min(n_signal + OVERSAMPLING, rows.n_features)
-    basis = np.linalg.qr(rng.standard_normal((rows.n_features, width)))[0]
-    shift, offset = _parted(rows, mean, variance)
+    n_directions = min(n_signal + OVERSAMPLING, rows.n_features)
+    basis = np.linalg.qr(rng.standard_normal((rows.n_features, n_directions)))[0]
+    shift, offset = shift_and_offset(rows, mean, variance)
     away = None if shift is None else DeviceCopies(shift)
-    scratch = own_scratch()
     before = np.zeros(n_signal)
     for _ in range(MAX_ROUNDS):
-
-        def statistic(block: Any, weights: Any, basis: Array = basis) -> tuple[Any, Any]:
-            x = _shifted(block, away, scratch)
-            y = x @ to_device_of(basis, x) - to_device_of(offset @ basis, x)
-            weighted = y if weights is None else weights[:, None] * y
-            return x.T @ weighted, column_sums(weighted)
-
-        product, sums = summed(rows, statistic, width=width)
+        product, sums = rows.reduce(
+            CovarianceProduct(away, DeviceCopies(basis), DeviceCopies(offset @ basis))
+        )
         image = (product - np.outer(offset, sums)) / weight
         # Nystroem's approximation, image (basis^t image)^(-1) image^t, is as good as one more round.
         inner = basis.T @ image
@@ -380,3 +327,34 @@ def leading_directions(
         before = leading
         basis = np.linalg.qr(image)[0]
     return roots**2, directions[:, :n_signal]
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceProduct:
+    """The statistic of the sums of x (z . b) and of z . b, for some directions b: the covariance times these.
+
+    With x the rows less the shift, and z = x - offset.
+
+    Attributes
+    ----------
+    shift : DeviceCopies or None
+    basis : DeviceCopies, shape (n_features, n_directions)
+    centre : DeviceCopies, shape (n_directions,)
+        The offset in these directions.
+    """
+
+    shift: DeviceCopies | None
+    basis: DeviceCopies
+    centre: DeviceCopies
+
+    @property
+    def n_working(self) -> int:
+        """How many numbers of working memory it takes per row."""
+        return len(self.centre.values)
+
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the sums over a block."""
+        x = shifted(block, self.shift)
+        y = x @ self.basis.to_device_of(x) - self.centre.to_device_of(x)
+        weighted = y if weights is None else weights[:, None] * y
+        return x.T @ weighted, column_sums(weighted)

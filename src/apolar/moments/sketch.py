@@ -12,9 +12,9 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
-from apolar.data import Rows, open_rows, own_scratch
+from apolar.data import Rows, open_rows
 from apolar.data.weights import check_total_weight
-from apolar.moments.sums import ScaleError, Sums, block_mean, effective_rows
+from apolar.moments.sums import Centred, MomentStatistic, MomentSums, ScaleError, effective_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 
 FORMAT = "apolar moment sketch"
@@ -105,18 +105,18 @@ class MomentSketch:
                 "columns such as the leading principal directions of a sample. Rows that can be read again, "
                 "and form='equivariant', need no sketch."
             )
-        self.n_rows = 0
-        self._centre: Array | None = None
-        self._sums = Sums.zeros(self.n_features, self._frame_size)
+        # None before any rows are seen.
+        self._sums: MomentSums | None = None
 
     @property
-    def _frame_size(self) -> int:
-        return self.n_features if self.frame is None else int(self.frame.shape[1])
+    def n_rows(self) -> int:
+        """The number of rows seen."""
+        return 0 if self._sums is None else self._sums.n_rows
 
     @property
     def total_weight(self) -> float:
         """The sum of the weights of the rows seen."""
-        return self._sums.weight
+        return 0.0 if self._sums is None else self._sums.weight
 
     def update(self, X: Any, sample_weight: Any = None) -> MomentSketch:
         """Add rows. If anything is wrong with them, the sketch stays as it was.
@@ -136,26 +136,16 @@ class MomentSketch:
     def _update_rows(self, rows: Rows) -> MomentSketch:
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
-        if rows.is_distributed:
-            # Each part of the rows makes a sketch of its own: these add up.
-            together = self + rows.total(_PartSketch(self.n_features, self.frame))[0]
-            self._centre, self.n_rows, self._sums = together._centre, together.n_rows, together._sums
-            return self
-        centre, n_rows = self._centre, self.n_rows
-        total, scratch = self._sums.copy(), own_scratch()
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is told below
-            for block, weights in rows.blocks(width=n_monomials(self._frame_size, 2)):
-                if centre is None:
-                    centre = block_mean(block, weights)
-                total.add(block, weights, centre, self.frame, scratch)
-                n_rows += block.shape[0]
-        if n_rows:
-            check_total_weight(total.weight, total.weight_squares)
-        if not total.is_finite:
+        statistic = MomentStatistic(self.n_features, self.frame)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            (sums,) = rows.reduce(statistic, Centred(None if self._sums is None else self._sums.centre))
+            sums = sums if self._sums is None else self._sums + sums
+        check_total_weight(sums.weight, sums.weight_squares)
+        if not sums.is_finite:
             raise ScaleError(
                 "The third powers of these rows overflow: divide the columns by their scale first."
             )
-        self._centre, self.n_rows, self._sums = centre, n_rows, total
+        self._sums = sums
         return self
 
     def __add__(self, other: object) -> MomentSketch:
@@ -177,15 +167,11 @@ class MomentSketch:
             )
         names = self.feature_names or other.feature_names
         result = MomentSketch(self.n_features, frame=self.frame, feature_names=names)
-        result.n_rows = self.n_rows + other.n_rows
-        if self._centre is None or other._centre is None:
-            source = other if self._centre is None else self
-            result._centre, result._sums = source._centre, source._sums.copy()
+        if self._sums is None or other._sums is None:
+            result._sums = self._sums or other._sums
             return result
-        result._centre = self._centre
         with np.errstate(over="ignore", invalid="ignore"):
-            moved = other._sums.moved(other._centre - self._centre, self.frame)
-            result._sums = self._sums.plus(moved)
+            result._sums = self._sums + other._sums
         if not result._sums.is_finite:
             raise ScaleError(
                 "The third powers of the rows of these sketches, about one centre, overflow: make them again "
@@ -201,22 +187,22 @@ class MomentSketch:
 
     def central(self) -> CentralMoments:
         """Return the mean, the covariance and the third moments about the mean."""
-        if self._centre is None:
+        if self._sums is None:
             raise ValueError("The sketch has seen no rows: call update first.")
-        offset = self._sums.first / self._sums.weight
         with np.errstate(over="ignore", invalid="ignore"):
-            about = self._sums.moved(-offset, self.frame)
+            about = self._sums.about(self._sums.mean)
         if not about.is_finite:
             raise ScaleError(
                 "The third powers of the rows of this sketch, about their mean, overflow: make it again of "
                 "columns that are divided by their scale."
             )
+        n_frame = self.n_features if self.frame is None else int(self.frame.shape[1])
         return CentralMoments(
-            self.n_rows,
-            effective_rows(self._sums.weight, self._sums.weight_squares, self.n_rows),
-            self._centre + offset,
+            about.n_rows,
+            effective_rows(about.weight, about.weight_squares, about.n_rows),
+            about.centre,
             about.second / about.weight,
-            SymmetricTensor(3, self._frame_size, about.third / about.weight),
+            SymmetricTensor(3, n_frame, about.third / about.weight),
             about.square_times / about.weight,
             self.frame,
         )
@@ -246,10 +232,9 @@ class MomentSketch:
         n_features = check_integer(stored_value(arrays, "n_features", int), "n_features", least=1)
         n_rows, frame, shape = stored_value(arrays, "n_rows", int), arrays["frame"], (n_features,)
         n_frame = frame.shape[1] if frame.ndim == 2 and frame.size else n_features
-        # The sums before the sketch, which allocates as much: a file can claim any number of columns.
-        sums = Sums(
-            stored_value(arrays, "weight", float),
-            stored_value(arrays, "weight_squares", float),
+        # The sums before the sketch: a file can claim any number of columns.
+        weights = stored_value(arrays, "weight", float), stored_value(arrays, "weight_squares", float)
+        sums = (
             stored_numbers(arrays, "first", shape),
             stored_numbers(arrays, "second", shape * 2),
             stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
@@ -257,50 +242,34 @@ class MomentSketch:
         )
         stored = arrays["feature_names"]
         if stored.dtype.kind != "U" or stored.ndim != 1:
-            raise ValueError("feature_names must be texts.")
+            raise ValueError("feature_names must be strings.")
         names = stored.tolist() if stored.size else None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names)
-        if (
-            n_rows < 0
-            or min(sums.weight, sums.weight_squares) < 0
-            or (n_rows > 0) != (arrays["centre"].size > 0)
-        ):
+        if n_rows < 0 or min(weights) < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
-        sketch.n_rows, sketch._sums = n_rows, sums
-        sketch._centre = stored_numbers(arrays, "centre", shape) if n_rows else None
+        if n_rows:
+            centre = stored_numbers(arrays, "centre", shape)
+            sketch._sums = MomentSums(centre, sketch.frame, n_rows, *weights, *sums)
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
-        empty = np.zeros((0, 0))
+        sums = MomentSums.zeros(self.n_features, self.frame) if self._sums is None else self._sums
         return {
             "n_features": np.array(self.n_features),
             "n_rows": np.array(self.n_rows),
             "feature_names": np.array(self.feature_names or [], dtype=np.str_),
-            "frame": empty if self.frame is None else self.frame,
-            "centre": np.zeros(0) if self._centre is None else self._centre,
-            "weight": np.array(self._sums.weight),
-            "weight_squares": np.array(self._sums.weight_squares),
-            "first": self._sums.first,
-            "second": self._sums.second,
-            "third": self._sums.third,
-            "square_times": self._sums.square_times,
+            "frame": np.zeros((0, 0)) if self.frame is None else self.frame,
+            "centre": np.zeros(0) if self._sums is None else sums.centre,
+            "weight": np.array(sums.weight),
+            "weight_squares": np.array(sums.weight_squares),
+            "first": sums.first,
+            "second": sums.second,
+            "third": sums.third,
+            "square_times": sums.square_times,
         }
 
     def __repr__(self) -> str:
         return f"MomentSketch(n_features={self.n_features}, n_rows={self.n_rows})"
-
-
-@dataclass(frozen=True, eq=False)
-class _PartSketch:
-    """The job that sketches some of the rows."""
-
-    n_features: int
-    frame: Array | None
-
-    def __call__(self, rows: Rows) -> list[Any] | None:
-        """Return the sketch."""
-        made = MomentSketch(self.n_features, frame=self.frame)._update_rows(rows)
-        return [made] if made.n_rows else None
 
 
 def summarised(X: Any, sample_weight: Any) -> CentralMoments | None:

@@ -8,7 +8,7 @@ import numpy as np
 from apolar._core.arrays import Array, frozen
 from apolar.data import open_rows
 from apolar.data.weights import as_counts
-from apolar.moments.signal import row_covariance
+from apolar.moments.covariance import row_covariance
 from apolar.moments.sketch import summarised
 from apolar.moments.sums import check_scale
 

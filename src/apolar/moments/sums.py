@@ -12,12 +12,13 @@ from scipy import sparse
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import is_device_array, namespace, to_device_of, to_numpy, total, write_pairs
-from apolar.data import Scratch
-from apolar.data.rows import take_rows
+from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
+from apolar.data.arrays import take_rows
+from apolar.data.reduce import CHECKED
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 
-# The variance of rows whose fourth powers are still numbers, and one over it.
+# The largest variance of rows whose fourth powers do not overflow, and one over the smallest.
 MOST_VARIANCE = 1e140
 
 
@@ -26,7 +27,7 @@ class ScaleError(ValueError):
 
 
 def check_scale(variance: float) -> None:
-    """Refuse rows so large, or so small, that their powers are no numbers; zero is left to others."""
+    """Refuse rows so large, or so small, that their powers overflow or underflow; others refuse zero."""
     if variance == 0 or 1 / MOST_VARIANCE < variance < MOST_VARIANCE:
         return
     raise ScaleError(
@@ -35,10 +36,29 @@ def check_scale(variance: float) -> None:
     )
 
 
-@dataclass(eq=False)
-class Sums:
-    """Weighted sums of z, z z^t, z z z (compact, in the frame) and |z|^2 z, z = x - centre."""
+@dataclass(frozen=True, eq=False)
+class MomentSums:
+    """Weighted sums of z, z z^t, z z z (compact, in the frame) and |z|^2 z, with z = x - centre.
 
+    They add up, whatever their centres: the result is about the centre of the first.
+
+    Attributes
+    ----------
+    centre : ndarray, shape (n_features,)
+    frame : ndarray, shape (n_features, n_frame), or None
+        The directions of the third moments; None stands for all coordinates.
+    n_rows : int
+    weight, weight_squares : float
+        The sums of the weights, and of their squares.
+    first : ndarray, shape (n_features,)
+    second : ndarray, shape (n_features, n_features)
+    third : ndarray, shape (n_monomials(n_frame, 3),)
+    square_times : ndarray, shape (n_features,)
+    """
+
+    centre: Array
+    frame: Array | None
+    n_rows: int
     weight: float
     weight_squares: float
     first: Array
@@ -47,24 +67,20 @@ class Sums:
     square_times: Array
 
     @classmethod
-    def zeros(cls, n_features: int, n_frame: int) -> Sums:
+    def zeros(cls, n_features: int, frame: Array | None) -> MomentSums:
         """Return the sums over no rows."""
+        zero, n_frame = np.zeros(n_features), n_features if frame is None else frame.shape[1]
         third = np.zeros(n_monomials(n_frame, 3))
-        return cls(0.0, 0.0, np.zeros(n_features), np.zeros((n_features,) * 2), third, np.zeros(n_features))
+        return cls(zero, frame, 0, 0.0, 0.0, zero, np.zeros((n_features, n_features)), third, zero)
 
-    def copy(self) -> Sums:
-        """Return sums of their own."""
-        return replace(
-            self,
-            first=self.first.copy(),
-            second=self.second.copy(),
-            third=self.third.copy(),
-            square_times=self.square_times.copy(),
-        )
-
-    def plus(self, other: Sums) -> Sums:
-        """Return the sums over the rows of both, about the same centre."""
-        return Sums(
+    def __add__(self, other: MomentSums) -> MomentSums:
+        """Return the sums over the rows of both, about the centre of the first."""
+        if other.centre is not self.centre:
+            other = other.about(self.centre)
+        return MomentSums(
+            self.centre,
+            self.frame,
+            self.n_rows + other.n_rows,
             self.weight + other.weight,
             self.weight_squares + other.weight_squares,
             self.first + other.first,
@@ -73,36 +89,23 @@ class Sums:
             self.square_times + other.square_times,
         )
 
-    def add(self, block: Any, weights: Any, centre: Array, frame: Array | None, scratch: Scratch) -> None:
-        """Add a chunk of rows, in place."""
-        dense = block.toarray() if sparse.issparse(block) else block
-        z = scratch.subtract("centred", dense, to_device_of(centre, dense))
-        weighted = z if weights is None else weights[:, None] * z
-        y = transposed(z) if frame is None else to_device_of(frame.T, z) @ z.T
-        parts = (
-            z.shape[0] if weights is None else total(weights),
-            z.shape[0] if weights is None else weights @ weights,
-            column_sums(weighted),
-            weighted.T @ z,
-            row_squares(z) @ weighted,
-            third_sums(y, y if weights is None else y * weights, scratch),
-        )
-        weight, weight_squares, first, second, square_times, third = on_host(parts)
-        self.weight += float(weight)
-        self.weight_squares += float(weight_squares)
-        self.first += first
-        self.second += second
-        self.square_times += square_times
-        self.third += third
-
     @property
     def is_finite(self) -> bool:
         """Whether every sum is a number."""
-        return all(bool(np.all(np.isfinite(value))) for value in vars(self).values())
+        sums = (self.weight, self.weight_squares, self.first, self.second, self.third, self.square_times)
+        return all(bool(np.all(np.isfinite(value))) for value in sums)
 
-    def moved(self, offset: Array, frame: Array | None) -> Sums:
-        """Return the sums about another centre: z + offset in place of z."""
-        d = offset
+    @property
+    def mean(self) -> Array:
+        """The mean of the rows."""
+        return self.centre + self.first / self.weight
+
+    def about(self, centre: Array) -> MomentSums:
+        """Return the sums about another centre."""
+        # z + d in place of z.
+        d = self.centre - centre
+        if not np.any(d):
+            return replace(self, centre=centre)
         second = (
             self.second + np.outer(self.first, d) + np.outer(d, self.first) + self.weight * np.outer(d, d)
         )
@@ -114,8 +117,8 @@ class Sums:
             + (trace + 2 * d @ self.first + self.weight * (d @ d)) * d
         )
         a, s1, s2 = d, self.first, self.second
-        if frame is not None:
-            a, s1, s2 = frame.T @ d, frame.T @ s1, frame.T @ s2 @ frame
+        if self.frame is not None:
+            a, s1, s2 = self.frame.T @ d, self.frame.T @ s1, self.frame.T @ s2 @ self.frame
         dim = len(a)
         shift = SymmetricTensor(1, dim, a)
         linear = SymmetricTensor(1, dim, s1)
@@ -126,8 +129,87 @@ class Sums:
             + 3 * shift * shift * linear
             + self.weight * shift * shift * shift
         )
-        first = self.first + self.weight * d
-        return Sums(self.weight, self.weight_squares, first, second, third.coefficients, square_times)
+        return replace(
+            self,
+            centre=centre,
+            first=self.first + self.weight * d,
+            second=second,
+            third=third.coefficients,
+            square_times=square_times,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """The preparation of blocks of checked rows, with the centre that their sums are to be about.
+
+    Attributes
+    ----------
+    centre : ndarray or None, shape (n_features,)
+        By default the mean of the first rows, of each part of the rows where they are.
+    """
+
+    centre: Array | None = None
+
+    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
+        """Return how blocks are made of these rows."""
+        centre = rows.first(block_mean) if self.centre is None else self.centre
+        return _CentredBlocks(CHECKED(rows, statistic), centre)
+
+
+@dataclass(frozen=True, eq=False)
+class _CentredBlocks:
+    checked: BlockTransform
+    centre: Array | None
+
+    @property
+    def chunk_rows(self) -> int:
+        return self.checked.chunk_rows
+
+    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
+        checked = self.checked(values, weights, first_row)
+        return None if checked is None else ((checked[0], self.centre), checked[1])
+
+
+@dataclass(frozen=True, eq=False)
+class MomentStatistic:
+    """The statistic of the `MomentSums` of blocks that are `Centred`.
+
+    Attributes
+    ----------
+    n_features : int
+    frame : ndarray, shape (n_features, n_frame), or None
+    """
+
+    n_features: int
+    frame: Array | None
+
+    @property
+    def n_working(self) -> int:
+        """How many numbers of working memory it takes per row."""
+        return n_monomials(self.n_features if self.frame is None else self.frame.shape[1], 2)
+
+    def __call__(self, block: tuple[Any, Array], weights: Any) -> tuple[MomentSums]:
+        """Return the sums over a block."""
+        (rows, centre), scratch = block, thread_scratch()
+        # What overflows is refused when all is summed.
+        with np.errstate(over="ignore", invalid="ignore"):
+            dense = rows.toarray() if sparse.issparse(rows) else rows
+            z = scratch.subtract("centred", dense, to_device_of(centre, dense))
+            weighted = z if weights is None else weights[:, None] * z
+            y = transposed(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
+            n_rows = z.shape[0]
+            weight, weight_squares, *sums = on_host(
+                (
+                    n_rows if weights is None else total(weights),
+                    n_rows if weights is None else weights @ weights,
+                    column_sums(weighted),
+                    weighted.T @ z,
+                    third_sums(y, y if weights is None else y * weights, scratch),
+                    row_squares(z) @ weighted,
+                )
+            )
+        return (MomentSums(centre, self.frame, n_rows, float(weight), float(weight_squares), *sums),)
 
 
 def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:
@@ -136,7 +218,7 @@ def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:
     Parameters
     ----------
     y, weighted : array, shape (dim, n)
-        A row a coordinate; the same times the weights.
+        A row for each coordinate; the same times the weights.
     scratch : Scratch
 
     Returns
@@ -202,5 +284,5 @@ def on_host(values: Iterable[Any]) -> list[Any]:
 def effective_rows(weight: float, weight_squares: float, n_rows: int) -> float:
     """Return how many rows of one weight would have moments as noisy [kish1965]."""
     # Of very small weights the squares are zero.
-    found = (weight / np.sqrt(weight_squares)) ** 2 if weight_squares > 0 else np.inf
-    return float(found) if np.isfinite(found) else float(n_rows)
+    effective = (weight / np.sqrt(weight_squares)) ** 2 if weight_squares > 0 else np.inf
+    return float(effective) if np.isfinite(effective) else float(n_rows)

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.namespaces import namespace
-from apolar.data import Rows, open_rows
-from apolar.data.rows import Divided
+from apolar.data import BlockFunction, Rows, open_rows
+from apolar.data.derived import Divided
 from apolar.data.weights import as_counts
 from apolar.mixture import SphericalMixture
 from apolar.moments import signal_moments, spherical_moments
@@ -87,7 +87,7 @@ def mixture_from_moments(
         unit = _largest(rows)
         if not (rows.rereadable and unit > 0):
             raise
-        scaled = rows.changed(Divided(np.full(rows.n_features, unit)))
+        scaled = rows.map(Divided(np.full(rows.n_features, unit)))
         return _in_units(_mixture(scaled, n_components, form, refine, None, rng), unit)
 
 
@@ -95,13 +95,14 @@ def _largest(rows: Rows) -> float:
     """Return the power of two below the largest number; zero for rows that cannot be read again."""
     if not rows.rereadable or rows.is_distributed:
         return 0.0
-    largest = 0.0
-    for block, _ in rows.blocks():
-        numbers = block.data if sparse.issparse(block) else block
-        if numbers.size:
-            xp = namespace(numbers)
-            largest = max(largest, float(xp.max(xp.abs(numbers))))
+    largest = max(rows.map_blocks(BlockFunction(_largest_of)))
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 0.0
+
+
+def _largest_of(block: Any, _: Any) -> float:
+    numbers = block.data if sparse.issparse(block) else block
+    xp = namespace(numbers)
+    return float(xp.max(xp.abs(numbers))) if numbers.size else 0.0
 
 
 def _in_units(mixture: SphericalMixture, unit: float) -> SphericalMixture:

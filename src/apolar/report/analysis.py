@@ -18,7 +18,7 @@ from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
-from apolar.moments.signal import column_moments
+from apolar.moments.covariance import column_moments
 from apolar.plots.mixtures import MixtureView
 from apolar.scores import (
     adjusted_rand_index,

@@ -17,7 +17,7 @@ from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import family
-from apolar.moments.signal import column_moments
+from apolar.moments.covariance import column_moments
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.result import Row, Selection, reason
 

@@ -206,7 +206,7 @@ def _row(data: WhitenedData, kind: str, n_components: int, tried: _Tried) -> Row
     row = replace(row, converged=tried.model.converged_, start=tried.model.start_)
     if tried.failed:
         return row
-    likelihood = tried.model._reader().likelihood(data.rows, data.threads)
+    likelihood = tried.model._predictor().likelihood(data.rows, data.threads)
     bic = lower_is_better_bic(likelihood.log_likelihood, n_parameters, likelihood.weight)
     return replace(
         row,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.data.rows import Divided
+from apolar.data.derived import Divided
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import metric_of
@@ -48,11 +48,12 @@ def from_moments(
     units = np.ones(data.n_features)
     # Third powers of very small or large units would underflow or overflow.
     usual = float(np.min(data.whitening.inverse)) > 1e-60 and float(np.max(data.whitening.inverse)) < 1e60
-    rows = whole.rows
+    rows, known = whole.rows, whole.covariance
     if data.family.invariance is not Invariance.SCALING or not usual:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
-        rows = rows.changed(Divided(units))
-    signal = signal_moments(rows, n_components - 1, None, np.random.default_rng(0))
+        rows = rows.map(Divided(units))
+        known = None if known is None else known.divided(units)
+    signal = signal_moments(rows, n_components - 1, None, np.random.default_rng(0), known)
     # Weights count rows here: one of weight two is as two.
     signal = replace(signal, n_rows=round(whole.weight), n_effective=whole.weight)
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)

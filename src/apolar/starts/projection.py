@@ -5,7 +5,8 @@ from scipy import sparse
 
 from apolar.data import open_rows
 from apolar.em.whitened import WhitenedData
-from apolar.moments.signal import column_moments, leading_directions
+from apolar.moments.covariance import column_moments
+from apolar.moments.signal import leading_directions
 
 # Directions beyond those in which the means of a spherical mixture lie.
 MORE_DIRECTIONS = 10

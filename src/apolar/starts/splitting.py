@@ -45,7 +45,7 @@ def _posteriors(data: WhitenedData, parameters: WhitenedParameters) -> tuple[Arr
 
 def _axis(data: WhitenedData, responsibilities: Array, mean: Array) -> tuple[float, Array]:
     """Return the largest variance of a component's rows and its direction."""
-    x = data.coordinates()
+    x = data.whitened_rows()
     total = float(responsibilities.sum())
     if not total > 0:
         return 0.0, np.zeros(len(mean))
@@ -108,7 +108,7 @@ def _moment_split(
     total = float(responsibilities.sum())
     if not total > 0:
         return None
-    x = data.coordinates()
+    x = data.whitened_rows()
     squares = np.einsum("ij,ij->j", x, x) - 2 * (mean @ x) + mean @ mean
     y = axis @ x - axis @ mean
     rest = (squares - y * y) / (n_features - 1)
@@ -141,7 +141,7 @@ def _inserted(
     n_tried = min(CANDIDATES, n)
     lowest = np.argpartition(density, n_tried // 2 - 1)[: n_tried // 2] if n_tried > 1 else np.zeros(1, int)
     tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
-    centres = data.coordinates()[:, tried].T
+    centres = data.whitened_rows()[:, tried].T
     # What a candidate gains is judged on some of the rows.
     judges = slice(None, None, max(1, n // JUDGES))
     density = density[judges]

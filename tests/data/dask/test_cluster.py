@@ -130,7 +130,7 @@ def test_data_in_the_graph_are_sent_once(client, traffic):
 
 def test_the_job_of_a_pass_is_one_key():
     rows = open_rows(generated(800, 8))
-    source = rows._open_source()
+    source = rows._open_partitions()
     tasks = source._delayed([(len, b"a payload", i) for i in range(8)], "test", "token")
     keys = {key for task in tasks for key in task.dask if str(key).startswith("apolar-job")}
     assert len(keys) == 1
@@ -140,15 +140,15 @@ def test_a_fit_survives_a_killed_worker(monkeypatch):
     lazy = generated(60_000, 6)
     with dask.config.set(scheduler="sync"):
         expected = model(covariance_type="spherical").fit(lazy.compute())
-    n_passes, now, total = [], threading.Event(), DaskRows.total
+    n_passes, now, reduce = [], threading.Event(), DaskRows.reduce
 
-    def counting_total(self, job):
-        n_passes.append(job)
+    def counting_reduce(self, statistic, *arguments):
+        n_passes.append(statistic)
         if len(n_passes) == 3:
             now.set()
-        return total(self, job)
+        return reduce(self, statistic, *arguments)
 
-    monkeypatch.setattr(DaskRows, "total", counting_total)
+    monkeypatch.setattr(DaskRows, "reduce", counting_reduce)
     with local_cluster() as cluster, Client(cluster) as client:
         victim = next(iter(client.run(os.getpid).values()))
         for nanny in cluster.workers.values():

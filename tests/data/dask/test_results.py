@@ -143,7 +143,7 @@ def test_rows_are_taken_by_number():
     np.testing.assert_array_equal(rows.take(positions)[0], X[positions])
     np.testing.assert_array_equal(rows.take(slice(250, 900, 7))[0], X[250:900:7])
     assert rows.take(positions[:0])[0].shape == (0, 4)
-    changed = rows.changed(lambda values, weights: (values * 2, weights))
+    changed = rows.map(lambda values, weights: (values * 2, weights))
     np.testing.assert_array_equal(changed.take(positions)[0], 2 * X[positions])
     np.testing.assert_array_equal(np.concatenate([v for v, _ in changed.read(70)]), 2 * X)
 

@@ -15,7 +15,8 @@ from dask import array as da
 
 from apolar._core.arrays import IndexArray
 from apolar.data.dask.persisted import FAN_IN, PersistedPartitions, futures_behind
-from apolar.data.dask.tasks import PartitionInfo, added, called, counted, done
+from apolar.data.dask.tasks import PartitionInfo, apply_to_partition, count_rows, reduce_partition
+from apolar.data.reduce import add_up
 
 # Bytes of data inside the graph, which would go to a cluster with every pass, above which they go once. A
 # task without data takes no more bytes than this.
@@ -47,8 +48,8 @@ class Partitions:
     def counts(self) -> IndexArray:
         """How many rows each partition has, and how many with weight, shape (n_partitions, 2)."""
         if self.lengths is None or self.weights is not None:
-            found = self.computed([(counted, b"", i) for i in range(len(self.parts))])
-            counts = np.array(found, dtype=np.int64).reshape(-1, 2)
+            pairs = self.compute([(count_rows, b"", i) for i in range(len(self.parts))])
+            counts = np.array(pairs, dtype=np.int64).reshape(-1, 2)
             self.lengths = counts[:, 0]
             return counts
         return np.stack([self.lengths, self.lengths], axis=1)
@@ -69,7 +70,7 @@ class Partitions:
         return self.lengths is None or bool(self.lengths[i] > 0)
 
     def why_none(self) -> str:
-        """Return what to tell the user where no row was found."""
+        """Return the message for the user where there is no row."""
         if self.is_weighted and self.counts[:, 0].any():
             return "The weights of the rows are all zero."
         return "X has no rows."
@@ -87,33 +88,35 @@ class Partitions:
             return None
         return PersistedPartitions(client, futures, weights)
 
-    def summed(self, payload: bytes) -> list[Any] | None:
-        """Return the sums of a job over all partitions, added up as a tree; None of no rows."""
+    def reduce(self, payload: bytes) -> list[Any] | None:
+        """Return the sums of the statistic of a payload, added up as a tree; None of no rows."""
         if self.persisted is not None:
-            return self.persisted.summed(payload, self._infos())
+            return self.persisted.reduce(payload, self.infos())
         token = uuid.uuid4().hex
-        layer = self._delayed([(done, payload, i) for i in range(len(self.parts))], "sum", token)
-        add, depth = dask.delayed(added, pure=False), 0
+        layer = self._delayed([(reduce_partition, payload, i) for i in range(len(self.parts))], "sum", token)
+        add, depth = dask.delayed(add_up, pure=False), 0
         while len(layer) > 1:
             groups = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
             layer = [
-                add(*group, dask_key_name=f"apolar-add-{token}-{depth}-{i}") for i, group in enumerate(groups)
+                add(group, dask_key_name=f"apolar-add-{token}-{depth}-{i}") for i, group in enumerate(groups)
             ]
             depth += 1
         return dask.compute(layer[0])[0] if layer else None
 
-    def computed(self, tasks: list[tuple[Any, ...]]) -> list[Any]:
-        """Return the results of tasks (function, parcel, number of the partition, more arguments)."""
+    def compute(self, tasks: list[tuple[Any, ...]]) -> list[Any]:
+        """Return the results of tasks (function, payload, number of the partition, further arguments)."""
         if self.persisted is not None:
-            return self.persisted.computed(tasks, self._infos())
+            return self.persisted.compute(tasks, self.infos())
         return list(dask.compute(*self._delayed(tasks, "part", uuid.uuid4().hex)))
 
-    def mapped(self, function: Callable[..., Any], payload: bytes, name: str, more: list[Any]) -> list[Any]:
-        """Return a function of each partition, not yet computed, with one more argument each."""
-        tasks = [(function, payload, i, one) for i, one in enumerate(more)]
+    def delayed(
+        self, function: Callable[..., Any], payload: bytes, name: str, arguments: list[Any]
+    ) -> list[Any]:
+        """Return a function of each partition, not yet computed, with one further argument each."""
+        tasks = [(function, payload, i, argument) for i, argument in enumerate(arguments)]
         return self._delayed(tasks, name, uuid.uuid4().hex)
 
-    def _infos(self) -> list[PartitionInfo]:
+    def infos(self) -> list[PartitionInfo]:
         """Return where each partition is among the rows."""
         n_parts = len(self.parts)
         if self.lengths is None:
@@ -122,20 +125,19 @@ class Partitions:
         return [(i, firsts[i], self.n_features) for i in range(n_parts)]
 
     def _delayed(self, tasks: list[tuple[Any, ...]], name: str, token: str) -> list[Any]:
-        # One key that all tasks refer to: the job is sent once.
+        # One key that all tasks refer to: the payload is sent once.
         payloads: dict[bytes, Any] = {}
-        infos = self._infos()
-        found = []
-        for function, payload, i, *more in tasks:
+        infos = self.infos()
+        apply = dask.delayed(apply_to_partition, pure=False, traverse=False)
+        calls = []
+        for function, payload, i, *arguments in tasks:
             if payload not in payloads:
                 key = f"apolar-job-{token}-{len(payloads)}"
                 payloads[payload] = dask.delayed(payload, name=key, traverse=False)
             weights = None if self.weights is None else self.weights[i]
-            call = dask.delayed(called, pure=False, traverse=False)
-            key = f"apolar-{name}-{token}-{i}"
-            arguments = (function, payloads[payload], self.parts[i], weights, infos[i], *more)
-            found.append(call(*arguments, dask_key_name=key))
-        return found
+            call = (function, payloads[payload], self.parts[i], weights, infos[i], *arguments)
+            calls.append(apply(*call, dask_key_name=f"apolar-{name}-{token}-{i}"))
+        return calls
 
 
 def opened_partitions(X: Any, sample_weight: Any) -> Partitions:
@@ -143,21 +145,21 @@ def opened_partitions(X: Any, sample_weight: Any) -> Partitions:
     is_array = isinstance(X, da.Array)
     lengths = _known_lengths(X.chunks[0]) if is_array else None
     n_features = X.shape[1] if is_array else len(X.columns)
-    source = Partitions(_partitions(X), None, lengths, n_features)
+    opened = Partitions(_partitions(X), None, lengths, n_features)
     if sample_weight is not None:
-        weights = _weight_partitions(sample_weight, source)
-        source = Partitions(source.parts, weights, source.lengths, n_features)
+        weights = _weight_partitions(sample_weight, opened)
+        opened = Partitions(opened.parts, weights, opened.lengths, n_features)
     # Data that are in the graph itself go to a cluster once, not with every pass; they were in memory here.
-    client = client_of(source.parts)
+    client = client_of(opened.parts)
     if client is not None:
         nbytes = X.nbytes if is_array else np.nan
-        embedded = _embedded(source.parts)
+        embedded = _embedded(opened.parts)
         if embedded > MOST_EMBEDDED and not nbytes > 2 * embedded:
-            source.parts = _sent(source.parts)
-        if source.weights is not None and _embedded(source.weights) > MOST_EMBEDDED:
-            source.weights = _sent(source.weights)
-        source.collections = tuple(one for one in (X, sample_weight) if hasattr(one, "__dask_graph__"))
-    return source
+            opened.parts = _sent(opened.parts)
+        if opened.weights is not None and _embedded(opened.weights) > MOST_EMBEDDED:
+            opened.weights = _sent(opened.weights)
+        opened.collections = tuple(given for given in (X, sample_weight) if hasattr(given, "__dask_graph__"))
+    return opened
 
 
 def _sent(parts: list[Any]) -> list[Any]:
@@ -174,33 +176,33 @@ def _known_lengths(chunks: tuple[Any, ...]) -> IndexArray | None:
 
 def _partitions(X: Any) -> list[Any]:
     """Return the partitions of an array or dataframe; their graph is optimised here, once."""
-    found = X.to_delayed()
-    return list(found.ravel() if isinstance(found, np.ndarray) else found)
+    delayed = X.to_delayed()
+    return list(delayed.ravel() if isinstance(delayed, np.ndarray) else delayed)
 
 
-def _weight_partitions(sample_weight: Any, source: Partitions) -> list[Any]:
+def _weight_partitions(sample_weight: Any, rows: Partitions) -> list[Any]:
     """Return the weights of the rows of each partition."""
     given = sample_weight
     if not hasattr(given, "__dask_graph__"):
-        lengths = source.counts[:, 0]
+        lengths = rows.counts[:, 0]
         given = np.asarray(given)
         _check_length(given.shape, int(lengths.sum()))
         return _partitions(da.from_array(given, chunks=(tuple(lengths.tolist()),)))
     if getattr(given, "ndim", None) != 1:
         raise ValueError("sample_weight must be of one dimension: an array or a series of Dask.")
     known = _known_lengths(given.chunks[0]) if isinstance(given, da.Array) else None
-    if source.lengths is not None and known is not None:
-        _check_length((int(known.sum()),), int(source.lengths.sum()))
-        return _partitions(given.rechunk((tuple(source.lengths.tolist()),)))
-    found = _partitions(given)
-    if len(found) == len(source.parts):
+    if rows.lengths is not None and known is not None:
+        _check_length((int(known.sum()),), int(rows.lengths.sum()))
+        return _partitions(given.rechunk((tuple(rows.lengths.tolist()),)))
+    partitions = _partitions(given)
+    if len(partitions) == len(rows.parts):
         # Whether they have as many rows is checked in each partition.
-        return found
+        return partitions
     if known is None:
         # A copy: the sizes would be written into the array of the user.
         is_array = isinstance(given, da.Array)
         given = given.copy().compute_chunk_sizes() if is_array else given.to_dask_array(lengths=True)
-    lengths = source.counts[:, 0]
+    lengths = rows.counts[:, 0]
     _check_length((int(given.shape[0]),), int(lengths.sum()))
     return _partitions(given.rechunk((tuple(lengths.tolist()),)))
 
@@ -233,5 +235,5 @@ def _embedded(parts: list[Any]) -> int:
     graph = dict(parts[0].__dask_graph__()) if parts else {}
     buffers: list[Any] = []
     # Out of band, arrays are not copied.
-    text = cloudpickle.dumps(graph, protocol=5, buffer_callback=buffers.append)
-    return sum(one.raw().nbytes for one in buffers) + max(0, len(text) - TASK_SIZE * len(graph))
+    pickled = cloudpickle.dumps(graph, protocol=5, buffer_callback=buffers.append)
+    return sum(buffer.raw().nbytes for buffer in buffers) + max(0, len(pickled) - TASK_SIZE * len(graph))

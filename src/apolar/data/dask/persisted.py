@@ -9,12 +9,12 @@ from dask.delayed import Delayed
 from apolar.data.dask.tasks import (
     PartitionGroup,
     PartitionInfo,
-    added,
     apply_to_group,
+    identity,
     reduce_group,
-    same,
     sample_group,
 )
+from apolar.data.reduce import add_up
 
 # Sums that are added up by one task.
 FAN_IN = 8
@@ -42,68 +42,67 @@ class PersistedPartitions:
         self.workers: frozenset[str] = frozenset()
         self.n_passes = 0
 
-    def summed(self, payload: bytes, infos: list[PartitionInfo]) -> list[Any] | None:
-        """Return the sums of a job over all partitions; None of no rows."""
+    def reduce(self, payload: bytes, infos: list[PartitionInfo]) -> list[Any] | None:
+        """Return the sums of the statistic of a payload over all partitions; None of no rows."""
         self._assign()
         many = len(self.assignments) > FAN_IN
-        job = self.client.submit(same, payload, pure=False) if many else payload
+        sent = self.client.submit(identity, payload, pure=False) if many else payload
         layer = []
         for worker, members in self.assignments:
             where = _at(worker)
             group = self._partition_group(worker, members, infos, where)
-            layer.append(self.client.submit(reduce_group, job, group, pure=False, **where))
-        made = list(layer)
+            layer.append(self.client.submit(reduce_group, sent, group, pure=False, **where))
+        submitted = list(layer)
         while len(layer) > FAN_IN:
-            assignments = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
-            layer = [self.client.submit(added, *assignment, pure=False) for assignment in assignments]
-            made += layer
-        return added(*self._fetched(layer, made))
+            several = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
+            layer = [self.client.submit(add_up, futures, pure=False) for futures in several]
+            submitted += layer
+        return add_up(self._fetched(layer, submitted))
 
-    def _fetched(self, wanted: list[Any], made: list[Any]) -> list[Any]:
-        """Return results; what was made for them is given up, whatever happens."""
+    def _fetched(self, wanted: list[Any], submitted: list[Any]) -> list[Any]:
+        """Return results; what was submitted for them is given up, whatever happens."""
         try:
             return list(self.client.gather(wanted))
         finally:
             # One that failed would keep what it worked on, by the trace of its error.
-            for future in made:
+            for future in submitted:
                 future.release()
 
-    def computed(self, tasks: list[tuple[Any, ...]], infos: list[PartitionInfo]) -> list[Any]:
-        """Return the results of tasks (function, parcel, number of the partition, more arguments)."""
+    def compute(self, tasks: list[tuple[Any, ...]], infos: list[PartitionInfo]) -> list[Any]:
+        """Return the results of tasks (function, payload, number of the partition, further arguments)."""
         self._assign()
         home = {i: assignment for assignment in self.assignments for i in assignment[1]}
-        shared: dict[int, tuple[Any, list[int]]] = {}
+        by_assignment: dict[int, tuple[Any, list[int]]] = {}
         for number, task in enumerate(tasks):
             assignment = home[task[2]]
-            shared.setdefault(id(assignment), (assignment, []))[1].append(number)
+            by_assignment.setdefault(id(assignment), (assignment, []))[1].append(number)
         futures = []
-        for (worker, members), numbers in shared.values():
+        for (worker, members), numbers in by_assignment.values():
             where = _at(worker)
             calls = [(members.index(tasks[number][2]), *tasks[number][3:]) for number in numbers]
-            group, (function, payload) = (
-                self._partition_group(worker, members, infos, where),
-                tasks[numbers[0]][:2],
-            )
+            group = self._partition_group(worker, members, infos, where)
+            function, payload = tasks[numbers[0]][:2]
             futures.append(
                 self.client.submit(apply_to_group, function, payload, group, calls, pure=False, **where)
             )
-        found: list[Any] = [None] * len(tasks)
-        results = self._fetched(futures, futures)
-        for (_, numbers), several in zip(shared.values(), results, strict=True):
-            for number, one in zip(numbers, several, strict=True):
-                found[number] = one
-        return found
+        results: list[Any] = [None] * len(tasks)
+        fetched = self._fetched(futures, futures)
+        for (_, numbers), group_results in zip(by_assignment.values(), fetched, strict=True):
+            for number, result in zip(numbers, group_results, strict=True):
+                results[number] = result
+        return results
 
     def systematic_sample(self, payload: bytes, infos: list[PartitionInfo], starts: list[int]) -> list[Any]:
         """Return some of the rows, kept on the workers: one partition for each group."""
         self._assign()
-        found = []
+        partitions = []
         for worker, members in self.assignments:
             where = _at(worker)
-            group, own = self._partition_group(worker, members, infos, where), [starts[i] for i in members]
-            future = self.client.submit(sample_group, payload, group, own, pure=False, **where)
-            found.append(Delayed(future.key, {future.key: future}))
-        return found
+            group = self._partition_group(worker, members, infos, where)
+            group_starts = [starts[i] for i in members]
+            future = self.client.submit(sample_group, payload, group, group_starts, pure=False, **where)
+            partitions.append(Delayed(future.key, {future.key: future}))
+        return partitions
 
     def _partition_group(
         self, worker: str | None, members: list[int], infos: list[PartitionInfo], where: dict[str, Any]
@@ -162,5 +161,5 @@ def futures_behind(parts: list[Any], collections: tuple[Any, ...]) -> list[Any] 
     from distributed import futures_of
 
     known = {future.key: future for future in (*futures_of(parts), *futures_of(list(collections)))}
-    found = [known.get(part.key) for part in parts]
-    return None if any(one is None for one in found) else found
+    futures = [known.get(part.key) for part in parts]
+    return None if any(future is None for future in futures) else futures

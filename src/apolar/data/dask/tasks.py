@@ -11,33 +11,45 @@ from scipy import sparse
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import is_device_array
-from apolar.data.checks import checked_block, checked_weights, numbers_of
+from apolar.data.arrays import sample_positions, stacked
+from apolar.data.checks import about_row, checked_block, checked_weights, numbers_of
 from apolar.data.dataframes import as_frame, frame_values
-from apolar.data.rows import Change, Rows, from_arrays, sample_positions, stacked
+from apolar.data.reduce import add_up
+from apolar.data.rows import ArrayRows
 
 PartitionInfo = tuple[int, int | None, int]
 """The number of a partition, that of its first row if known, and how many columns it must have."""
 
 
-def called(
-    function: Callable[..., Any], payload: bytes, part: Any, weights: Any, info: PartitionInfo, *more: Any
+def apply_to_partition(
+    function: Callable[..., Any],
+    payload: bytes,
+    part: Any,
+    weights: Any,
+    info: PartitionInfo,
+    *arguments: Any,
 ) -> Any:
-    """Return a function of a parcel and the rows of a partition."""
+    """Return a function of a payload, the rows of a partition, and further arguments."""
     number, first, n_features = info
     try:
-        rows = _local(part, weights, number, first, n_features)
-        return function(payload, rows, *more)
+        return function(payload, _partition_rows(part, weights, number, first, n_features), *arguments)
     except (TypeError, ValueError) as error:
-        if first is not None or type(error) not in (TypeError, ValueError) or " row" not in str(error):
+        if first is not None or getattr(error, "row", None) is None:
             raise
-        # Nobody knows how many rows there are before these.
+        # It is not known how many rows there are before these.
         raise type(error)(f"{error} Rows are counted from the first of partition {number}.") from error
 
 
 class PartitionGroup:
     """Some partitions on one worker: the same memory as theirs, under one name.
 
-    It counts as small where memory is counted: the partitions are counted already.
+    Dask counts it as small: the memory of the partitions is counted with them already.
+
+    Parameters
+    ----------
+    infos : list of PartitionInfo
+    *partitions
+        The partitions, and after them their weights, if they have some.
     """
 
     def __init__(self, infos: list[PartitionInfo], *partitions: Any) -> None:
@@ -47,38 +59,36 @@ class PartitionGroup:
 
 
 def reduce_group(payload: bytes, group: PartitionGroup) -> list[Any] | None:
-    """Return the sums of the job of a parcel over some partitions."""
-    return added(
-        *(
-            called(done, payload, part, own, info)
-            for part, own, info in zip(group.parts, group.weights, group.infos, strict=True)
-        )
+    """Return the sums of the statistic of a payload over some partitions; None of no rows."""
+    return add_up(
+        apply_to_partition(reduce_partition, payload, part, weights, info)
+        for part, weights, info in zip(group.parts, group.weights, group.infos, strict=True)
     )
 
 
 def apply_to_group(
     function: Callable[..., Any], payload: bytes, group: PartitionGroup, calls: list[tuple[Any, ...]]
 ) -> list[Any]:
-    """Return a function of some of the partitions, by their place in the bundle, with more arguments each."""
+    """Return a function of some partitions of a group, by their place in it, with further arguments each."""
     return [
-        called(function, payload, group.parts[i], group.weights[i], group.infos[i], *more)
-        for i, *more in calls
+        apply_to_partition(function, payload, group.parts[i], group.weights[i], group.infos[i], *arguments)
+        for i, *arguments in calls
     ]
 
 
 def sample_group(payload: bytes, group: PartitionGroup, starts: list[int]) -> tuple[Any, Any]:
     """Return one of each `step` rows of some partitions, in one piece, and their weights."""
-    found = apply_to_group(sample_partition, payload, group, list(enumerate(starts)))
-    values = stacked([values for values, _ in found])
-    return values, None if found[0][1] is None else np.concatenate([weights for _, weights in found])
+    samples = apply_to_group(sample_partition, payload, group, list(enumerate(starts)))
+    values = stacked([values for values, _ in samples])
+    return values, None if samples[0][1] is None else np.concatenate([weights for _, weights in samples])
 
 
-def same(value: Any) -> Any:
+def identity(value: Any) -> Any:
     """Return a value as it is: sent once, it is then a future that many tasks share."""
     return value
 
 
-def _local(part: Any, weights: Any, number: int, first: int | None, n_features: int) -> Rows:
+def _partition_rows(part: Any, weights: Any, number: int, first: int | None, n_features: int) -> ArrayRows:
     """Return the rows of a partition, in memory."""
     if isinstance(part, tuple):
         part, weights = part
@@ -93,7 +103,7 @@ def _local(part: Any, weights: Any, number: int, first: int | None, n_features: 
                 f"{weights.shape}: give X and sample_weight the same partitions."
             )
         weights = checked_weights(weights, values, first or 0)
-    return from_arrays(values, weights, is_part=True, first_row=first or 0)
+    return ArrayRows(values, weights, is_part=True, first_row=first or 0)
 
 
 def _values(part: Any, first: int) -> Any:
@@ -116,97 +126,78 @@ def _values(part: Any, first: int) -> Any:
         try:
             return numbers_of(part)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"X must hold numbers; rows from {first} on hold {part.dtype}.") from error
+            raise about_row(
+                TypeError(f"X must hold numbers; rows from {first} on hold {part.dtype}."), first
+            ) from error
     return part
 
 
-def done(payload: bytes, rows: Rows) -> Any:
-    """Return what the job of a parcel makes of rows; None of none."""
-    job, changes = pickle.loads(payload)
-    return job(_with_changes(rows, changes)) if rows.n_rows else None
+def reduce_partition(payload: bytes, rows: ArrayRows) -> list[Any] | None:
+    """Return the sums of the statistic of a payload over a partition; None of no rows."""
+    statistic, prepare = pickle.loads(payload)
+    return add_up(rows.map_blocks(statistic, prepare))
 
 
-def _with_changes(rows: Rows, changes: tuple[Change, ...]) -> Rows:
-    for change in changes:
-        rows = rows.changed(change)
-    return rows
+def first_of_partition(payload: bytes, rows: ArrayRows) -> Any:
+    """Return the function of a payload of the first block of a partition; None of no rows."""
+    function, prepare = pickle.loads(payload)
+    return rows.first(function, prepare)
 
 
-def whole(rows: Rows) -> tuple[Any, Any]:
-    """Return all rows in one piece, and their weights."""
-    return next(iter(rows.read(rows.n_rows or 1)))
+def all_rows(_: bytes, rows: ArrayRows) -> tuple[Any, Any]:
+    """Return the rows of a partition, and their weights."""
+    return rows.values, rows.weights
 
 
-def counted(_: bytes, rows: Rows) -> tuple[int, int]:
+def count_rows(_: bytes, rows: ArrayRows) -> tuple[int, int]:
     """Return the number of rows, and of those with weight."""
-    assert rows.n_rows is not None
-    return rows.n_rows, rows.n_rows if (kept := _with_weight(rows)) is None else len(kept)
+    kept = _weighted_positions(rows)
+    return rows.n_rows, rows.n_rows if kept is None else len(kept)
 
 
-def _with_weight(rows: Rows) -> Array | None:
+def _weighted_positions(rows: ArrayRows) -> Array | None:
     """Return the numbers of the rows that have weight; None if there are no weights."""
-    assert rows.take is not None
-    weights = rows.take(slice(None))[1]
-    return None if weights is None else np.flatnonzero(weights > 0)
+    return None if rows.weights is None else np.flatnonzero(rows.weights > 0)
 
 
-def chosen_rows(payload: bytes, rows: Rows, positions: IndexArray) -> tuple[Any, Any]:
-    """Return some of the rows with weight, by their numbers, and their weights."""
-    assert rows.take is not None
-    kept = _with_weight(rows)
-    values, weights = rows.take(positions if kept is None else kept[positions])
-    return whole(_with_changes(from_arrays(values, weights), pickle.loads(payload)[1]))
+def take_from_partition(_: bytes, rows: ArrayRows, positions: IndexArray) -> tuple[Any, Any]:
+    """Return some of the rows with weight, by their numbers among these, and their weights."""
+    kept = _weighted_positions(rows)
+    return rows.take(positions if kept is None else kept[positions])
 
 
-def sample_partition(payload: bytes, rows: Rows, start: int) -> tuple[Any, Any]:
+def sample_partition(payload: bytes, rows: ArrayRows, start: int) -> tuple[Any, Any]:
     """Return one of each `step` rows, the first of which has the number `start`, and their weights."""
-    step = pickle.loads(payload)[0]
-    kept = _with_weight(rows)
+    step = pickle.loads(payload)
+    kept = _weighted_positions(rows)
     n_rows = rows.n_rows if kept is None else len(kept)
-    assert n_rows is not None
-    positions = sample_positions(start, start + n_rows, step)
-    if len(positions):
-        return chosen_rows(payload, rows, positions)
-    assert rows.take is not None
-    return rows.take(slice(0, 0))
+    return take_from_partition(payload, rows, sample_positions(start, start + n_rows, step))
 
 
-def added(*parts: list[Any] | None) -> list[Any] | None:
-    """Return lists added up, member by member; None stands for nothing."""
-    total: list[Any] | None = None
-    for part in parts:
-        if part is not None:
-            total = part if total is None else [old + new for old, new in zip(total, part, strict=True)]
-    return total
+class PartitionFunction:
+    """A function of the checked rows of each partition, as Dask maps it over an array or a dataframe.
 
+    Parameters
+    ----------
+    payload : bytes
+        The function and the number of columns, pickled.
+    first_rows : tuple of int, optional
+        The number of the first row of each partition, if known.
+    """
 
-class Wrapped:
-    """A job whose result may be None, in a list."""
-
-    def __init__(self, job: Callable[[Rows], Any]) -> None:
-        self.job = job
-
-    def __call__(self, rows: Rows) -> list[Any]:
-        """Return the result in a list."""
-        return [self.job(rows)]
-
-
-class Answers:
-    """A function of the checked rows of a partition."""
-
-    def __init__(self, payload: bytes, firsts: tuple[int, ...] | None = None) -> None:
-        self.payload, self.firsts = payload, firsts
+    def __init__(self, payload: bytes, first_rows: tuple[int, ...] | None = None) -> None:
+        self.payload, self.first_rows = payload, first_rows
         # What Dask calls it.
         self.__name__ = "answers"
 
     def __call__(self, part: Any, block_id: tuple[int, ...] | None = None) -> Any:
         """Return the function of a partition."""
-        first = 0 if self.firsts is None or block_id is None else int(self.firsts[block_id[0]])
+        first = 0 if self.first_rows is None or block_id is None else int(self.first_rows[block_id[0]])
         function, n_features = pickle.loads(self.payload)
         try:
             block = checked_block(_values(part, first), n_features, first)
         except ValueError as error:
-            if self.firsts is not None:
+            if self.first_rows is not None or getattr(error, "row", None) is None:
                 raise
             raise ValueError(f"{error} Rows are counted from the first of their partition.") from error
         return function(block)

@@ -7,19 +7,87 @@ plain steps of `apolar.em.blocks` do the same.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.data import thread_scratch
+from apolar.em.blocks import Block, StatsBlock, weights_to_device_of
+
+if TYPE_CHECKING:
+    from apolar.em.row_stats import RowStats
 
 # Columns and components at most: beyond, products of matrices are as fast.
 MOST_COLUMNS = 64
 MOST_COMPONENTS = 32
-# Rows of a block, warps that share it, and programs a multiprocessor.
+# Rows of a block, warps that share it, and programs per multiprocessor.
 BLOCK_ROWS = 64
 WARPS = 2
 PROGRAMS = 16
+# Rows that one call sums.
+MOST_ROWS = 2**28
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBlocks:
+    """Blocks of rows on a GPU whose E-step is one kernel."""
+
+    preparation: RowStats
+    chunk_rows: int
+
+    def __call__(self, values: Any, weights: Any, _: int) -> tuple[Any, Any]:
+        """Return a block and its weights."""
+        return KernelBlock(values, self.preparation), weights_to_device_of(weights, values)
+
+
+class KernelBlock(Block):
+    """Rows as they are stored on a GPU: the E-step of one mixture reads them once.
+
+    Parameters
+    ----------
+    values : torch.Tensor or cupy.ndarray, shape (n_rows, n_features)
+    preparation : RowStats
+    """
+
+    def __init__(self, values: Any, preparation: RowStats) -> None:
+        self.values, self.preparation, self.scratch = values, preparation, thread_scratch()
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.values.shape[0])
+
+    @functools.cached_property
+    def _written(self) -> StatsBlock:
+        return StatsBlock(self.preparation.written(self.values, self.scratch), self.scratch)
+
+    def logits(self, natural: Array) -> Any:
+        """Return natural parameters times row statistics, which are written out for it."""
+        return self._written.logits(natural)
+
+    def stats(self, responsibilities: Any) -> Any:
+        """Return the row statistics, written out and summed under responsibilities."""
+        return self._written.stats(responsibilities)
+
+    def to_device(self, values: Array) -> Any:
+        """Return numbers of the host where the block is."""
+        return self._written.to_device(values)
+
+    def e_step(self, natural: Array, weights: Any) -> tuple[Any, Any]:
+        """Return the sufficient statistics of one mixture, and its log-likelihood, by the kernel."""
+        whitening, (parameters,) = self.preparation.whitening, natural
+        n_features = whitening.centre.size
+        return e_step(
+            self.values,
+            weights,
+            whitening.centre,
+            np.broadcast_to(whitening.matrix, n_features),
+            constants=parameters[:, 0],
+            linear=parameters[:, 1 : 1 + n_features],
+            quadratic=parameters[:, 1 + n_features :],
+        )
 
 
 def is_fused(device_template: Any, n_columns: int, n_components: int) -> bool:
@@ -27,7 +95,7 @@ def is_fused(device_template: Any, n_columns: int, n_components: int) -> bool:
 
     Parameters
     ----------
-    like : array or None
+    device_template : array or None
         An array of no rows, of the library and on the device of the rows.
     n_columns, n_components : int
     """
@@ -39,8 +107,8 @@ def is_fused(device_template: Any, n_columns: int, n_components: int) -> bool:
     return _works(str(device_template.device))
 
 
-def is_taken_as_it_is(device_template: Any) -> bool:
-    """Return whether the kernel reads numbers of this kind as they are stored."""
+def reads_numbers_of(device_template: Any) -> bool:
+    """Return whether the kernel reads the numbers of an array as they are stored."""
     return str(device_template.dtype).rpartition(".")[2] in ("float32", "float64")
 
 
@@ -53,10 +121,10 @@ def e_step(
     linear: Array,
     quadratic: Array,
 ) -> tuple[Any, Any]:
-    """Return the sums of the E-step over rows on a GPU, and the log-likelihood; both stay there.
+    """Return the sufficient statistics of rows on a GPU, and the log-likelihood; both stay there.
 
     With z = (x - centre) scale, the logarithm of a component's weighted density is constant + linear . z +
-    quadratic . z^2, or quadratic |z|^2 if there is one of these a component.
+    quadratic . z^2, or quadratic |z|^2 if there is one of these per component.
 
     Parameters
     ----------
@@ -69,8 +137,8 @@ def e_step(
 
     Returns
     -------
-    sums : torch.Tensor of float64, shape (n_components, 1 + n_columns + n_quadratics)
-        Posterior-weighted sums of 1, z, and z^2 or |z|^2.
+    stats : torch.Tensor of float64, shape (n_components, 1 + n_columns + n_quadratics)
+        Sums of 1, z, and z^2 or |z|^2 under the responsibilities.
     log_likelihood : torch.Tensor of float64, shape (1,)
     """
     import torch

@@ -53,7 +53,7 @@ def e_step_kernel(
     WEIGHTED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Sum 1, z and squares of z under the posteriors of rows, and the log-densities.
+    """Sum 1, z and squares of z under the responsibilities of rows, and the log-densities.
 
     Rows are stored in any precision, and worked with in double.
     """
@@ -113,26 +113,26 @@ def e_step_kernel(
         if not BY_COLUMN:
             logits += square[:, None] * curvature[None, :]
         largest = tl.max(logits, axis=1)
-        shares = tl.exp(logits - largest[:, None])
-        below = tl.sum(shares, axis=1)
-        own = tl.where(inside, 1.0, 0.0).to(tl.float64)
+        responsibilities = tl.exp(logits - largest[:, None])
+        normaliser = tl.sum(responsibilities, axis=1)
+        row_weight = tl.where(inside, 1.0, 0.0).to(tl.float64)
         if WEIGHTED:
-            own *= tl.load(weights + rows, mask=inside, other=0.0).to(tl.float64)
-        total += own * (largest + tl.log(below))
-        shares *= (own / below)[:, None]
-        weight += tl.sum(shares, axis=0)
+            row_weight *= tl.load(weights + rows, mask=inside, other=0.0).to(tl.float64)
+        total += row_weight * (largest + tl.log(normaliser))
+        responsibilities *= (row_weight / normaliser)[:, None]
+        weight += tl.sum(responsibilities, axis=0)
         whole = tl.load(
             x + rows[:, None] * row_stride + columns[None, :].to(tl.int64) * column_stride,
             mask=inside[:, None] & (columns < N_COLUMNS)[None, :],
             other=0.0,
         ).to(tl.float64)
         z_all = (whole - centres[None, :]) * scales[None, :]
-        across = tl.trans(shares)
+        across = tl.trans(responsibilities)
         first = tl.dot(across, z_all, first, out_dtype=tl.float64)
         if BY_COLUMN:
             second = tl.dot(across, z_all * z_all, second, out_dtype=tl.float64)
         else:
-            second_of_all += tl.sum(shares * square[:, None], axis=0)
+            second_of_all += tl.sum(responsibilities * square[:, None], axis=0)
     n_stats = 1 + PADDED + (PADDED if BY_COLUMN else 1)
     out = stats + (program * N_COMPONENTS + components) * n_stats
     tl.store(out, weight)

@@ -1,0 +1,234 @@
+"""Rows that are made of other rows: changed, sampled, or weighted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._core.arrays import Array
+from apolar._core.namespaces import is_device_array, to_device_of, to_numpy
+from apolar.data.arrays import sample_positions, sample_size, take_both, take_rows
+from apolar.data.reduce import CHECKED, BlockTransform, Checked, Preparation, Statistic
+from apolar.data.rows import CHUNK_SIZE, Rows, RowTransform
+
+# How many times the rows of a chunk are read at once to take a sample of them.
+MOST_AT_ONCE = 8
+
+
+class DerivedRows(Rows):
+    """Rows that are made of others as they are read.
+
+    Parameters
+    ----------
+    source : Rows
+    """
+
+    def __init__(self, source: Rows) -> None:
+        self.source = source
+        self.rereadable, self.row_size = source.rereadable, source.row_size
+        self.device_template, self.names, self.is_part = source.device_template, source.names, source.is_part
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return self.source.n_features
+
+
+class TransformedRows(DerivedRows):
+    """Rows with each chunk changed by a function: sums are taken where the rows are.
+
+    Parameters
+    ----------
+    source : Rows
+    transform : callable
+        Takes a chunk and its weights, and returns rows of the same shape and their weights.
+    """
+
+    def __init__(self, source: Rows, transform: RowTransform) -> None:
+        super().__init__(source)
+        self.transform = transform
+        self.can_take, self.is_distributed = source.can_take, source.is_distributed
+        self.first_row, self.returns_to_host = source.first_row, source.returns_to_host
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if only reading to the end tells."""
+        return self.source.n_rows
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield changed chunks."""
+        for values, weights in self.source.read(size):
+            yield self.transform(values, weights)
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return some rows, changed, and their weights."""
+        return self.transform(*self.source.take(positions))
+
+    def systematic_sample(self, step: int) -> Rows:
+        """Return one of each `step` rows, changed."""
+        return self.source.systematic_sample(step).map(self.transform)
+
+    def reduce(self, statistic: Statistic, prepare: Preparation = CHECKED, n_threads: int = 1) -> list[Any]:
+        """Return a statistic of the changed rows, summed where they are."""
+        return self.source.reduce(statistic, _AfterTransform(self.transform, prepare), n_threads)
+
+    def map_blocks(self, function: Any, prepare: Preparation = CHECKED, n_threads: int = 1) -> Iterator[Any]:
+        """Yield a function of each block of changed rows, in order."""
+        return self.source.map_blocks(function, _AfterTransform(self.transform, prepare), n_threads)
+
+    def first(self, function: Callable[[Any, Any], Any], prepare: Preparation | None = None) -> Any:
+        """Return a function of the first block of changed rows, and its weights."""
+        prepare = prepare or Checked(chunk_size=CHUNK_SIZE)
+        return self.source.first(function, _AfterTransform(self.transform, prepare))
+
+
+@dataclass(frozen=True, eq=False)
+class _AfterTransform:
+    """A preparation of rows that are changed first."""
+
+    transform: RowTransform
+    prepare: Preparation
+
+    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
+        return _TransformedBlocks(self.transform, self.prepare(rows.map(self.transform), statistic))
+
+
+@dataclass(frozen=True, eq=False)
+class _TransformedBlocks:
+    transform: RowTransform
+    blocks: BlockTransform
+
+    @property
+    def chunk_rows(self) -> int:
+        return self.blocks.chunk_rows
+
+    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
+        return self.blocks(*self.transform(values, weights), first_row)
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """The change that divides each column by its unit."""
+
+    units: Array
+
+    def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the chunk, divided, and its weights."""
+        if sparse.issparse(values):
+            return sparse.csr_matrix(values.multiply(1 / self.units)), weights
+        if is_device_array(values):
+            return values / to_device_of(self.units, values), weights
+        return np.asarray(values, dtype=np.float64) / self.units, weights
+
+
+class HostRows(DerivedRows):
+    """Rows of a device, brought to the host a chunk at a time, and worked on there.
+
+    Parameters
+    ----------
+    source : Rows
+    """
+
+    def __init__(self, source: Rows) -> None:
+        super().__init__(source)
+        self.device_template, self.can_take = None, source.can_take
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if only reading to the end tells."""
+        return self.source.n_rows
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks on the host."""
+        for values, weights in self.source.read(size):
+            yield _to_host(values, weights)
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return some rows and their weights on the host."""
+        return _to_host(*self.source.take(positions))
+
+
+def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
+    # Rows that are sent to a device are taken on the host already, and may be sparse.
+    return (
+        to_numpy(values) if is_device_array(values) else values,
+        None if weights is None else to_numpy(weights),
+    )
+
+
+class SampledRows(DerivedRows):
+    """One of each `step` rows, chosen as all of them are read in order.
+
+    Parameters
+    ----------
+    source : Rows
+    step : int
+    """
+
+    def __init__(self, source: Rows, step: int) -> None:
+        super().__init__(source)
+        self.step = step
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if only reading to the end tells."""
+        return None if self.source.n_rows is None else sample_size(self.source.n_rows, self.step)
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield the chosen rows of chunks."""
+        first = 0
+        # Not too many at once: those that are left out take memory while they are read.
+        for values, weights in self.source.read(size * min(self.step, MOST_AT_ONCE)):
+            last = first + values.shape[0]
+            positions = sample_positions(first, last, self.step, self.device_template)
+            first = last
+            if positions.shape[0]:
+                yield take_both(values, weights, positions)
+
+
+class WeightedRows(DerivedRows):
+    """Rows with other weights; those of weight zero are as if they were not there.
+
+    Parameters
+    ----------
+    source : Rows
+        In memory, or in files: their number is known.
+    weights : array, shape (n_rows,)
+        Of NumPy, or of the library of the rows. Checked.
+    """
+
+    def __init__(self, source: Rows, weights: Any) -> None:
+        super().__init__(source)
+        self.can_take, self.in_memory = source.can_take, source.in_memory
+        self.returns_to_host = source.returns_to_host
+        self.weights = weights
+        self._kept = np.flatnonzero(to_numpy(weights) > 0)
+        if not len(self._kept):
+            raise ValueError("The weights of the rows are all zero.")
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that have weight."""
+        return len(self._kept)
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows of chunks that have weight."""
+        first = 0
+        for values, _ in self.source.read(size):
+            last = first + values.shape[0]
+            weights = self.weights[first:last]
+            first = last
+            kept = np.flatnonzero(to_numpy(weights) > 0)
+            if len(kept) == values.shape[0]:
+                yield values, weights
+            elif len(kept):
+                yield take_both(values, weights, kept)
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return some of the rows that have weight, and their weights."""
+        kept = self._kept[to_numpy(positions) if is_device_array(positions) else positions]
+        return self.source.take(kept)[0], take_rows(self.weights, kept)

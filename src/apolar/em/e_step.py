@@ -1,0 +1,106 @@
+"""What EM sums over rows: statistics of blocks in whitened coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.namespaces import namespace, total
+from apolar.em.blocks import Block, posteriors
+
+
+@dataclass(frozen=True, eq=False)
+class EStep:
+    """The E-step of a batch of mixtures: sufficient statistics, all in one matrix, and log-likelihoods.
+
+    Attributes
+    ----------
+    natural : ndarray, shape (n_mixtures, n_components, n_stats)
+        Natural parameters in whitened coordinates.
+    """
+
+    natural: Array
+
+    @property
+    def n_working(self) -> int:
+        """How many numbers of working memory it takes per row."""
+        return 2 * self.natural.shape[0] * self.natural.shape[1]
+
+    def __call__(self, block: Block, weights: Any) -> tuple[Any, Any]:
+        """Return the sums over a block."""
+        return block.e_step(self.natural, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestStats:
+    """The sufficient statistics of the rows that are nearest to each of some means.
+
+    Attributes
+    ----------
+    means : ndarray, shape (n_means, n_features)
+        In whitened coordinates.
+    n_stats : int
+    """
+
+    means: Array
+    n_stats: int
+
+    @property
+    def n_working(self) -> int:
+        """How many numbers of working memory it takes per row."""
+        return 2 * len(self.means)
+
+    def __call__(self, block: Block, weights: Any) -> tuple[Any]:
+        """Return the sums over a block."""
+        n_means, n_features = self.means.shape
+        # What is left of minus half the squared distance, as far as it depends on the mean.
+        nearness = np.zeros((n_means, self.n_stats))
+        nearness[:, 0] = -0.5 * np.einsum("ij,ij->i", self.means, self.means)
+        nearness[:, 1 : 1 + n_features] = self.means
+        scores = block.logits(nearness)
+        xp = namespace(scores)
+        nearest = xp.argmax(scores, axis=0)
+        responsibilities = xp.stack([xp.astype(nearest == k, scores.dtype) for k in range(n_means)])
+        return (block.stats(responsibilities if weights is None else responsibilities * weights),)
+
+
+@dataclass(frozen=True, eq=False)
+class LogDensity:
+    """The sums of log-density, of the logarithm of the largest responsibility, and of the weights of rows.
+
+    Attributes
+    ----------
+    natural : ndarray, shape (n_components, n_stats)
+        Natural parameters of one mixture in whitened coordinates.
+    """
+
+    natural: Array
+
+    @property
+    def n_working(self) -> int:
+        """How many numbers of working memory it takes per row."""
+        return 3 * len(self.natural)
+
+    def __call__(self, block: Block, weights: Any) -> tuple[Any, Any, Any]:
+        """Return the sums over a block."""
+        responsibilities, density = row_responsibilities(block, self.natural)
+        xp = namespace(responsibilities)
+        certainty = xp.log(xp.max(responsibilities, axis=0))
+        if weights is None:
+            return total(density), total(certainty), block.n_rows
+        return total(density * weights), total(certainty * weights), total(weights)
+
+
+def row_responsibilities(block: Block, natural: Array) -> tuple[Any, Any]:
+    """Return the responsibilities, shape (n_components, n), and log-densities, shape (n,), of rows.
+
+    `natural` are the parameters of one mixture, shape (n_components, n_stats), in whitened coordinates.
+    """
+    logits = block.logits(natural)
+    # A copy: the working memory is used again.
+    copied = namespace(logits).asarray(logits, copy=True)
+    responsibilities, density = posteriors(copied[None, ...], block.scratch)
+    return responsibilities[0, ...], density[0, ...]

@@ -1,0 +1,149 @@
+"""How rows become blocks of row statistics: written out, as they are stored, or by a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.namespaces import as_float64, is_device_array
+from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
+from apolar.data.checks import checked_block, checked_weights
+from apolar.data.rows import DENSE_COLUMNS
+from apolar.em.blocks import RawBlock, StatsBlock, squares_about, weights_to_device_of
+from apolar.em.e_step import EStep
+from apolar.em.kernels import triton
+from apolar.em.whitening import Whitening
+from apolar.mixture.families import Family
+
+# Numbers in a chunk: 8 MB for each thread. Larger than for other sums: a chunk makes a dozen calls, between
+# which threads wait for each other.
+CHUNK_SIZE = 2**20
+# The fewest rows of a chunk.
+LEAST_ROWS = 64
+# Rows whose centre is no further from zero than this many units are read as they are stored.
+NEAR = 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class RowStats:
+    """The preparation of the blocks that EM works on; it goes to where the rows are.
+
+    Attributes
+    ----------
+    family : Family
+    whitening : Whitening
+    squares : ndarray or None
+        The squared length of each row in whitened coordinates, where that is kept.
+    is_checked : bool
+        Whether the rows have been checked before; if not, each chunk is.
+    is_written : bool
+        Whether the statistics of each row are needed themselves: blocks are then `StatsBlock`.
+    """
+
+    family: Family
+    whitening: Whitening
+    squares: Array | None = None
+    is_checked: bool = True
+    is_written: bool = False
+
+    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
+        """Return how blocks are made of these rows, for a statistic."""
+        n_stats = self.family.n_stats(rows.n_features)
+        if not self.is_written and self._has_kernel(rows, statistic):
+            # Numbers that it does not read as they are are converted by chunks: that takes memory.
+            is_read = triton.reads_numbers_of(rows.device_template)
+            return triton.KernelBlocks(self, triton.MOST_ROWS if is_read else _chunk_rows(rows, n_stats))
+        if not self.is_written and reads_as_stored(rows, self.family, self.whitening):
+            return _Blocks(self, rows.n_features, _chunk_rows(rows, statistic.n_working), is_raw=True)
+        chunk_rows = _chunk_rows(rows, n_stats + statistic.n_working)
+        return _Blocks(self, rows.n_features, chunk_rows, is_raw=False)
+
+    def _has_kernel(self, rows: Rows, statistic: Any) -> bool:
+        """Return whether there is a kernel for a statistic of these rows."""
+        if not isinstance(statistic, EStep) or not self.family.is_axis_aligned or not self.is_checked:
+            return False
+        n_mixtures, n_components, _ = statistic.natural.shape
+        return n_mixtures == 1 and triton.is_fused(rows.device_template, rows.n_features, n_components)
+
+    def written(self, values: Any, scratch: Scratch) -> Any:
+        """Return the statistics of rows, shape (n_stats, n_rows), in working memory."""
+        if is_device_array(values):
+            # Others are converted as they are written.
+            values = as_float64(values)
+        n_features = values.shape[1]
+        row_stats = scratch.empty_like("row stats", values, self.family.n_stats(n_features), values.shape[0])
+        row_stats[0, ...] = 1.0
+        whitened = row_stats[1 : 1 + n_features, ...]
+        self.whitening.write(values, whitened)
+        self.family.write_quadratics(whitened, row_stats[1 + n_features :, ...])
+        return row_stats
+
+
+def _chunk_rows(rows: Rows, n_working: int) -> int:
+    return max(LEAST_ROWS, rows.chunk_rows(n_working, CHUNK_SIZE))
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Blocks of the rows of one source."""
+
+    preparation: RowStats
+    n_features: int
+    chunk_rows: int
+    is_raw: bool
+
+    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any]:
+        whitening, scratch = self.preparation.whitening, thread_scratch()
+        if not self.preparation.is_checked:
+            values = checked_block(values, self.n_features, first_row)
+            weights = checked_weights(weights, values, first_row)
+            if isinstance(values, np.ndarray):
+                values = whitening.within_reach(values)
+        if not self.is_raw:
+            row_stats = self.preparation.written(values, scratch)
+            return StatsBlock(row_stats, scratch), weights_to_device_of(weights, row_stats)
+        # Sparse rows may be of small integers, whose squares would overflow.
+        values = values.astype(np.float64, copy=False)
+        kept = self.preparation.squares
+        squares = squares_about(values, whitening) if kept is None else kept[first_row:][: values.shape[0]]
+        return RawBlock(values, squares, whitening, scratch), weights_to_device_of(weights, squares)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRowStats:
+    """The preparation of blocks of row statistics that are kept: rows of shape (n_rows, n_stats)."""
+
+    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
+        """Return how blocks are made of the kept statistics."""
+        return _KeptBlocks(max(4 * LEAST_ROWS, CHUNK_SIZE // (rows.n_features + statistic.n_working)))
+
+
+@dataclass(frozen=True, eq=False)
+class _KeptBlocks:
+    chunk_rows: int
+
+    def __call__(self, values: Any, weights: Any, _: int) -> tuple[Any, Any]:
+        return StatsBlock(values.T, thread_scratch()), weights
+
+
+def is_wide(rows: Rows) -> bool:
+    """Return whether rows are sparse, and not to be made dense."""
+    return rows.is_sparse and rows.n_features > DENSE_COLUMNS
+
+
+def reads_as_stored(rows: Rows, family: Family, whitening: Whitening) -> bool:
+    """Return whether the E-step can take rows as they are stored, without a copy in whitened coordinates."""
+    if not family.is_spherical or rows.device_template is not None or rows.is_distributed:
+        return False
+    if is_wide(rows):
+        return True
+    if not (rows.can_take and rows.in_memory and rows.n_rows):
+        return False
+    first = rows.take(slice(0, 1))[0]
+    is_dense = isinstance(first, np.ndarray) and first.dtype == np.float64
+    # Sums about zero lose the square of this ratio in digits.
+    is_near = float(np.max(np.abs(whitening.centre))) < NEAR * float(whitening.inverse)
+    return is_dense and is_near

@@ -1,0 +1,174 @@
+"""Mean and covariance of rows, or the variances of their columns, by one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from apolar._core.arrays import Array
+from apolar._core.namespaces import DeviceCopies, total
+from apolar.data import Rows, thread_scratch
+from apolar.data.rows import DENSE_COLUMNS
+from apolar.moments.sums import column_sums, on_host
+
+# Sums about zero lose digits with the squared ratio of mean to deviation: above this one, the mean
+# is taken off first.
+MOST_RATIO = 1e4
+
+
+class RowCovariance(NamedTuple):
+    """The first two moments of rows.
+
+    Attributes
+    ----------
+    weight : float
+        The sum of the weights of the rows.
+    n_rows : int
+    mean : ndarray, shape (n_features,)
+    covariance : ndarray, shape (n_features, n_features)
+        Not finite where squares overflow.
+    """
+
+    weight: float
+    n_rows: int
+    mean: Array
+    covariance: Array
+
+    def divided(self, units: Array) -> RowCovariance:
+        """Return the moments of the rows with each column divided by its unit."""
+        covariance = self.covariance / units / units[:, None]
+        return RowCovariance(self.weight, self.n_rows, self.mean / units, covariance)
+
+
+class ColumnMoments(NamedTuple):
+    """The first two moments of each column.
+
+    Attributes
+    ----------
+    weight : float
+        The sum of the weights of the rows.
+    n_rows : int
+    mean, variances : ndarray, shape (n_features,)
+        The variances are not finite where squares overflow.
+    """
+
+    weight: float
+    n_rows: int
+    mean: Array
+    variances: Array
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def row_covariance(rows: Rows) -> RowCovariance:
+    """Return total weight, number of rows, mean and covariance; not finite where squares overflow."""
+    shift = _shift(rows)
+    weight, n_rows, first, second = rows.reduce(SecondMoments(shift))
+    offset = first / weight
+    mean = offset if shift is None else shift.values + offset
+    return RowCovariance(float(weight), int(n_rows), mean, second / weight - np.outer(offset, offset))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def column_moments(rows: Rows) -> ColumnMoments:
+    """Return total weight, number of rows, mean, and the variance of each column, not finite if too large."""
+    shift = _shift(rows)
+    weight, n_rows, first, squares = rows.reduce(ColumnSquares(shift))
+    offset = first / weight
+    mean = offset if shift is None else shift.values + offset
+    return ColumnMoments(float(weight), int(n_rows), mean, squares / weight - offset**2)
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """The statistic of the sums of weights, rows, x and x x^t, with x less a shift, if there is one."""
+
+    shift: DeviceCopies | None
+    n_working: int = 0
+
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
+        """Return the sums over a block."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = shifted(block, self.shift)
+            weighted = _weighted(x, weights)
+            product = weighted.T @ x
+            weight = block.shape[0] if weights is None else total(weights)
+            second = product.toarray() if sparse.issparse(product) else product
+            return weight, block.shape[0], column_sums(weighted), second
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSquares:
+    """The statistic of the sums of weights, rows, x and the squares of x, with x less a shift."""
+
+    shift: DeviceCopies | None
+    n_working: int = 0
+
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
+        """Return the sums over a block."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = shifted(block, self.shift)
+            squares = x.multiply(x) if sparse.issparse(x) else thread_scratch().multiply("squares", x, x)
+            if weights is None:
+                return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
+            return (
+                total(weights),
+                block.shape[0],
+                _weighted_sums(weights, x),
+                _weighted_sums(weights, squares),
+            )
+
+
+def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Array]:
+    """Return what is to be taken off the rows before the arithmetic, or None, and what of the mean is left.
+
+    Sparse rows of many columns stay as they are: they would be dense.
+
+    Parameters
+    ----------
+    rows : Rows
+    mean : ndarray, shape (n_features,)
+    variance : float
+        Of all columns together.
+    """
+    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
+    if is_wide or not float(mean @ mean) > MOST_RATIO * variance:
+        return None, mean
+    return mean, np.zeros_like(mean)
+
+
+def shifted(block: Any, shift: DeviceCopies | None) -> Any:
+    """Return rows less a shift; as they are, and sparse if they are, where there is none."""
+    if shift is None:
+        return block
+    dense = block.toarray() if sparse.issparse(block) else block
+    return thread_scratch().subtract("shifted", dense, shift.to_device_of(dense))
+
+
+def _shift(rows: Rows) -> DeviceCopies | None:
+    """Return the mean of the first rows, if a column is so far from zero that sums about zero lose digits."""
+    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
+        return None
+    weight, _, first, squares = rows.first(_sums_on_host)
+    mean = first / weight
+    variances = np.maximum(squares / weight - mean**2, 0.0)
+    return DeviceCopies(mean) if np.any(mean**2 > MOST_RATIO * variances) else None
+
+
+def _sums_on_host(block: Any, weights: Any) -> list[Any]:
+    return on_host(ColumnSquares(None)(block, weights))
+
+
+def _weighted(block: Any, weights: Any) -> Any:
+    if weights is None:
+        return block
+    if sparse.issparse(block):
+        return block.multiply(weights[:, None]).tocsr()
+    return weights[:, None] * block
+
+
+def _weighted_sums(weights: Any, block: Any) -> Any:
+    """Return the weighted sums of the columns."""
+    return np.asarray(weights @ block).ravel() if sparse.issparse(block) else weights @ block

@@ -1,0 +1,195 @@
+"""One way to sum: the same statistic of the same rows, wherever they are and however they are read."""
+
+import array_api_strict
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from dask import array as da
+from pyarrow import dataset
+from scipy import sparse
+
+import apolar
+from apolar._core.namespaces import to_numpy
+from apolar.data import BlockFunction, Checked, Rows, open_rows
+from apolar.data.derived import Divided
+from apolar.data.reduce import add_up
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import family
+from apolar.moments.covariance import SecondMoments, column_moments, row_covariance
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((5000, 4)) * [1, 2, 3, 4] + [0, 1, 0, 5]
+W = RNG.integers(0, 3, len(X)).astype(float)
+
+
+class Chunks:
+    """An iterable of chunks that starts again."""
+
+    def __init__(self, weighted):
+        self.weighted = weighted
+
+    def __iter__(self):
+        for part in np.array_split(np.arange(len(X)), 7):
+            yield (X[part], W[part]) if self.weighted else X[part]
+
+
+def sources(folder):
+    """Yield the same rows wherever they can be, without weights and with them."""
+    np.save(folder / "x.npy", X)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    tables = {
+        "array": X,
+        "sparse": sparse.csr_array(X),
+        "memory map": np.load(folder / "x.npy", mmap_mode="r"),
+        "dataframe": frame,
+        "data set": dataset.dataset(pa.Table.from_pandas(frame)),
+        "device": array_api_strict.asarray(X),
+        "Dask": da.from_array(X, chunks=(1200, 4)),
+    }
+    for name, table in tables.items():
+        yield name, open_rows(table), open_rows(table, W)
+    yield "chunks", open_rows(Chunks(weighted=False)), open_rows(Chunks(weighted=True))
+
+
+class WeightedMean:
+    """The weight and the weighted sums of blocks."""
+
+    n_working = 0
+
+    def __call__(self, block, weights):
+        dense = block.toarray() if sparse.issparse(block) else to_numpy(block)
+        numbers = np.ones(len(dense)) if weights is None else to_numpy(weights)
+        return numbers.sum(), numbers @ dense, len(dense)
+
+
+def test_a_statistic_is_the_same_wherever_the_rows_are(tmp_path):
+    kinds = set()
+    for name, rows, weighted in sources(tmp_path):
+        kinds.add(type(rows).__name__)
+        weight, first, n_rows = rows.reduce(WeightedMean())
+        assert (weight, n_rows) == (len(X), len(X)), name
+        np.testing.assert_allclose(first, X.sum(axis=0), err_msg=name)
+        weight, first, n_rows = weighted.reduce(WeightedMean())
+        assert (weight, n_rows) == (W.sum(), np.count_nonzero(W)), name
+        np.testing.assert_allclose(first, W @ X, err_msg=name)
+        assert weighted.count() == (np.count_nonzero(W), W.sum()), name
+    assert kinds == {"ArrayRows", "MappedFileRows", "DataframeRows", "DatasetRows", "DaskRows", "ChunkRows"}
+
+
+def test_changed_rows_are_summed_where_they_are(tmp_path):
+    units = np.array([1.0, 2, 4, 8])
+    for name, rows, weighted in sources(tmp_path):
+        divided = weighted.map(Divided(units))
+        np.testing.assert_allclose(divided.reduce(WeightedMean())[1], W @ X / units, err_msg=name)
+        assert divided.first(lambda block, _: block.shape[1]) == 4
+        half = rows.map(Divided(units)).systematic_sample(2)
+        assert half.reduce(WeightedMean())[2] == len(X) / 2, name
+        if rows.can_take:
+            taken = rows.map(Divided(units)).take(np.arange(3))[0]
+            dense = taken.toarray() if sparse.issparse(taken) else to_numpy(taken)
+            np.testing.assert_allclose(dense, X[:3] / units, err_msg=name)
+
+
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_the_number_of_threads_changes_nothing(n_threads, monkeypatch):
+    monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 400)
+    rows = open_rows(X, W)
+    for one, other in zip(
+        rows.reduce(WeightedMean()), rows.reduce(WeightedMean(), n_threads=n_threads), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_blocks_come_in_order(monkeypatch):
+    monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 400)
+    firsts = BlockFunction(lambda block, _: block[0, 0])
+    assert list(open_rows(X).map_blocks(firsts, n_threads=3)) == X[::100, 0].tolist()
+
+
+@pytest.mark.parametrize("before", [[], [X[:0]], [(X[:9], np.zeros(9)), (X[:0], np.zeros(0))]])
+def test_looking_at_the_first_rows_of_a_stream_loses_none(before):
+    weighted = bool(before) and isinstance(before[0], tuple)
+    chunks = [(X[:100], np.ones(100)), (X[100:], np.ones(4900))] if weighted else [X[:100], X[100:]]
+    rows = open_rows(iter([*before, *chunks]))
+    assert not rows.rereadable
+    for _ in range(2):
+        assert rows.first(lambda block, _: block.shape[0]) == 100
+    assert rows.reduce(WeightedMean())[2] == len(X)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_no_rows_are_refused_and_a_part_may_have_none(n_threads):
+    with pytest.raises(ValueError, match="X has no rows"):
+        open_rows(X[:0]).reduce(WeightedMean(), n_threads=n_threads)
+    with pytest.raises(ValueError, match="all zero"):
+        open_rows(X, np.zeros(len(X)))
+    part = open_rows(X[:0])
+    part.is_part = True
+    assert add_up(part.map_blocks(WeightedMean(), n_threads=n_threads)) is None
+
+
+def test_an_error_tells_its_row():
+    bad = X.copy()
+    bad[777, 2] = np.nan
+    with pytest.raises(ValueError, match="row 777, column 2") as caught:
+        open_rows(bad).reduce(WeightedMean())
+    assert caught.value.row == 777
+    assert np.isnan(open_rows(bad).reduce(WeightedMean(), Checked(is_finite=True))[1][2])
+
+
+def test_rows_are_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        Rows()
+
+
+# --- covariances ----------------------------------------------------------------------------------
+
+
+def test_the_moments_of_divided_rows_follow_from_those_of_the_rows():
+    units = np.array([1e-3, 1.0, 1e3, 7.0])
+    derived, computed = (
+        row_covariance(open_rows(X, W)).divided(units),
+        row_covariance(open_rows(X / units, W)),
+    )
+    for one, other in zip(derived, computed, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
+    far = RNG.standard_normal((4000, 2)) * [1e-3, 1e3] + [1e3, 0.0]
+    expected = np.cov(far.T, bias=True)
+    np.testing.assert_allclose(row_covariance(open_rows(far)).covariance[0, 0], expected[0, 0], rtol=1e-9)
+    np.testing.assert_allclose(column_moments(open_rows(far)).variances, np.diag(expected), rtol=1e-9)
+
+
+def test_a_fit_takes_the_covariance_once(monkeypatch):
+    taken = []
+    called = SecondMoments.__call__
+
+    def counting(self, block, weights):
+        taken.append(block.shape)
+        return called(self, block, weights)
+
+    monkeypatch.setattr(SecondMoments, "__call__", counting)
+    apolar.GaussianMixture(3, init_params="moments", random_state=0).fit(X)
+    assert taken == [X.shape]
+
+
+def test_raw_rows_and_written_ones_have_the_same_sums(monkeypatch):
+    kind = family("spherical")
+    data = WhitenedData(open_rows(X, W), kind)
+    start = kind.m_step(data.hard_stats(np.arange(data.n_rows) % 3, 3), None)[None]
+    stats, log_likelihood = data.e_step(start)
+    monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
+    raw = WhitenedData(open_rows(X, W), kind)
+    assert raw._prepare.squares is not None
+    monkeypatch.setattr("apolar.em.row_stats.NEAR", 0.0)
+    written = WhitenedData(open_rows(X, W), kind)
+    assert written._prepare.squares is None
+    for other in (raw, written):
+        np.testing.assert_allclose(other.e_step(start)[0].array, stats.array, rtol=1e-10, atol=1e-8)
+        np.testing.assert_allclose(other.e_step(start)[1], log_likelihood, rtol=1e-12)
+        np.testing.assert_allclose(
+            other.nearest_stats(start[0].means).array, data.nearest_stats(start[0].means).array, atol=1e-8
+        )
