@@ -61,6 +61,20 @@ def test_bad_weights_are_refused(weights):
         GaussianMixture().fit(example()[0], sample_weight=weights)
 
 
+def test_an_interrupted_fit_leaves_the_mixture_as_it_was():
+    X, _ = example()
+    model = fitted(X)
+    labels = model.predict(X)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(init_params=interrupted).fit(X[:, :3])
+    assert model.n_features_in_ == 4
+    np.testing.assert_array_equal(model.predict(X), labels)
+
+
 def test_a_failed_fit_leaves_the_mixture_as_it_was():
     X, _ = example()
     model = fitted(X)

@@ -103,7 +103,7 @@ def test_the_numbers_are_those_of_the_analysis(plain):
     assert "1,000 rows fall into 4 clusters, round, each with its own size." in text
     for weight in analysis.model.weights_:
         assert f"{weight:.4f}" in text
-    assert f"{analysis.bic:.2f}" in text
+    assert f"{analysis.criteria['bic']:.2f}" in text
     assert f"{analysis.model.means_[0, 0]:.4g}" in text
     assert f"adjusted Rand index {analysis.truth.ari:.3f}" in text
     assert "apolar fit example.csv -k 4" in text

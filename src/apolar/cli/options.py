@@ -16,6 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MOST_NUMBER = 10_000
 # The names of `apolar.mixture.families`, without its import: `--help` must not wait for NumPy.
 FAMILIES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
+# Likewise the names of `apolar.scores.CRITERIA`.
+CRITERIA = ("bic", "aic", "icl")
 
 
 def table_options(command: Command) -> Command:

@@ -139,11 +139,12 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
     import numpy as np
 
     from apolar import GaussianMixture
+    from apolar.estimator.attributes import set_parameters
     from apolar.mixture.parameters import MixtureParameters
 
     model = GaussianMixture(mixture.n_components, covariance_type="spherical", init_params="moments")
     arrays = (mixture.weights, mixture.means, mixture.variances)
-    model._set_parameters(MixtureParameters(*(array.copy() for array in arrays)))
+    set_parameters(model, MixtureParameters(*(array.copy() for array in arrays)))
     # EM has not run, and a likelihood needs the rows.
     model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = False, 0, float("nan"), []
     model.start_, model.start_notes_ = "moments", []
