@@ -17,9 +17,9 @@ from apolar.cli.text import escaped
 if TYPE_CHECKING:
     from apolar import GaussianMixture, MomentSketch, SphericalMixture
 
-# Columns of means that a terminal still shows well.
+# The most columns of means in a terminal.
 MOST_COLUMNS = 8
-# What a model made from a sketch says of itself.
+# The `message_` of a model that was made from a sketch.
 FROM_MOMENTS = (
     "The mixture comes from the moments of a sketch alone: EM has not run and no likelihood was computed. "
     "To improve it, fit the rows with warm_start and this file."
