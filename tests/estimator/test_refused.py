@@ -91,5 +91,7 @@ def test_numbers_out_of_range_and_constant_columns_are_named():
     with pytest.raises(ValueError, match="Column 2 of X has a deviation of .*e-155"):
         GaussianMixture(2).fit(X * np.where(np.arange(X.shape[1]) == 2, 1e-155, 1))
     rows = np.column_stack([X, np.ones(100)])
-    with pytest.raises(ValueError, match="Column 4 is constant"):
-        GaussianMixture(3, random_state=0).fit(rows).standard_errors(rows)
+    for name in ("full", "diag"):
+        model = GaussianMixture(3, covariance_type=name, random_state=0).fit(rows)
+        with pytest.raises(ValueError, match="Column 4 is constant"):
+            model.standard_errors(rows)

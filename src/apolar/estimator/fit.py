@@ -107,7 +107,7 @@ def fit_rows(
         checkpoint.end(attributes)
     _leave_for_next(estimator, data, result)
     _warn(estimator, result)
-    progress.end(estimator.message_, {})
+    progress.end(estimator.message_)
 
 
 def n_threads_of(estimator: Any) -> int:

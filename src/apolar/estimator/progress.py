@@ -86,11 +86,12 @@ class Progress:
             )
         )
 
-    def end(self, message: str, attributes: dict[str, Any]) -> None:
+    def end(self, message: str) -> None:
         """Report the end of the fit."""
         if self.estimator.verbose:
             print(f"after {self.n_passes} passes: {message}")
         if self.context is not None:
+            # The estimator has all of its attributes by now: none is to be reconstructed.
             self.context.call_on_fit_task_end(
-                estimator=self.estimator, X=self.X, reconstruction_attributes=attributes
+                estimator=self.estimator, X=self.X, reconstruction_attributes={}
             )

@@ -30,13 +30,13 @@ FAMILIES = ("spherical", "diag", "full")
 MOST_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
 
-# Standard errors take some passes per parameter: no more numbers than this are read for them.
+# Standard errors cost about one pass over the rows per parameter: above this many numbers they are left out.
 MOST_NUMBERS = 2e9
 # The largest mean of a column whose square does not overflow.
 MOST_MEAN = 1e150
 # Rows that are read at a time.
 CHUNK = 65_536
-# The log-density below which a row is so far from every cluster that it is a mistake.
+# A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
 LEAST_DENSITY = -1e270
 
 
@@ -171,8 +171,10 @@ def analysed(
         raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else FAMILIES)
-    units = _units(X, names) if standardise else np.ones(X.shape[1])
-    data = X if not standardise else _StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
+    units = _units(mean, variances, names) if standardise else np.ones(X.shape[1])
+    data: Any = X
+    if standardise:
+        data = _StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
     selection = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -228,9 +230,8 @@ class _StandardisedRows:
             yield self.X[start : start + CHUNK] / self.units
 
 
-def _units(X: Array, names: Sequence[str]) -> Array:
-    """Return the deviation of each column."""
-    _, _, mean, variances = column_moments(open_rows(X))
+def _units(mean: Array, variances: Array, names: Sequence[str]) -> Array:
+    """Return the deviation of each column; refuse columns without one."""
     constant = np.flatnonzero(variances <= 1e-28 * mean**2)
     if len(constant):
         raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
