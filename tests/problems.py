@@ -6,11 +6,11 @@ from apolar import SymmetricTensor, Waring
 from apolar.decomposition import component_errors
 
 
-def largest_error(weights, points, found):
+def largest_error(weights, points, waring):
     """Return the largest relative error of a component; infinite if their number differs."""
-    if len(found.weights) != len(weights):
+    if len(waring.weights) != len(weights):
         return np.inf
-    return component_errors(Waring(weights, points, found.order), found).max()
+    return component_errors(Waring(weights, points, waring.order), waring).max()
 
 
 def random_terms(dim, rank, seed, *, is_complex=False):

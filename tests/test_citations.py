@@ -39,9 +39,9 @@ def test_what_a_result_used_is_cited():
         apolar.citation(apolar.decompose("x^3 + y^3", method="pencil"))
     )
     chosen = apolar.select(X, [1, 2], "spherical", random_state=0)
-    found = keys(apolar.citation(chosen, model))
-    assert "schwarz1978" in found
-    assert len(found) == len(set(found))
+    cited = keys(apolar.citation(chosen, model))
+    assert "schwarz1978" in cited
+    assert len(cited) == len(set(cited))
 
 
 def test_bad_arguments():
@@ -55,7 +55,7 @@ def test_every_key_in_the_source_is_in_the_bibliography():
     known = set(citations._entries())
     assert len(known) > 25
     tables = (citations._STARTS, citations._METHODS, citations._CRITERIA)
-    assert {key for table in tables for found in table.values() for key in found} <= known
+    assert {key for table in tables for keys_of_entry in table.values() for key in keys_of_entry} <= known
     for path in (ROOT / "src").rglob("*.py"):
         for key in re.findall(r"\[([a-z]+\d{4}[a-z]*)[\],]", path.read_text()):
             assert key in known, (path, key)

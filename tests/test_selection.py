@@ -2,6 +2,7 @@
 
 import builtins
 import warnings
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,9 @@ from scipy import sparse
 
 from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
-from apolar.selection import Row, select
+from apolar.mixture.prior import Prior
+from apolar.scores import CRITERIA
+from apolar.selection import Row, candidates, select
 from apolar.selection.result import reason as _reason
 
 
@@ -29,23 +32,23 @@ def example():
 
 
 @pytest.fixture(scope="module")
-def found(example):
+def selection(example):
     return select(example, range(1, 7), random_state=0)
 
 
-def test_the_first_example_of_the_paper_has_four_spherical_components(found):
-    assert (found.best.covariance_type, found.best.n_components) == ("spherical", 4)
-    assert found.criterion == "bic"
-    assert found.reason.startswith("4 spherical components have the lowest BIC")
-    assert "very strong evidence" in found.reason
-    assert len(found.table) == len(found.models) == 18
-    assert found.models["spherical", 4] is found.best
-    assert [row.n_components for row in found.table[:6]] == list(range(1, 7))
+def test_the_first_example_of_the_paper_has_four_spherical_components(selection):
+    assert (selection.best.covariance_type, selection.best.n_components) == ("spherical", 4)
+    assert selection.criterion == "bic"
+    assert selection.reason.startswith("4 spherical components have the lowest BIC")
+    assert "very strong evidence" in selection.reason
+    assert len(selection.table) == len(selection.models) == 18
+    assert selection.models["spherical", 4] is selection.best
+    assert [row.n_components for row in selection.table[:6]] == list(range(1, 7))
 
 
-def test_rows_say_what_the_models_say(example, found):
-    for row in found.table[3::4]:
-        model = found.models[row.covariance_type, row.n_components]
+def test_rows_say_what_the_models_say(example, selection):
+    for row in selection.table[3::4]:
+        model = selection.models[row.covariance_type, row.n_components]
         assert type(model) is GaussianMixture
         assert row.n_parameters == model.n_parameters_
         assert row.bic == pytest.approx(model.bic(example), rel=1e-10)
@@ -62,19 +65,19 @@ def test_rows_say_what_the_models_say(example, found):
         assert model.n_threads is None
 
 
-def test_the_likelihood_does_not_fall_as_components_are_added(found):
-    values = np.array([row.log_likelihood for row in found.table]).reshape(3, 6)
+def test_the_likelihood_does_not_fall_as_components_are_added(selection):
+    values = np.array([row.log_likelihood for row in selection.table]).reshape(3, 6)
     assert np.all(np.diff(values, axis=1) > 0)
     # And neighbours had a part in it.
-    assert any(row.start.startswith(("split of", "merger of")) for row in found.table)
+    assert any(row.start.startswith(("split of", "merger of")) for row in selection.table)
 
 
 @pytest.mark.filterwarnings("ignore:Good starts disagree")
-def test_it_is_never_worse_than_single_fits(example, found):
+def test_it_is_never_worse_than_single_fits(example, selection):
     for r in (2, 6):
         alone = GaussianMixture(r, covariance_type="spherical", random_state=0).fit(example)
         # EM ends 1e-3 below the optimum at most.
-        assert found.models["spherical", r].lower_bound_ >= alone.lower_bound_ - 1e-5
+        assert selection.models["spherical", r].lower_bound_ >= alone.lower_bound_ - 1e-5
 
 
 def test_full_covariances_are_found():
@@ -93,16 +96,16 @@ def test_a_tied_covariance_is_found():
 
 def test_the_number_of_jobs_changes_nothing(example):
     X = example[:300]
-    one = select(X, range(1, 5), ("spherical", "full"), random_state=3)
-    two = select(X, range(1, 5), ("spherical", "full"), random_state=3, n_jobs=2)
-    for row, other in zip(one.table, two.table, strict=True):
+    alone = select(X, range(1, 5), ("spherical", "full"), random_state=3)
+    parallel = select(X, range(1, 5), ("spherical", "full"), random_state=3, n_jobs=2)
+    for row, other in zip(alone.table, parallel.table, strict=True):
         assert (row.log_likelihood, row.start, row.warnings) == (
             other.log_likelihood,
             other.start,
             other.warnings,
         )
-    np.testing.assert_array_equal(one.best.means_, two.best.means_)
-    assert two.best.n_threads is None
+    np.testing.assert_array_equal(alone.best.means_, parallel.best.means_)
+    assert parallel.best.n_threads is None
 
 
 def test_weights_stand_for_repeated_rows(example):
@@ -131,7 +134,7 @@ def test_tables_of_other_makes(example):
     assert table["bic"][1] == plain.table[1].bic
 
 
-def test_to_pandas_without_pandas(found, monkeypatch):
+def test_to_pandas_without_pandas(selection, monkeypatch):
     real = builtins.__import__
 
     def without(name, *args, **kwargs):
@@ -141,11 +144,11 @@ def test_to_pandas_without_pandas(found, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match="to_pandas needs pandas"):
-        found.to_pandas()
+        selection.to_pandas()
 
 
-def test_the_text_is_a_table_with_the_winner_marked(found):
-    head, *lines, empty, reason = str(found).splitlines()
+def test_the_text_is_a_table_with_the_winner_marked(selection):
+    head, *lines, empty, reason = str(selection).splitlines()
     assert head.split() == [
         "covariance",
         "components",
@@ -160,7 +163,7 @@ def test_the_text_is_a_table_with_the_winner_marked(found):
     marked = [line for line in lines if "<- lowest BIC" in line]
     assert len(marked) == 1
     assert marked[0].split()[:2] == ["spherical", "4"]
-    assert (empty, reason) == ("", found.reason)
+    assert (empty, reason) == ("", selection.reason)
 
 
 def rows(*values, first=1):
@@ -183,7 +186,7 @@ def test_the_reason_weighs_the_difference(difference, words):
     assert words in text
 
 
-def test_the_reason_tells_of_the_edge():
+def test_the_reason_mentions_the_edge():
     upper = _reason(rows(1.0, 2.0, first=4)[:1], (2, 3, 4), "icl")
     assert "no other to compare with" in upper
     assert "No more than 4 were tried: try more, as with n_components=range(4, 9)" in upper
@@ -198,12 +201,12 @@ def test_a_selection_at_the_edge_says_so(example):
 
 def test_failures_are_recorded_and_not_raised():
     X = np.random.default_rng(0).standard_normal((4, 2))
-    found = select(X, (1, 2, 6), "spherical", random_state=0)
-    assert [row.failed is None for row in found.table] == [True, True, False]
-    assert "need at least as many rows" in found.table[2].failed
-    assert np.isnan(found.table[2].bic)
-    assert ("spherical", 6) not in found.models
-    assert "failed: " in str(found)
+    selection = select(X, (1, 2, 6), "spherical", random_state=0)
+    assert [row.failed is None for row in selection.table] == [True, True, False]
+    assert "need at least as many rows" in selection.table[2].failed
+    assert np.isnan(selection.table[2].bic)
+    assert ("spherical", 6) not in selection.models
+    assert "failed: " in str(selection)
     with pytest.raises(ValueError, match=r"Every candidate failed\. 6 spherical .*at least as many rows"):
         select(X, (6, 7), "spherical", random_state=0)
 
@@ -211,18 +214,44 @@ def test_failures_are_recorded_and_not_raised():
 def test_a_collapsed_mixture_does_not_win():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((60, 2)), np.full((8, 2), 9.0)])
-    found = select(X, (1, 2), ("spherical", "full"), prior=None, random_state=0)
-    assert list(found.models) == [("spherical", 1), ("full", 1)]
-    assert found.table[1].failed.startswith("A component has collapsed")
+    selection = select(X, (1, 2), ("spherical", "full"), prior=None, random_state=0)
+    assert list(selection.models) == [("spherical", 1), ("full", 1)]
+    assert selection.table[1].failed.startswith("A component has collapsed")
 
 
 def test_warnings_go_into_the_rows(example):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = select(example[:200], (3, 4), "diag", max_iter=2, random_state=0, n_jobs=2)
-    assert all(any("max_iter" in text for text in row.warnings) for row in found.table)
-    assert not found.table[0].converged
-    assert "not converged" in str(found)
+        selection = select(example[:200], (3, 4), "diag", max_iter=2, random_state=0, n_jobs=2)
+    assert all(any("max_iter" in text for text in row.warnings) for row in selection.table)
+    assert not selection.table[0].converged
+    assert "not converged" in str(selection)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "prior"),
+    [({}, Prior()), ({"reg_covar": 1e-3}, None), ({"reg_covar": 1e-3, "prior": Prior(2.0)}, Prior(2.0))],
+)
+def test_fits_from_neighbours_have_the_prior_of_the_estimator(example, monkeypatch, parameters, prior):
+    priors = []
+    converge = candidates.converge
+
+    def recorded(data, start, prior, **options):
+        priors.append(prior)
+        return converge(data, start, prior, **options)
+
+    monkeypatch.setattr(candidates, "converge", recorded)
+    selection = select(example[:300], (2, 3), "spherical", random_state=0, **parameters)
+    assert priors
+    assert all(used == prior for used in priors)
+    for row in selection.table:
+        model = selection.models["spherical", row.n_components]
+        assert model.reg_covar == parameters.get("reg_covar")
+        assert row.bic == pytest.approx(model.bic(example[:300]), rel=1e-10)
+
+
+def test_a_row_has_a_field_for_each_criterion():
+    assert set(CRITERIA) < {field.name for field in fields(Row)}
 
 
 def test_lines_are_printed_if_asked_for(example, capsys):
@@ -234,9 +263,9 @@ def test_lines_are_printed_if_asked_for(example, capsys):
 
 def test_one_number_one_family_and_repeats(example):
     X = example[:100]
-    one = select(X, 2, "full", random_state=np.random.default_rng(0), tol=1e-2)
-    assert [(row.covariance_type, row.n_components) for row in one.table] == [("full", 2)]
-    assert one.best.tol == 1e-2
+    single = select(X, 2, "full", random_state=np.random.default_rng(0), tol=1e-2)
+    assert [(row.covariance_type, row.n_components) for row in single.table] == [("full", 2)]
+    assert single.best.tol == 1e-2
     several = select(X, [2, 1, 2], ["VII", "spherical"], "icl", random_state=0)
     assert list(several.models) == [("VII", 2), ("VII", 1)]
     assert several.best.icl(X) == pytest.approx(min(row.icl for row in several.table), rel=1e-10)
@@ -272,7 +301,7 @@ def test_rows_that_are_no_numbers_are_refused(example):
         select(np.where(example > 9, np.nan, example))
 
 
-def test_constant_columns_are_told():
+def test_constant_columns_are_warned_of():
     X = load_iris().data
     with_constants = np.column_stack([X, np.ones(len(X)), np.full(len(X), 7.0)])
     with pytest.warns(UserWarning, match=r"Constant columns \(4, 5\) are counted"):

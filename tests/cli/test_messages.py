@@ -5,10 +5,11 @@ import pickle
 import pytest
 
 from apolar.cli.messages import error_message, in_options
-from apolar.cli.options import FAMILIES
+from apolar.cli.options import CRITERIA, FAMILIES
 from apolar.cli.tables import TableError
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture import families
+from apolar.scores import CRITERIA as CRITERIA_OF_THE_LIBRARY
 
 
 def test_messages_name_options_of_the_command_line():
@@ -42,5 +43,6 @@ def test_what_is_said_of_a_column():
     assert error_message(MemoryError()).startswith("There is not enough memory")
 
 
-def test_the_options_are_the_families_of_the_library():
+def test_the_options_are_the_families_and_criteria_of_the_library():
     assert set(FAMILIES) == {family.name for family in families.FAMILIES.values()}
+    assert tuple(CRITERIA_OF_THE_LIBRARY) == CRITERIA

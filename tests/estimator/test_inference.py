@@ -9,6 +9,7 @@ from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.bootstrap import _aligned, bootstrap
 from apolar.estimator.standard_errors import standard_errors
+from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -47,7 +48,7 @@ def test_one_component_has_the_errors_of_the_textbook(name):
     X = rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + [1.0, 100.0, -5.0]
     data = opened(X, name)
     fit = optimum(data, np.zeros(n, dtype=int), n_steps=0)
-    found = standard_errors(data, fit)
+    errors = standard_errors(data, fit)
     S = data.family.matrices(fit.covariances, 1, m)[0]
     v = np.diag(S)
     expected = {
@@ -57,19 +58,19 @@ def test_one_component_has_the_errors_of_the_textbook(name):
     }
     expected["tied"], expected["tied_diag"] = expected["full"], expected["diag"]
     expected["tied_spherical"] = expected["spherical"]
-    assert found.covariances.shape == np.shape(fit.covariances)
+    assert errors.covariances.shape == np.shape(fit.covariances)
     # What is left is the square of the step of the differences.
-    np.testing.assert_allclose(found.means[0], np.sqrt(v / n), rtol=1e-7)
-    np.testing.assert_allclose(found.covariances.ravel(), np.ravel(expected[name]), rtol=1e-7)
-    assert found.weights == [0.0]
-    assert found.information_condition == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(errors.means[0], np.sqrt(v / n), rtol=1e-7)
+    np.testing.assert_allclose(errors.covariances.ravel(), np.ravel(expected[name]), rtol=1e-7)
+    assert errors.weights == [0.0]
+    assert errors.information_condition == pytest.approx(1.0, abs=1e-6)
 
 
 def unpacked(theta, name, m=2):
     """Return weights, means and covariance matrices of two components from their free parameters."""
     weights = np.array([theta[0], 1 - theta[0]])
-    means, rest = theta[1 : 1 + 2 * m].reshape(2, m), theta[1 + 2 * m :]
-    each = np.broadcast_to(rest, (2, len(rest))) if name.startswith("tied") else rest.reshape(2, -1)
+    means, entries = theta[1 : 1 + 2 * m].reshape(2, m), theta[1 + 2 * m :]
+    each = np.broadcast_to(entries, (2, len(entries))) if name.startswith("tied") else entries.reshape(2, -1)
     if name in ("full", "tied"):
         upper = np.triu_indices(m)
         covariances = np.zeros((2, m, m))
@@ -104,20 +105,20 @@ def test_two_components_agree_with_a_plain_hessian(name):
     X, labels = clusters(3.0, (200, 120))
     data = opened(X, name)
     fit = optimum(data, labels)
-    found = standard_errors(data, fit)
-    covariances = np.asarray(fit.covariances)
+    errors = standard_errors(data, fit)
+    covariances, covariance_errors = np.asarray(fit.covariances), errors.covariances
     if name in ("full", "tied"):
         upper = np.triu_indices(2)
-        covariances, errors = (a[..., upper[0], upper[1]] for a in (covariances, found.covariances))
-    else:
-        errors = found.covariances
+        covariances, covariance_errors = (
+            a[..., upper[0], upper[1]] for a in (covariances, covariance_errors)
+        )
     theta = np.concatenate([fit.weights[:1], fit.means.ravel(), covariances.ravel()])
     inverse = np.linalg.inv(-hessian(lambda t: log_likelihood(t, name, X), theta))
     expected = np.sqrt(np.diag(inverse))
-    ours = np.concatenate([found.weights[:1], found.means.ravel(), errors.ravel()])
+    ours = np.concatenate([errors.weights[:1], errors.means.ravel(), covariance_errors.ravel()])
     # The differences of the test itself: step squared, with third derivatives of about a hundred.
     np.testing.assert_allclose(ours, expected, rtol=1e-3)
-    assert found.weights[0] == pytest.approx(found.weights[1])
+    assert errors.weights[0] == pytest.approx(errors.weights[1])
 
 
 def test_overlap_costs():
@@ -127,13 +128,13 @@ def test_overlap_costs():
         X, labels = clusters(separation)
         data = opened(X, "spherical")
         fit = optimum(data, labels)
-        found = standard_errors(data, fit)
+        errors = standard_errors(data, fit)
         known = [
             np.sqrt(w * (1 - w) / 500),
             np.sqrt(fit.covariances / n_k)[:, None] * np.ones(2),
             fit.covariances * np.sqrt(2 / (2 * n_k)),
         ]
-        values = (found.weights, found.means, found.covariances)
+        values = (errors.weights, errors.means, errors.covariances)
         ratios.append(np.concatenate([np.ravel(a / b) for a, b in zip(values, known, strict=True)]))
     assert np.all(np.abs(ratios[0] - 1) < 0.15)
     assert np.all(ratios[1] > ratios[0])
@@ -158,9 +159,9 @@ def test_a_weight_of_two_is_the_row_twice():
     fit = optimum(once, labels)
     errors = [standard_errors(data, fit) for data in (once, twice, copied)]
     for name in ("weights", "means", "covariances"):
-        one, two, copy = (getattr(error, name) for error in errors)
-        np.testing.assert_allclose(two, one / np.sqrt(2), rtol=1e-6)
-        np.testing.assert_allclose(copy, two, rtol=1e-6)
+        single, weighted, repeated = (getattr(error, name) for error in errors)
+        np.testing.assert_allclose(weighted, single / np.sqrt(2), rtol=1e-6)
+        np.testing.assert_allclose(repeated, weighted, rtol=1e-6)
 
 
 def test_chunks_and_threads_change_nothing():
@@ -194,16 +195,16 @@ def test_a_saddle_is_refused():
     mean, covariance = X.mean(axis=0), np.cov(X.T, bias=True)
     # Two components in the one place: stationary, and no maximum.
     saddle = WhitenedParameters(np.array([0.5, 0.5]), np.stack([mean] * 2), np.stack([covariance] * 2))
-    with pytest.raises(ValueError, match="not at a maximum .* larger max_iter, a smaller tol"):
+    with pytest.raises(ComponentError, match="not at a maximum .* larger max_iter, a smaller tol"):
         standard_errors(data, saddle)
 
 
 def test_components_that_are_the_same_are_refused():
     X = np.random.default_rng(0).standard_normal((200, 2))
     data = opened(X, "tied")
-    one = optimum(data, np.zeros(200, dtype=int), n_steps=0)
-    same = WhitenedParameters(np.array([0.5, 0.5]), np.repeat(one.means, 2, axis=0), one.covariances)
-    with pytest.raises(ValueError, match="not tell the parameters of component .* fewer components"):
+    fit = optimum(data, np.zeros(200, dtype=int), n_steps=0)
+    same = WhitenedParameters(np.array([0.5, 0.5]), np.repeat(fit.means, 2, axis=0), fit.covariances)
+    with pytest.raises(ComponentError, match=r"^Component \d has .* not determine: .* fewer components"):
         standard_errors(data, same)
 
 
@@ -228,10 +229,10 @@ def test_a_component_of_one_row_is_none_of_less():
     fit = optimum(data, labels)
     for count, refused in ((1 - 1e-12, False), (0.9999, True)):
         weight = count / len(X)
-        one = WhitenedParameters(np.array([1 - weight, weight]), fit.means, fit.covariances)
-        # A share of a sum is one only to rounding; less than one is never shown as one.
+        mixture = WhitenedParameters(np.array([1 - weight, weight]), fit.means, fit.covariances)
+        # A part of a sum is one only to rounding; less than one is never shown as one.
         with pytest.raises(ValueError, match="Component 1 holds 0.99 rows" if refused else "maximum"):
-            standard_errors(data, one)
+            standard_errors(data, mixture)
 
 
 def test_a_collapsed_component_is_refused():
@@ -239,8 +240,10 @@ def test_a_collapsed_component_is_refused():
     X = np.concatenate([X, [[50.0, 50.0]]])
     data = opened(X, "full")
     fit = optimum(data, np.append(labels, 2))
-    with pytest.raises(ValueError, match="component 2.* default prior"):
+    with pytest.raises(ComponentError, match=r"Component 2 .* default prior") as refused:
         standard_errors(data, fit)
+    # By number, so that a report can count from one.
+    assert refused.value.component == 2
 
 
 # --- resampling ---------------------------------------------------------------------------
@@ -251,21 +254,21 @@ def test_resamples_agree_with_the_information(name, parametric):
     X, labels = clusters(6.0)
     data = opened(X, name)
     fit = optimum(data, labels)
-    found = bootstrap(data, fit, None, rng=np.random.default_rng(0), parametric=parametric)
-    assert found.weights.shape == (200, 2)
-    assert found.means.shape == (200, 2, 2)
-    assert found.covariances.shape == (200, *np.shape(fit.covariances))
-    assert found.converged.all()
-    information, resampled = standard_errors(data, fit), found.standard_errors()
+    resamples = bootstrap(data, fit, None, rng=np.random.default_rng(0), parametric=parametric)
+    assert resamples.weights.shape == (200, 2)
+    assert resamples.means.shape == (200, 2, 2)
+    assert resamples.covariances.shape == (200, *np.shape(fit.covariances))
+    assert resamples.converged.all()
+    information, resampled = standard_errors(data, fit), resamples.standard_errors()
     assert resampled.information_condition is None
     for part in ("weights", "means", "covariances"):
         # The deviation of 200 values is known to 5 per cent; the rows are one sample of theirs.
         np.testing.assert_allclose(getattr(resampled, part), getattr(information, part), rtol=0.25)
-    interval = found.interval(0.9)
+    interval = resamples.interval(0.9)
     assert interval.level == 0.9
     assert np.all(interval.means[0] < fit.means)
     assert np.all(fit.means < interval.means[1])
-    inside = (interval.weights[0] <= found.weights) & (found.weights <= interval.weights[1])
+    inside = (interval.weights[0] <= resamples.weights) & (resamples.weights <= interval.weights[1])
     np.testing.assert_allclose(inside.mean(axis=0), 0.9, atol=0.01)
 
 
@@ -275,9 +278,9 @@ def test_resamples_keep_their_components(name):
     X, labels = clusters(3.5, (250, 250))
     data = opened(X, name)
     fit = optimum(data, labels)
-    found = bootstrap(data, fit, Prior(), rng=np.random.default_rng(3), n_resamples=20)
+    resamples = bootstrap(data, fit, Prior(), rng=np.random.default_rng(3), n_resamples=20)
     order = np.argsort(fit.means[:, 0])
-    assert np.all(found.means[:, order[0], 0] < found.means[:, order[1], 0])
+    assert np.all(resamples.means[:, order[0], 0] < resamples.means[:, order[1], 0])
 
 
 def test_switched_components_are_switched_back():
@@ -304,13 +307,13 @@ def test_resamples_are_reproducible_and_see_weights():
     weights = np.where(labels == 0, 2.0, 1.0)
     data = opened(X, "diag", weights)
     fit = optimum(data, labels)
-    one, two, other = (
+    first, again, other = (
         bootstrap(data, fit, None, rng=np.random.default_rng(seed), n_resamples=10) for seed in (5, 5, 6)
     )
-    np.testing.assert_array_equal(one.means, two.means)
-    assert np.any(one.means != other.means)
+    np.testing.assert_array_equal(first.means, again.means)
+    assert np.any(first.means != other.means)
     # 600 of 800 rows.
-    np.testing.assert_allclose(one.weights[:, 0].mean(), 0.75, atol=0.02)
+    np.testing.assert_allclose(first.weights[:, 0].mean(), 0.75, atol=0.02)
 
 
 def test_what_bootstrap_refuses():
@@ -319,6 +322,6 @@ def test_what_bootstrap_refuses():
     fit = optimum(data, labels)
     with pytest.raises(ValueError, match="n_resamples must be at least 2"):
         bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=1)
-    found = bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=2)
+    resamples = bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=2)
     with pytest.raises(ValueError, match="level must be below 1"):
-        found.interval(95)
+        resamples.interval(95)

@@ -61,6 +61,20 @@ def test_bad_weights_are_refused(weights):
         GaussianMixture().fit(example()[0], sample_weight=weights)
 
 
+def test_an_interrupted_fit_leaves_the_mixture_as_it_was():
+    X, _ = example()
+    model = fitted(X)
+    labels = model.predict(X)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(init_params=interrupted).fit(X[:, :3])
+    assert model.n_features_in_ == 4
+    np.testing.assert_array_equal(model.predict(X), labels)
+
+
 def test_a_failed_fit_leaves_the_mixture_as_it_was():
     X, _ = example()
     model = fitted(X)
@@ -77,5 +91,7 @@ def test_numbers_out_of_range_and_constant_columns_are_named():
     with pytest.raises(ValueError, match="Column 2 of X has a deviation of .*e-155"):
         GaussianMixture(2).fit(X * np.where(np.arange(X.shape[1]) == 2, 1e-155, 1))
     rows = np.column_stack([X, np.ones(100)])
-    with pytest.raises(ValueError, match="Column 4 is constant"):
-        GaussianMixture(3, random_state=0).fit(rows).standard_errors(rows)
+    for name in ("full", "diag"):
+        model = GaussianMixture(3, covariance_type=name, random_state=0).fit(rows)
+        with pytest.raises(ValueError, match="Column 4 is constant"):
+            model.standard_errors(rows)

@@ -53,3 +53,27 @@ def test_a_stream_after_a_fit_goes_on_where_it_ended(name):
     model.partial_fit(X[:1])
     # One row in sixty, by the rule of stepwise EM: (1/61)^0.8 of the way.
     np.testing.assert_allclose(model.covariances_, before, atol=0.15 * np.abs(before).max())
+
+
+def test_a_stream_does_not_change_its_family():
+    # With as many components as columns, covariances of "diag" and "tied" have the same shape.
+    X, _ = example()
+    model = GaussianMixture(X.shape[1], covariance_type="diag", random_state=0).partial_fit(X)
+    covariances = model.covariances_.copy()
+    for name in ("tied", "full"):
+        model.set_params(covariance_type=name)
+        with pytest.raises(ValueError, match=f"began with covariance_type='diag', and .* '{name}'"):
+            model.partial_fit(X)
+        np.testing.assert_array_equal(model.covariances_, covariances)
+    model.set_params(covariance_type="VVI").partial_fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_batch_ends_the_fit_that_a_warm_start_would_continue():
+    X, _ = example()
+    model = GaussianMixture(3, max_iter=2, tol=0, random_state=0).fit(X)
+    assert hasattr(model, "_trace")
+    model.partial_fit(X)
+    assert not hasattr(model, "_trace")
+    assert not hasattr(model, "_curvature")
+    assert hasattr(model, "_stream")

@@ -169,10 +169,10 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 def test_what_is_missing_is_named_before_anything_is_done(tmp_path, monkeypatch, missing, names, message):
     real = builtins.__import__
 
-    def hidden(name, *rest):
+    def hidden(name, *arguments):
         if name.partition(".")[0] == missing:
             raise ImportError(name)
-        return real(name, *rest)
+        return real(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", hidden)
     result = run(*names, "-o", tmp_path / "out")

@@ -103,7 +103,7 @@ def test_the_numbers_are_those_of_the_analysis(plain):
     assert "1,000 rows fall into 4 clusters, round, each with its own size." in text
     for weight in analysis.model.weights_:
         assert f"{weight:.4f}" in text
-    assert f"{analysis.bic:.2f}" in text
+    assert f"{analysis.criteria['bic']:.2f}" in text
     assert f"{analysis.model.means_[0, 0]:.4g}" in text
     assert f"adjusted Rand index {analysis.truth.ari:.3f}" in text
     assert "apolar fit example.csv -k 4" in text
@@ -150,8 +150,8 @@ def test_many_columns_and_one_column():
     analysis = analysed(X, [f"column number {i}" for i in range(50)], 2, covariance_type="spherical", seed=0)
     html = report_page(analysis, X, Provenance("wide.csv", "apolar fit wide.csv -k 2", 0, "0.1.0"))
     assert "20 more columns are in the model file." in html
-    one = analysed(X[:, :1], ["x"], 2, covariance_type="full", seed=0)
-    html = report_page(one, X[:, :1], Provenance("thin.csv", "apolar fit thin.csv -k 2", 0, "0.1.0"))
+    thin = analysed(X[:, :1], ["x"], 2, covariance_type="full", seed=0)
+    html = report_page(thin, X[:, :1], Provenance("thin.csv", "apolar fit thin.csv -k 2", 0, "0.1.0"))
     assert "120 rows fall into 2 clusters" in html
 
 
@@ -182,5 +182,5 @@ def test_the_page_in_a_browser(hostile, tmp_path, theme):
     assert dom.count("<img") == len([tag for tag, _ in Page(hostile).tags if tag == "img"])
     # The browser asks its maker for the time and the like; the page asks for nothing.
     requested = re.findall(r'"url":"((?:https?|file)://[^"]+)"', log.read_text())
-    own = re.compile(r"https?://[\w.-]+\.(google|googleapis|gstatic)\.com/")
-    assert [url for url in requested if not own.match(url) and url != page.as_uri()] == []
+    of_the_browser = re.compile(r"https?://[\w.-]+\.(google|googleapis|gstatic)\.com/")
+    assert [url for url in requested if not of_the_browser.match(url) and url != page.as_uri()] == []

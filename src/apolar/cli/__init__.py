@@ -39,7 +39,8 @@ class Commands(click.Group):
         except (ValueError, ImportError, MemoryError) as error:
             raise BadInput(_with_written(error_message(error), ctx)) from error
         except BrokenPipeError:
-            # The reader of the output has stopped before the names of the files came. Click does the rest.
+            # The reader of the output closed the pipe before the names of the files were printed. Click ends
+            # the command as usual.
             _print_written(ctx)
             raise
         except SystemExit as end:
@@ -57,11 +58,11 @@ class Commands(click.Group):
 
 
 def _mend_streams() -> None:
-    """Replace streams that are closed, and let those that cannot show all letters show others."""
+    """Replace closed streams, and let the others substitute characters that they cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            # An open file here also keeps files of results from getting the descriptor of the stream.
+            # An open file here also keeps a result file from getting the file descriptor of the stream.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open to the end)
         elif mode == "w" and getattr(stream, "errors", "") in ("strict", "surrogateescape"):
             reconfigure = getattr(stream, "reconfigure", None)

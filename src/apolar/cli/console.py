@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.text import Text
 
-# Columns of text where there is no terminal to ask.
+# The width in characters, if the output is not a terminal.
 FILE_WIDTH = 110
 
 
 def new_console(*, stderr: bool = False) -> Console:
-    """Return a console that does not colour numbers, and has room where there is no terminal."""
+    """Return a console that does not colour numbers, and is wide if the output is not a terminal."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, soft_wrap=not stderr)
@@ -27,14 +27,14 @@ def new_console(*, stderr: bool = False) -> Console:
 
 
 def line(text: str) -> Text:
-    """Return one line of text as it is: neither its brackets nor its control characters mean anything."""
+    """Return a line of text in which neither brackets nor control characters have a meaning."""
     from rich.text import Text
 
     return Text(escaped(text))
 
 
 class Bar:
-    """Shows on a terminal that something is going on, and how far; silent elsewhere."""
+    """A progress bar on a terminal; silent if the output is not one."""
 
     def __init__(self) -> None:
         self.console = new_console(stderr=True)
@@ -50,7 +50,7 @@ class Bar:
         self.end()
 
     def begin(self, what: str, total: float | None = None) -> None:
-        """Show a bar for something; without a total, one that only moves."""
+        """Show a bar for a step of the work; without a total, one that only moves."""
         self.end()
         if not self.console.is_terminal:
             return
@@ -58,7 +58,7 @@ class Bar:
         from rich.text import Text
 
         class Words(TextColumn):
-            """The words beside the bar, as they are."""
+            """The words next to the bar, without markup."""
 
             def render(self, task: Any) -> Text:
                 return Text(str(task.fields["what"]))
@@ -82,7 +82,7 @@ class Bar:
         self.bar.update(self.task, completed=done, total=total, what=f"{done / 1e6:.0f} MB")
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
             self.bar = None

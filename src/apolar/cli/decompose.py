@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apolar.decomposition import Waring
     from apolar.tensor import SymmetricTensor
 
-# Columns of a table that a terminal still shows well.
+# The most columns of a table in a terminal.
 MAX_COLUMNS = 8
 
 

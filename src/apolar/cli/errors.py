@@ -1,4 +1,4 @@
-"""How the commands end when they cannot go on."""
+"""The errors with which commands end."""
 
 import click
 
@@ -6,7 +6,7 @@ from apolar.cli.text import escaped
 
 
 class OneLine(click.ClickException):
-    """An error that is one line, whatever names and strings of files are in it."""
+    """An error of one line, whatever names and strings of files are in it."""
 
     def format_message(self) -> str:
         """Return the line."""
@@ -20,6 +20,6 @@ class BadInput(OneLine):
 
 
 class Interrupted(OneLine):
-    """Stopped by the user, with what was saved: one line, exit code 130."""
+    """Interrupted by the user; the message says what was saved: one line, exit code 130."""
 
     exit_code = 130

@@ -171,9 +171,7 @@ def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) ->
         "means": model.means_.tolist(),
         "deviations": analysis.deviations.tolist(),
         "log_likelihood": analysis.log_likelihood,
-        "bic": analysis.bic,
-        "aic": analysis.aic,
-        "icl": analysis.icl,
+        **analysis.criteria,
         "n_parameters": analysis.n_parameters,
         "converged": bool(model.converged_),
         "start": model.start_,
@@ -218,7 +216,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
     console.print(line("Means ± deviations within the cluster."))
     if analysis.truth is not None:
         console.print(line(agreement(analysis)))
-    bic = f"BIC {analysis.bic:.2f} (lower is better), {analysis.n_parameters} parameters"
+    bic = f"BIC {analysis.criteria['bic']:.2f} (lower is better), {analysis.n_parameters} parameters"
     console.print(line(f"{bic}; best start: {model.start_}."))
     for message in analysis.warnings:
         console.print(line(f"Warning: {in_options(message)}"))

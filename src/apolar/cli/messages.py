@@ -1,4 +1,4 @@
-"""Messages of the library as the command line says them: options in place of parameters."""
+"""Messages of the library in the words of the command line: options in place of parameters."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from apolar.exceptions import ColumnError
 
-# A name is not part of a longer one, of a path, or in quotes, where it is the user's own.
+# A name that is not part of a longer one or of a path, and not in quotes, where it is the user's.
 _ALONE = r"(?<![\w'\"/.-]){}(?![\w'\"/-])"
 
-# The forms of the library's parameters in its messages, and those of the options; earlier ones first.
+# Parameters as they appear in messages of the library, and the options for them. The order matters.
 _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"n_components=range\((\d+), (\d+)\)", lambda match: f"--components {match[1]}-{int(match[2]) - 1}"),
     (r"n_components = (\d+)", r"\1"),
@@ -28,10 +28,10 @@ def in_options(text: str) -> str:
 
 
 def error_message(error: BaseException) -> str:
-    """Return what the command line says of an error."""
+    """Return the message of an error in the words of the command line."""
     from apolar.cli.tables import TableError
 
-    if isinstance(error, TableError):  # in the words of the command line already, with names of the user
+    if isinstance(error, TableError):  # already in the words of the command line, with names of the user
         return str(error)
     message = in_options(str(error)) or "There is not enough memory: take fewer rows or columns."
     if isinstance(error, ColumnError):

@@ -12,14 +12,16 @@ from apolar.cli.errors import BadInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# More components than any table has clusters.
+# More components than this are refused as a mistake.
 MOST_NUMBER = 10_000
 # The names of `apolar.mixture.families`, without its import: `--help` must not wait for NumPy.
 FAMILIES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
+# Likewise the names of `apolar.scores.CRITERIA`.
+CRITERIA = ("bic", "aic", "icl")
 
 
 def table_options(command: Command) -> Command:
-    """Add what says how a table is read."""
+    """Add the options on how a table is read."""
     for option in (
         click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
         click.option(

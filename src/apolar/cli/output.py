@@ -1,4 +1,4 @@
-"""Files that appear together, whole, or not at all."""
+"""Output files, which are all written, or none of them."""
 
 import os
 import uuid
@@ -11,15 +11,15 @@ import click
 
 from apolar.cli.errors import BadInput
 
-# Where the context of a command keeps the files that have been written, for when the end is a failure.
+# The key, in the context of a command, of the files that have been written: a later error names them.
 WRITTEN = "apolar.written"
 
 
 class Output:
     """A folder that receives several files at the end.
 
-    Each file is written under another name first; when all are complete they get their own names. On an error
-    or an interruption those already there stay as they were, and nothing else is left.
+    Each file is first written under a temporary name, and renamed when all are complete. On an error or an
+    interruption, existing files stay as they were, and no other files are left.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Output:
         from apolar._core.files import part_path, remove_stale_parts
 
         target = self.folder / name
-        # Through a link, the file it leads to is replaced, not the link.
+        # Of a symbolic link, the target is replaced, not the link.
         real = target.resolve()
         if real.exists() and not real.is_file():
             what = "a folder" if real.is_dir() else "not a plain file"
@@ -88,24 +88,24 @@ class Output:
         self._clean()
 
     def _publish(self) -> None:
-        """Give all files their own names; if one fails, those that were there before come back."""
-        kept: dict[Path, Path] = {}
+        """Rename all files to their final names; if one fails, restore those that were there before."""
+        backups: dict[Path, Path] = {}
         done: list[Path] = []
         try:
             for target, part in self._parts.items():
                 if target.exists():
-                    kept[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
-                    _kept(target, kept[target])
+                    backups[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
+                    _back_up(target, backups[target])
                 os.replace(part, target)
                 done.append(target)
         except BaseException:
             for target in done:
                 target.unlink(missing_ok=True)
-            for target, old in kept.items():
+            for target, old in backups.items():
                 os.replace(old, target)
                 old.unlink(missing_ok=True)  # two names of one file: replacing one by the other does nothing
             raise
-        for old in kept.values():
+        for old in backups.values():
             old.unlink(missing_ok=True)
         context = click.get_current_context(silent=True)
         if context is not None:
@@ -121,8 +121,8 @@ class Output:
                 break
 
 
-def _kept(target: Path, name: Path) -> None:
-    """Keep a file under another name, and where it is if the file system can."""
+def _back_up(target: Path, name: Path) -> None:
+    """Give a file a second name; if the file system has no links, rename it."""
     try:
         os.link(target, name)
     except OSError:

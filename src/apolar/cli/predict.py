@@ -30,7 +30,7 @@ from apolar.cli.text import escaped
 def predict(
     model: str, data: str, columns: str | None, drop_missing: bool, output: Path | None, as_json: bool
 ) -> None:
-    """Give rows of a table to the clusters of a model.
+    """Assign the rows of a table to the clusters of a model.
 
     MODEL is the model.npz that `apolar fit` wrote; DATA has the same columns,
     in any order. One line per row: its number, its cluster, the probability.
@@ -89,5 +89,5 @@ def predict(
 
 
 def _is_same(output: Path, other: str) -> bool:
-    """Return whether two names are of one file."""
+    """Return whether two names are those of the same file."""
     return output.exists() and Path(other).exists() and output.samefile(other)

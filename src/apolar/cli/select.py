@@ -10,7 +10,7 @@ import click
 
 from apolar.cli.console import Bar, new_console
 from apolar.cli.messages import in_options
-from apolar.cli.options import FAMILIES, column_names, numbers_of_components, table_options
+from apolar.cli.options import CRITERIA, FAMILIES, column_names, numbers_of_components, table_options
 from apolar.cli.output import Output
 from apolar.cli.text import escaped_lines
 
@@ -22,9 +22,7 @@ COLUMNS = (
     "components",
     "parameters",
     "log_likelihood",
-    "bic",
-    "aic",
-    "icl",
+    *CRITERIA,
     "converged",
     "failed",
 )
@@ -39,7 +37,7 @@ COLUMNS = (
     type=click.Choice(FAMILIES),
     help="Forms to try; may be repeated. By default spherical, diag and full.",
 )
-@click.option("--criterion", type=click.Choice(["bic", "aic", "icl"]), default="bic", show_default=True)
+@click.option("--criterion", type=click.Choice(CRITERIA), default="bic", show_default=True)
 @table_options
 @click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
@@ -116,9 +114,7 @@ def _cells(row: Row) -> tuple[Any, ...]:
         row.n_components,
         row.n_parameters,
         row.log_likelihood,
-        row.bic,
-        row.aic,
-        row.icl,
+        *(getattr(row, name) for name in CRITERIA),
         row.converged,
         row.failed or "",
     )

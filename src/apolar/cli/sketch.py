@@ -17,9 +17,9 @@ from apolar.cli.text import escaped
 if TYPE_CHECKING:
     from apolar import GaussianMixture, MomentSketch, SphericalMixture
 
-# Columns of means that a terminal still shows well.
+# The most columns of means in a terminal.
 MOST_COLUMNS = 8
-# What a model made from a sketch says of itself.
+# The `message_` of a model that was made from a sketch.
 FROM_MOMENTS = (
     "The mixture comes from the moments of a sketch alone: EM has not run and no likelihood was computed. "
     "To improve it, fit the rows with warm_start and this file."
@@ -139,11 +139,12 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
     import numpy as np
 
     from apolar import GaussianMixture
+    from apolar.estimator.attributes import set_parameters
     from apolar.mixture.parameters import MixtureParameters
 
     model = GaussianMixture(mixture.n_components, covariance_type="spherical", init_params="moments")
     arrays = (mixture.weights, mixture.means, mixture.variances)
-    model._set_parameters(MixtureParameters(*(array.copy() for array in arrays)))
+    set_parameters(model, MixtureParameters(*(array.copy() for array in arrays)))
     # EM has not run, and a likelihood needs the rows.
     model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = False, 0, float("nan"), []
     model.start_, model.start_notes_ = "moments", []

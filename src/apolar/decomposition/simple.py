@@ -71,6 +71,6 @@ def quadratic_terms(tensor: SymmetricTensor) -> tuple[Array, Array, Array]:
         by_size = np.argsort(-np.abs(values), kind="stable")
         values, columns = values[by_size], columns[:, by_size]
     spectrum = np.abs(values)
-    kept = numerical_rank(spectrum)
-    vectors = (columns * np.sqrt(spectrum)).T[:kept]
-    return vectors, np.where(values[:kept] < 0, -1.0, 1.0), spectrum
+    rank = numerical_rank(spectrum)
+    vectors = (columns * np.sqrt(spectrum)).T[:rank]
+    return vectors, np.where(values[:rank] < 0, -1.0, 1.0), spectrum

@@ -148,13 +148,13 @@ def _climb(
 
 def _distinct(a: Array, values: Array, limit: int, near: float = 1e-2) -> Array:
     """Return the vectors that reached a component, each once, best first."""
-    kept: list[Array] = []
+    distinct: list[Array] = []
     for i in np.argsort(-values, kind="stable"):
-        if 1 - values[i] > near or len(kept) == limit:
+        if 1 - values[i] > near or len(distinct) == limit:
             break
-        if all(abs(np.vdot(other, a[i])) < 0.99 for other in kept):
-            kept.append(a[i])
-    return np.array(kept).reshape(-1, a.shape[1])
+        if all(abs(np.vdot(other, a[i])) < 0.99 for other in distinct):
+            distinct.append(a[i])
+    return np.array(distinct).reshape(-1, a.shape[1])
 
 
 def _deflated(

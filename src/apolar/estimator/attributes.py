@@ -1,4 +1,4 @@
-"""Fitted parameters as the attributes of an estimator, in single or double precision."""
+"""The fitted attributes of an estimator, in single or double precision: made, set and read here only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,47 @@ import numpy as np
 
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import Family
+from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
 
-__all__ = ["exact_parameters", "parameter_attributes", "public_parameters", "result_attributes"]
+__all__ = [
+    "exact_parameters",
+    "fitted_parameters",
+    "is_fitted_as",
+    "parameter_attributes",
+    "public_parameters",
+    "result_attributes",
+    "set_parameters",
+]
+
+
+def fitted_parameters(estimator: Any) -> MixtureParameters:
+    """Return the mixture of a fitted estimator, in the units of the data and in double precision.
+
+    Raises
+    ------
+    ValueError
+        If `covariance_type` has been changed since the fit.
+    """
+    if not is_fitted_as(estimator, family(estimator.covariance_type), *estimator.means_.shape):
+        raise ValueError(
+            f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it again."
+        )
+    return exact_parameters(vars(estimator))
+
+
+def is_fitted_as(estimator: Any, kind: Family, n_components: int, n_features: int) -> bool:
+    """Return whether an estimator holds a fitted mixture of that family and size."""
+    if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
+        return False
+    return np.shape(estimator.covariances_) == kind.covariance_shape(n_components, n_features)
+
+
+def set_parameters(estimator: Any, parameters: MixtureParameters, dtype: Any = np.float64) -> None:
+    """Set the fitted attributes of a mixture, which is of the family of the estimator's `covariance_type`."""
+    kind = family(estimator.covariance_type)
+    for name, value in parameter_attributes(kind, parameters, np.dtype(dtype)).items():
+        setattr(estimator, name, value)
 
 
 def public_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
@@ -22,29 +59,28 @@ def public_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
 
 
 def exact_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
-    """Return the mixture that fitted attributes were rounded from, unless somebody has set others since."""
+    """Return the mixture that fitted attributes were rounded from; the attributes, if they were set since."""
     public, exact = public_parameters(attributes), attributes.get("_exact")
     return exact if exact is not None and _rounds_to(exact, public) else public
 
 
 def _rounds_to(exact: MixtureParameters, public: MixtureParameters) -> bool:
-    """Return whether a mixture, in single precision, is another one."""
+    """Return whether a mixture, rounded to single precision, equals another one."""
     with np.errstate(over="ignore", under="ignore"):
         pairs = zip(vars(exact).values(), vars(public).values(), strict=True)
         return all(np.array_equal(np.asarray(a, dtype=np.float32), b) for a, b in pairs)
 
 
-def parameter_attributes(
-    family: Family, parameters: MixtureParameters, dtype: np.dtype[Any]
-) -> dict[str, Any]:
-    """Return a mixture as fitted attributes of a floating type: the one place where they are made.
+def parameter_attributes(kind: Family, parameters: MixtureParameters, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return a mixture as fitted attributes of a floating type.
 
-    Beside those of single precision, `_exact` keeps what they were rounded from: covariances that are nearly
-    singular need it. Squares that leave the range of single precision stay in double precision.
+    With attributes in single precision, `_exact` holds the mixture before rounding: predictions from nearly
+    singular covariances need it. If a value leaves the range of single precision, all attributes are in
+    double precision.
 
     Parameters
     ----------
-    family : Family
+    kind : Family
     parameters : MixtureParameters
     dtype : dtype
         float32 or float64.
@@ -58,23 +94,23 @@ def parameter_attributes(
         "weights_": parameters.weights,
         "means_": parameters.means,
         "covariances_": parameters.covariances,
-        "precisions_": family.precisions(parameters.covariances),
-        "precisions_cholesky_": family.whiteners(parameters.covariances),
+        "precisions_": kind.precisions(parameters.covariances),
+        "precisions_cholesky_": kind.whiteners(parameters.covariances),
     }
     if dtype == np.float32:
         with np.errstate(over="ignore", under="ignore"):
             single = {name: np.asarray(value).astype(np.float32)[()] for name, value in attributes.items()}
         names = ("covariances_", "precisions_", "precisions_cholesky_")
-        spreads = [family.diagonals(np.asarray(single[name])) for name in names]
+        spreads = [kind.diagonals(np.asarray(single[name])) for name in names]
         in_range = all(np.all(np.isfinite(value)) for value in single.values())
         if in_range and all(np.all(value > 0) for value in spreads):
             return single | {"_exact": parameters}
-    # A single variance is a NumPy number, not an array without axes.
+    # The single variance of "tied_spherical" is a NumPy scalar, not an array of no dimensions.
     return {name: np.asarray(value)[()] for name, value in attributes.items()} | {"_exact": None}
 
 
 def result_attributes(result: FitResult, data: WhitenedData, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Return a result of EM, whitened as the data are, as the attributes of a fitted estimator."""
+    """Return the fitted attributes of a result of EM on the data."""
     parameters = data.whitening.inverse_transform_parameters(result.parameters)
     # The density of a row in the units of the data is that in whitened coordinates times |det A|.
     offset = data.whitening.log_det

@@ -1,4 +1,4 @@
-"""How sure a fitted mixture is of its parameters: by fitting resamples of the rows."""
+"""The bootstrap: the uncertainty of fitted parameters, from fits to resamples of the rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Interval:
     Attributes
     ----------
     level : float
-        The part of the resamples between the ends of each.
+        The fraction of the resamples between the ends of each interval.
     weights : ndarray, shape (2, n_components)
     means : ndarray, shape (2, n_components, n_features)
     covariances : ndarray, shape (2, ...)
@@ -78,7 +78,7 @@ class Bootstrap:
         Parameters
         ----------
         level : float, default=0.95
-            The part of the resamples that each interval holds, between 0 and 1.
+            The fraction of the resamples within each interval, between 0 and 1.
 
         Returns
         -------
@@ -105,8 +105,8 @@ def bootstrap(
 ) -> Bootstrap:
     """Return mixtures fitted to resamples of the rows, each by EM from the fitted mixture.
 
-    Components are matched to those of the fitted mixture one to one, by how far apart they are, as Gaussians
-    in the metric of the fitted one and in the logarithm of the weight.
+    Components are matched one to one to those of the fitted mixture, so that the sum of two distances is
+    least: of the Gaussians, relative to the fitted covariance, and of the logarithms of the weights.
 
     Parameters
     ----------
@@ -115,11 +115,11 @@ def bootstrap(
     parameters : MixtureParameters
         The fitted mixture, in the units of the data.
     prior : Prior or None
-        That of the fit. It stays relative to all rows.
+        The prior of the fit, in the whitened coordinates of all rows: it is the same for each resample.
     rng : numpy.random.Generator
     n_resamples : int, default=200
     parametric : bool, default=False
-        Draw rows from the mixture, and not from the data: for few rows, if the mixture is believed.
+        Draw rows from the mixture instead of the data: for few rows, if the model can be trusted.
     tol, max_iter : float and int
         As in the fit.
 
@@ -146,7 +146,8 @@ def _aligned(parameters: WhitenedParameters, to: WhitenedParameters, family: Fam
     offsets = parameters.means[None, :] - to.means[:, None]
     spread = family.between(offsets, np.ones(offsets.shape[:2])) + unit * parameters.covariances
     metric = family.per_component(to.covariances)[:, None]
-    # The divergence of the Gaussians, but for terms of one of the two alone, which matching does not change.
+    # The Kullback-Leibler divergence, without the terms that depend on one of the two Gaussians only: these
+    # add the same to every matching.
     apart = 0.5 * family.trace_ratio(spread, metric)
     logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (parameters, to))
     order = linear_sum_assignment(apart + np.abs(logs[None, :] - to_logs[:, None]))[1]
@@ -154,7 +155,7 @@ def _aligned(parameters: WhitenedParameters, to: WhitenedParameters, family: Fam
 
 
 def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[WhitenedData]:
-    """Yield resamples of the rows: the same rows, each as often as it was drawn."""
+    """Yield resamples of the rows: the same rows, weighted by how often each was drawn."""
     parts = [
         np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
         for values, weights in data.rows.read(data.rows.chunk_rows())
@@ -169,7 +170,7 @@ def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[Whiten
 def _drawn(
     data: WhitenedData, parameters: MixtureParameters, rng: np.random.Generator
 ) -> Iterator[WhitenedData]:
-    """Yield as many rows, drawn from the mixture."""
+    """Yield samples from the mixture, each of as many rows as the data."""
     family, n_rows = data.family, max(1, round(data.weight))
     whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
     while True:

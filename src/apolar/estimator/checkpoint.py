@@ -1,4 +1,4 @@
-"""The mixture so far as a file: written while a fit runs, read when one that was killed goes on."""
+"""Checkpoints: the best mixture so far, written to a file while a fit runs, and read to resume it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 
 __all__ = ["Checkpoint", "check_writable", "resumed"]
 
-# Numbers that are kept of each half of the curvature, at most: 8 MB.
+# The largest array of steps, or of gradient differences, that is written: 8 MB.
 MOST_CURVATURE = 2**20
-# What a checkpoint says of itself.
+# The `message_` of the mixture in a checkpoint.
 MESSAGE = (
     "A checkpoint on the way, after pass {}: EM has not converged. To go on, fit the same rows with the same "
     "parameters, this file as checkpoint, and warm_start=True."
@@ -33,20 +33,21 @@ MESSAGE = (
 
 
 class Checkpoint:
-    """Watches the passes of a fit, and writes the best mixture of all its runs to a file.
+    """A callback of EM that writes the best mixture of all runs of a fit to a file.
 
-    The first pass is written, then each `checkpoint_every`-th if there is something better, and the end. A
-    write that fails is told once and tried again when the next is due: the fit goes on.
+    It is called after each pass. It writes after the first one, then after each `checkpoint_every`-th if the
+    mixture is better than the one in the file, and at the end. If a write fails, it warns once, and tries
+    again when the next is due: the fit goes on.
 
     Parameters
     ----------
     estimator : GaussianMixture
-        Its parameters are written with the mixture. "auto" takes the place of labels and responsibilities:
-        these are as long as the table.
+        Its parameters are written with the mixture. Labels and responsibilities as `init_params` are as long
+        as the table, and are written as "auto".
     attributes : callable
-        The fitted attributes that a FitResult stands for.
+        Returns the fitted attributes of a FitResult.
     ordered : callable
-        A FitResult with its components in the order in which they are to be written.
+        Returns a FitResult with its components in the order in which they are to be written.
     """
 
     def __init__(
@@ -57,15 +58,17 @@ class Checkpoint:
     ) -> None:
         self.estimator, self.attributes, self.ordered = estimator, attributes, ordered
         self.n_passes = 0
-        # The best of the runs that have ended; the run that goes on, and what it raised.
+        # The best result of the runs that have ended.
         self.ended: FitResult | None = None
+        # The latest result of the current run, and its objective after each pass.
         self.latest: FitResult | None = None
         self.history: list[float] = []
+        # The mixture in the file.
         self.written: WhitenedParameters | None = None
         self.has_warned = False
 
     def __call__(self, fit: FitResult) -> bool:
-        """Take in a pass, and write if it is time to; never ask to stop."""
+        """Record a pass, and write if a write is due; never ask to stop."""
         if self.latest is None or (fit.n_iter == 1 and fit is not self.latest):
             self.ended = None if self.latest is None else self._best(self.latest)
             self.history = []
@@ -76,24 +79,24 @@ class Checkpoint:
             return False
         best = self._best(fit)
         if best.parameters is not self.written:
-            said = {"start_": "checkpoint", "start_notes_": [], "message_": MESSAGE.format(self.n_passes)}
-            kept = self.ordered(best)
-            if self._write(self.attributes(kept) | said | _curvature(kept)):
+            status = {"start_": "checkpoint", "start_notes_": [], "message_": MESSAGE.format(self.n_passes)}
+            ordered = self.ordered(best)
+            if self._write(self.attributes(ordered) | status | _curvature(ordered)):
                 self.written = best.parameters
         return False
 
     def end(self, attributes: dict[str, Any]) -> None:
-        """Write the fitted mixture, whose attributes these are."""
+        """Write the fitted mixture, given its attributes."""
         self._write(attributes)
 
     def _best(self, latest: FitResult) -> FitResult:
-        """Return the best of all runs; they are compared by likelihood, as where the winner is chosen."""
+        """Return the best result of all runs: by likelihood, as the fit itself chooses among them."""
         if self.ended is not None and self.ended.log_likelihood >= latest.log_likelihood:
             return self.ended
         return replace(latest, n_iter=len(self.history), history=tuple(self.history))
 
     def _write(self, attributes: dict[str, Any]) -> bool:
-        """Write a mixture; return whether that worked."""
+        """Write a mixture, given its fitted attributes; return whether that worked."""
         model = type(self.estimator)(**self.estimator.get_params(deep=False))
         if not isinstance(model.init_params, str):
             model.init_params = "auto"
@@ -103,7 +106,7 @@ class Checkpoint:
             setattr(model, name, value)
         try:
             save_model(model, self.estimator.checkpoint)
-        # A full disk, or a mixture that has collapsed on the way so far that no file holds it.
+        # The disk is full, or the mixture has collapsed so far that its precisions overflow.
         except (OSError, ValueError) as error:
             if not self.has_warned:
                 self.has_warned = True
@@ -118,7 +121,7 @@ class Checkpoint:
 
 
 def _curvature(fit: FitResult) -> dict[str, Any]:
-    """Return what a run has learnt of the curvature, as an attribute, if it is not too much for a file."""
+    """Return the L-BFGS history of a run as an attribute, unless it is too large for a checkpoint."""
     if fit.curvature is None or not fit.curvature.pairs:
         return {}
     arrays = fit.curvature.arrays()
@@ -126,7 +129,7 @@ def _curvature(fit: FitResult) -> dict[str, Any]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a checkpoint that cannot be written, before the work begins."""
+    """Refuse a path to which no checkpoint can be written, before the fit begins."""
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"checkpoint={str(path)!r} is a folder: give the path of a file in it.")
@@ -139,7 +142,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         with tempfile.TemporaryFile(dir=target.parent):
             pass
     except OSError as error:
-        # Of the same kind: a number of an error makes PermissionError of OSError.
+        # With the errno, OSError makes an error of the same class, such as PermissionError.
         raise OSError(
             error.errno,
             f"The folder {target.parent} of the checkpoint cannot be written to ({error.strerror}): give "
@@ -150,13 +153,13 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def resumed(
     estimator: Any, kind: Family, n_features: int
 ) -> tuple[MixtureParameters, LBFGSHistory | None] | None:
-    """Return the mixture of the file that a fit is to start from, or None if there is none.
+    """Return the mixture, and the curvature, of the file that a fit resumes from; None if there is none.
 
     Parameters
     ----------
     estimator : GaussianMixture
-        `warm_start` is the path of a file, or true: then the file is its checkpoint, if that exists and the
-        estimator has not been fitted.
+        If its `warm_start` is a path, that is the file. If it is true, the file is its checkpoint, provided
+        that this exists and the estimator has not been fitted.
     kind : Family
     n_features : int
 
@@ -164,13 +167,13 @@ def resumed(
     -------
     parameters : MixtureParameters
         In the units of the data.
-    memory : Memory or None
-        What is known of the curvature there.
+    curvature : LBFGSHistory or None
+        The L-BFGS history at that mixture, if the file has one.
 
     Raises
     ------
     FileNotFoundError
-        If `warm_start` is the path of no file.
+        If `warm_start` is a path, and there is no such file.
     ValueError
         If the file is damaged, or its mixture is not of that family and size.
     """
@@ -187,18 +190,18 @@ def resumed(
             "warm_start=True goes on from the checkpoint if there is one, and starts afresh if not."
         )
     model = load_model(type(estimator), path)
-    found = (family(model.covariance_type).name, model.n_components, model.n_features_in_)
-    asked = (kind.name, estimator.n_components, n_features)
-    if found != asked:
+    stored = (family(model.covariance_type).name, model.n_components, model.n_features_in_)
+    requested = (kind.name, estimator.n_components, n_features)
+    if stored != requested:
         raise ValueError(
-            f"{path!s} holds {_described(*found)}; asked for is {_described(*asked)}. Delete the file to "
-            "start afresh, or change the parameters to those of the file."
+            f"{path!s} holds {_described(*stored)}; asked for is {_described(*requested)}. Delete the file "
+            "to start afresh, or change the parameters to those of the file."
         )
     parameters = MixtureParameters(model.weights_, model.means_, np.asarray(model.covariances_))
     curvature = None
     if hasattr(model, "_curvature"):
         steps, gradient_changes = model._curvature
-        # One coordinate per parameter, and one more: all weights times one factor is no change.
+        # One coordinate per free parameter, and one for the null direction: all weights times one factor.
         n_coordinates = kind.n_parameters(parameters.n_components, parameters.n_features) + 1
         if steps.shape[1] != n_coordinates:
             raise ValueError(

@@ -6,15 +6,18 @@ import os
 import warnings
 from typing import Any
 
-import numpy as np
-
 from apolar._core.arrays import Array
 from apolar._core.checks import fits_in_memory, random_generator
 from apolar.data import Rows
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult, FitStatus, in_canonical_order
 from apolar.em.whitened import WhitenedData
-from apolar.estimator.attributes import exact_parameters, result_attributes
+from apolar.estimator.attributes import (
+    exact_parameters,
+    fitted_parameters,
+    is_fitted_as,
+    result_attributes,
+)
 from apolar.estimator.checkpoint import Checkpoint, resumed
 from apolar.estimator.inputs import float_type
 from apolar.estimator.parameters import is_path
@@ -26,18 +29,18 @@ from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
 from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
 
-__all__ = ["fit_rows", "is_fitted_as", "n_threads_of"]
+__all__ = ["fit_rows", "forget_last_fit", "n_threads_of"]
 
-# Up to so many rows, the likelihood of the mixture that is returned is computed once more, in the units of X.
+# Up to this many rows, the likelihood of the fitted mixture is computed once more, in the units of X.
 RECOMPUTED_ROWS = 10_000
-# The objectives that a fit which did not converge leaves for a warm start.
+# How many of its last objectives a fit that did not converge keeps for a warm start.
 TRACE = 3
-# What a fit leaves for the next one, beside the public attributes.
+# Private attributes by which the next fit or partial_fit continues this one.
 _LEFT_FOR_NEXT = ("_stream", "_curvature", "_trace")
 
 
 def fit_rows(
-    estimator: Any, X: Any, rows: Rows, family: Family, prior: Prior | None, kept: Array | None
+    estimator: Any, X: Any, rows: Rows, family: Family, prior: Prior | None, has_weight: Array | None
 ) -> None:
     """Fit an estimator to rows, and set its attributes.
 
@@ -49,8 +52,8 @@ def fit_rows(
     rows : Rows
     family : Family
     prior : Prior or None
-    kept : ndarray of bool or None
-        Which rows of X have weight, where not all do.
+    has_weight : ndarray of bool or None
+        Which rows of X have a weight above zero; None if all have.
     """
     _check_memory(estimator, rows, family)
     stored = resumed(estimator, family, rows.n_features)
@@ -62,7 +65,7 @@ def fit_rows(
             f"n_components = {estimator.n_components} components need at least as many rows; got "
             f"n_samples = {data.n_rows}. Ask for fewer components."
         )
-    start = _warm_start(estimator, data, stored) or resolved_start(estimator, data, X, prior, kept)
+    start = _warm_start(estimator, data, stored) or resolved_start(estimator, data, X, prior, has_weight)
     dtype = float_type(X)
 
     def ordered(result: FitResult) -> FitResult:
@@ -94,8 +97,8 @@ def fit_rows(
     result = ordered(result)
     attributes = attributes_of(result)
     if estimator.reg_covar or data.n_rows <= RECOMPUTED_ROWS:
-        # The density of the mixture that is returned: without the noise that `reg_covar` stands for, and
-        # after the rounding on the way from whitened coordinates to the units of the data.
+        # EM computes the density with the noise of `reg_covar`, and before parameters are rounded in the
+        # transform to the units of the data; this is the density of the mixture as it is returned.
         likelihood = Predictor.of(family, exact_parameters(attributes)).likelihood(rows, n_threads)
         attributes["lower_bound_"] = likelihood.log_likelihood / likelihood.weight
     for name, value in attributes.items():
@@ -104,7 +107,7 @@ def fit_rows(
         checkpoint.end(attributes)
     _leave_for_next(estimator, data, result)
     _warn(estimator, result)
-    progress.end(estimator.message_, {})
+    progress.end(estimator.message_)
 
 
 def n_threads_of(estimator: Any) -> int:
@@ -117,15 +120,8 @@ def n_threads_of(estimator: Any) -> int:
         return os.cpu_count() or 1
 
 
-def is_fitted_as(estimator: Any, family: Family, n_components: int, n_features: int) -> bool:
-    """Return whether an estimator holds a fitted mixture of that family and size."""
-    if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
-        return False
-    return np.shape(estimator.covariances_) == family.covariance_shape(n_components, n_features)
-
-
 def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
-    """Refuse covariances that this machine cannot hold, before the work begins."""
+    """Refuse covariances that do not fit into memory, before the rows are read."""
     m = rows.n_features
     n_numbers = 4 * m**2 + 4 * estimator.n_components * family.n_stats(m)
     if not family.is_axis_aligned:
@@ -142,7 +138,7 @@ def _warm_start(
         parameters, curvature = stored
         earlier: tuple[float, ...] = ()
     elif estimator.warm_start and is_fitted_as(estimator, data.family, r, m):
-        parameters = estimator._parameters()
+        parameters = fitted_parameters(estimator)
         saved = vars(estimator).get("_curvature")
         curvature = None if saved is None else LBFGSHistory.of(*saved)
         earlier = _earlier(estimator, data)
@@ -155,10 +151,11 @@ def _warm_start(
         is_from_all_rows=True,
         earlier=earlier,
     )
-    # A fit that was killed ends in the order in which it would have ended; others keep the order they had.
-    was_killed = stored is not None and not is_path(estimator.warm_start)
-    is_own_start = isinstance(estimator.init_params, str) or callable(estimator.init_params)
-    keeps_order = has_given_parameters(estimator) or not is_own_start or not was_killed
+    # A fit that resumes from its checkpoint orders its components as the first one would have; other warm
+    # starts keep the order of the mixture that they start from.
+    is_resumed = stored is not None and not is_path(estimator.warm_start)
+    is_given = not (isinstance(estimator.init_params, str) or callable(estimator.init_params))
+    keeps_order = has_given_parameters(estimator) or is_given or not is_resumed
     return ResolvedStart.fixed(start, keeps_order=keeps_order)
 
 
@@ -168,11 +165,16 @@ def _earlier(estimator: Any, data: WhitenedData) -> tuple[float, ...]:
     return values if estimator.warm_start and weight == data.weight else ()
 
 
-def _leave_for_next(estimator: Any, data: WhitenedData, result: FitResult) -> None:
-    """Keep what a warm start needs: a fit of few passes cannot tell by itself that it has converged."""
-    earlier = _earlier(estimator, data)
+def forget_last_fit(estimator: Any) -> None:
+    """Remove what the last fit left for a warm start or a stream that continues it."""
     for name in _LEFT_FOR_NEXT:
         vars(estimator).pop(name, None)
+
+
+def _leave_for_next(estimator: Any, data: WhitenedData, result: FitResult) -> None:
+    """Keep what a warm start needs: from a few passes alone it could not judge whether EM has converged."""
+    earlier = _earlier(estimator, data)
+    forget_last_fit(estimator)
     if result.status is FitStatus.MAX_ITER:
         estimator._trace = data.weight, (*earlier, *result.history)[-TRACE:]
         if result.curvature is not None and result.curvature.pairs:
@@ -192,11 +194,11 @@ def _check_not_collapsed(estimator: Any, result: FitResult) -> None:
 
 
 def _warn(estimator: Any, result: FitResult) -> None:
-    """Warn of what the user should know."""
+    """Issue the warnings of a result."""
     if result.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
         warnings.warn(estimator.message_, NotConvergedWarning, stacklevel=5)
     if isinstance(estimator.init_params, str) and estimator.init_params == "moments":
-        for remark in result.skipped:
-            warnings.warn(remark, SkippedStartWarning, stacklevel=5)
+        for reason in result.skipped:
+            warnings.warn(reason, SkippedStartWarning, stacklevel=5)
     for warning in result.warnings:
         warnings.warn(warning, stacklevel=5)

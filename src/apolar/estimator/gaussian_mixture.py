@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 
 from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
-from apolar.estimator.attributes import parameter_attributes
 from apolar.estimator.checkpoint import check_writable
 from apolar.estimator.fit import fit_rows
 from apolar.estimator.inputs import opened, with_weight
@@ -19,8 +17,6 @@ from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
 from apolar.estimator.queries import FittedMixtureMixin
 from apolar.estimator.storage import load_model, save_model
 from apolar.estimator.stream import Stream, update_from_batch
-from apolar.mixture.families import family
-from apolar.mixture.parameters import MixtureParameters
 
 __all__ = ["GaussianMixture"]
 
@@ -40,21 +36,21 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         "full", "tied", "diag", "spherical" as in scikit-learn, "tied_diag", "tied_spherical", or mclust's
         codes for these: "VVV", "EEE", "VVI", "VII", "EEI", "EII".
     init_params : str, callable or array_like, default="auto"
-        Where EM starts. "auto": a portfolio of starts, the best of which goes on. "moments": the moments of
-        the data, without any randomness. "overseed": four times as many k-means++ seeds, merged. "kmeans":
-        the best of 10 runs. "mbhc": model-based hierarchical clustering. "emem": the best of 50 short runs
-        from random rows. "k-means++", "random_from_data", "random": as the names say. A callable takes
-        (X, n_components, random_state) and returns labels, responsibilities or a mixture; labels, shape
-        (n_samples,), and responsibilities, shape (n_samples, n_components), can be given as they are.
+        Where EM starts. "auto": a portfolio of starts, of which the best is run to its end. "moments": the
+        moments of the data, without any randomness. "overseed": four times as many k-means++ seeds, merged.
+        "kmeans": the best of 10 runs. "mbhc": model-based hierarchical clustering. "emem": the best of 50
+        short runs from random rows. "k-means++", "random_from_data", "random": as in scikit-learn. A callable
+        takes (X, n_components, random_state) and returns labels, responsibilities or a mixture; labels, shape
+        (n_samples,), and responsibilities, shape (n_samples, n_components), can also be given directly.
     n_init : int, default=1
-        How often to start; the best result is kept.
+        The number of starts, of which the best result is kept.
     max_iter : int, default=500
-        The most passes over the data of a run of EM.
+        The most passes over the data in a run of EM.
     tol : float, default=1e-3
         EM ends when less than this is left to gain in the log-likelihood of all rows together.
     reg_covar : float or None, default=None
         Added to the variances in every M-step, in the units of X, as in scikit-learn; it then takes the place
-        of the default prior. None: the prior does that work, whatever the units of X are.
+        of the default prior. None: the prior keeps variances above zero, whatever the units of X are.
     prior : "default", Prior or None, default="default"
         The conjugate prior; None is plain maximum likelihood, as in mclust.
     random_state : int, RandomState, Generator or None, default=None
@@ -62,16 +58,17 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         Start where the last fit ended or, if there was none, from the checkpoint, if that exists. A path:
         start from the mixture of that file.
     verbose : int, default=0
-        Whether to print lines on the progress; 2: with the time.
+        Whether to print the progress; 2: with the time.
     verbose_interval : int, default=10
         Passes over the data from one line to the next.
     weights_init, means_init, precisions_init : array_like, optional
-        Parts of the start, in place of what `init_params` says.
+        Parts of the start that replace those of `init_params`.
     n_threads : int or None, default=None
-        Threads for data of many rows; None: one a processor.
+        The number of threads for data of many rows; None: one per processor.
     checkpoint : str, path or None, default=None
         A file to which `fit` writes the mixture so far, the best of all runs, for `warm_start` and `load` to
-        read; at the end, the fitted one. A file that is there is replaced. One fit, one file.
+        read; at the end, the fitted one. An existing file is replaced. Fits that run at the same time need
+        different files.
     checkpoint_every : int, default=5
         Passes over all rows from one write to the next; the first pass is written too.
 
@@ -92,7 +89,7 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
     lower_bound_ : float
         The mean log-likelihood of the rows under the fitted mixture.
     lower_bounds_ : list of float
-        What EM raises, log-likelihood plus log-prior a row, after each pass.
+        The objective of EM after each pass: log-likelihood plus log-prior, per row.
     start_ : str
         The start that won.
     start_notes_ : list of str
@@ -173,16 +170,16 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
 
         Parameters
         ----------
-        X : array_like, sparse matrix, dataframe, or where rows are
-            Of shape (n_samples, n_features). Also a memory map, a data set of files of pyarrow, an array of
-            torch or CuPy, an array or dataframe of Dask, what `apolar.on_device` returns, or an iterable of
-            chunks that can be read again: these are not loaded into memory, and not moved.
+        X : array_like, sparse matrix, dataframe, or another source of rows
+            Of shape (n_samples, n_features). Other sources are a memory map, a pyarrow data set, an array of
+            torch or CuPy, an array or dataframe of Dask, what `apolar.on_device` returns, and an iterable of
+            chunks that can be read again: these are neither loaded into memory nor moved.
         y : None
             Ignored.
         sample_weight : array_like, shape (n_samples,), optional
-            How many rows each row stands for. Weights that add up to less than the number of rows that have
-            some are no counts: they are multiplied until they add up to it. (Weights that come with chunks,
-            and those of `partial_fit`, are taken as they are.)
+            How many rows each row counts as. Weights whose sum is less than the number of rows with a weight
+            above zero cannot be counts: they are scaled to add up to that number. (Weights that come with
+            chunks, and those of `partial_fit`, are used as they are.)
 
         Returns
         -------
@@ -196,20 +193,20 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
             rows = opened(self, X, sample_weight, reset=True, least_rows=2)
             with one_blas_thread():
                 fit_rows(self, X, rows, kind, prior, with_weight(sample_weight))
-        except Exception:
-            # A fit that fails leaves the mixture as it was.
+        except BaseException:
+            # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Learn from a batch of a stream, in bounded memory.
+        """Update the mixture from a batch of a stream, in bounded memory.
 
-        The first batches are kept, until there are about 20 rows a parameter (and at least 5000), and fitted
-        together each time. From then on only sums are kept: stepwise EM mixes those of each batch into
-        those of the stream, and each time the number of rows has doubled, the mixture of the moments of all
-        rows seen is tried as well.
+        The first batches are kept, and fitted together with each call, until there are about 20 rows per
+        parameter of the means and weights (and at least 5000). From then on only sums are kept: stepwise EM
+        mixes those of each batch into those of the stream. Each time the number of rows has doubled, it also
+        tries the mixture of the moments of all rows seen.
 
         Parameters
         ----------
@@ -221,7 +218,7 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         Returns
         -------
         self : GaussianMixture
-            After `fit`, it goes on where that ended.
+            After `fit`, the batch continues from the fitted mixture.
         """
         update_from_batch(self, X, sample_weight)
         return self
@@ -230,20 +227,14 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         """Fit the mixture and return the component of each row, shape (n_samples,)."""
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
-    def _set_parameters(self, parameters: MixtureParameters, dtype: Any = np.float64) -> None:
-        """Set the fitted attributes that a mixture, of the family of `covariance_type`, stands for."""
-        kind = family(self.covariance_type)
-        for name, value in parameter_attributes(kind, parameters, np.dtype(dtype)).items():
-            setattr(self, name, value)
-
     # --- files --------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted mixture to a file: arrays, a version and a checksum, nothing that can run.
+        """Write the fitted mixture to a file of arrays, with a version and a checksum, and without code.
 
-        The file appears whole or not at all. A callable `init_params` and a generator as `random_state`
-        cannot be stored: "auto" and None take their place. Paths are not stored: `checkpoint` is None in the
-        loaded model, and a path as `warm_start` is False.
+        The file is written completely or not at all. A callable `init_params` and a generator as
+        `random_state` cannot be stored: "auto" and None take their place. Paths are not stored: in the loaded
+        model `checkpoint` is None, and a path as `warm_start` is False.
 
         Parameters
         ----------
@@ -262,6 +253,6 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         Returns
         -------
         model : GaussianMixture
-            A stream goes on as after `fit`.
+            The state of a stream is not stored: `partial_fit` continues as after `fit`.
         """
         return load_model(cls, path)

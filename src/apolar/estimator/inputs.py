@@ -1,4 +1,4 @@
-"""What an estimator is given, checked: by scikit-learn, or here, where it would load or refuse it."""
+"""Checks of X and sample_weight: by scikit-learn, or here where scikit-learn would load or refuse X."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ def opened(
     least_rows: int = 1,
     is_batch: bool = False,
 ) -> Rows:
-    """Return the rows of X, after scikit-learn's checks, or our own.
+    """Return the rows of X, checked.
 
     Parameters
     ----------
     estimator : estimator
-        Its number of features and their names are set, or compared.
-    X : rows, wherever they are
+    X : rows of any source
     sample_weight : array_like or None
     reset : bool
-        Whether to set them.
+        Whether to set the number and the names of the features of the estimator, or to compare them.
     once : bool, default=False
-        Whether rows that can be read only once will do.
+        Whether rows that can be read only once are accepted.
     least_rows : int, default=1
-        The fewest rows that will do.
+        The fewest rows that are accepted.
     is_batch : bool, default=False
-        Whether there are other rows, of other batches: weights are then taken as they are, so that those of
-        one batch can be compared with those of another.
+        Whether X is one of several batches: its weights are then not scaled, so that they have the same
+        meaning in all of them.
 
     Returns
     -------
@@ -52,17 +51,17 @@ def opened(
     """
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
-    if _is_ours(X):
+    if _is_checked_here(X):
         sample_weight = sample_weight if is_batch else as_counts(sample_weight)
-        rows = _opened_here(estimator, X, sample_weight, reset=reset, once=once)
-        # Rows elsewhere are not counted for this, and none at all is told where they are read.
+        rows = _opened_unloaded(estimator, X, sample_weight, reset=reset, once=once)
+        # Distributed rows would have to be counted; no rows at all are refused where they are read.
         if not rows.is_distributed and rows.n_rows and rows.n_rows < least_rows:
             raise ValueError(
                 f"Found array with {rows.n_rows} sample(s) while a minimum of {least_rows} is required by "
                 f"{type(estimator).__name__}."
             )
         return rows
-    with np.errstate(over="ignore", invalid="ignore"):  # its sums of vast numbers
+    with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up X to look for NaN
         X = validate_data(
             estimator,
             X,
@@ -79,12 +78,12 @@ def opened(
         return open_rows(X, weights)
     if not np.any(weights > 0):
         raise ValueError("The weights of the rows are all zero.")
-    # Rows of weight zero are as if they were not there.
+    # Rows of weight zero are left out.
     return open_rows(X[weights > 0], weights[weights > 0])
 
 
-def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
-    """Return the rows of what scikit-learn would load whole, or would not know."""
+def _opened_unloaded(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
+    """Return the rows of a source that scikit-learn would load into memory, or refuse."""
     rows = open_rows(X, sample_weight)
     if not (rows.rereadable or once):
         raise ValueError(
@@ -106,7 +105,7 @@ def _opened_here(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, onc
 
 
 def _check_names(estimator: Any, names: tuple[str, ...], *, reset: bool) -> None:
-    """Keep the names of the columns, or compare them with those of the fit."""
+    """Set the names of the columns, or compare them with those of the fit."""
     if reset:
         estimator.feature_names_in_ = np.array(names, dtype=object)
         return
@@ -119,7 +118,7 @@ def _check_names(estimator: Any, names: tuple[str, ...], *, reset: bool) -> None
 
 
 def with_weight(sample_weight: Any) -> Array | None:
-    """Return which rows have weight, if some have none."""
+    """Return which rows have a weight above zero; None if all have, or if the weights are of Dask."""
     if sample_weight is None or is_dask(sample_weight):
         return None
     weights = to_numpy(as_counts(sample_weight))
@@ -128,7 +127,7 @@ def with_weight(sample_weight: Any) -> Array | None:
 
 
 def float_type(X: Any) -> np.dtype[Any]:
-    """Return the type of what is computed from X: float32 if its numbers are, else float64."""
+    """Return the floating type of results from X: float32 if all of its columns are, else float64."""
     if isinstance(X, Rows):
         X = X.device_template
     kinds = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", []))
@@ -137,7 +136,7 @@ def float_type(X: Any) -> np.dtype[Any]:
 
 
 def _name(dtype: Any) -> str:
-    # In either order of bytes; torch and others put the name of the library before that of the type.
+    # Without the byte order, and without the name of the library that torch and others put before it.
     return dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2].lower()
 
 
@@ -149,8 +148,8 @@ def in_single_precision(array: Any) -> Any:
     return xp.astype(array, xp.float32)
 
 
-def _is_ours(X: Any) -> bool:
-    """Return whether X is ours to check: scikit-learn would load it into memory, or refuse it."""
+def _is_checked_here(X: Any) -> bool:
+    """Return whether X is checked here: scikit-learn would load it into memory, or refuse it."""
     if isinstance(X, Rows) or is_device_array(X) or is_dask(X) or is_dataset(X):
         return True
     if isinstance(X, np.ndarray):

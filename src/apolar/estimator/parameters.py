@@ -1,4 +1,4 @@
-"""The parameters of the estimator, declared once: what each may be, and what stands for it in a file."""
+"""The parameters of the estimator: how each is checked, and how it is stored in a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apolar.starts import STARTS
 __all__ = ["PARAMETERS", "Parameter", "checked_parameters", "is_path"]
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -30,16 +30,16 @@ class Parameter:
     check : callable
         Takes a value and the name; raises TypeError or ValueError, with a message for the user.
     stored : callable
-        What stands for a value in a file, which holds no code and no paths: a loaded model reads and writes
-        no files until it is told to.
+        Returns the value that is written to a file. Files hold no code, and no paths, so that a loaded model
+        reads and writes no file unless the user gives it a path.
     """
 
     check: Callable[[Any, str], Any]
-    stored: Callable[[Any], Any] = _as_it_is
+    stored: Callable[[Any], Any] = _unchanged
 
 
 def is_path(value: Any) -> bool:
-    """Return whether a parameter is a path."""
+    """Return whether the value of a parameter is a path."""
     return isinstance(value, str | os.PathLike)
 
 
@@ -61,7 +61,7 @@ def _family(value: Any, _: str) -> Family:
 
 
 def _start(value: Any, name: str) -> None:
-    # Labels and responsibilities are compared with the rows, when these are known.
+    # Labels and responsibilities are checked later, against the rows.
     if isinstance(value, str):
         one_of(value, name, STARTS)
 
@@ -127,9 +127,9 @@ PARAMETERS: dict[str, Parameter] = {
 
 
 def checked_parameters(settings: Any) -> tuple[Family, Prior | None]:
-    """Return family and prior of an estimator, after checking all of its parameters.
+    """Return the family and the prior of an estimator, after checking all of its parameters.
 
-    Where `reg_covar` is given, it takes the place of the default prior.
+    If `reg_covar` is given, it takes the place of the default prior, and there is none.
     """
     for name, parameter in PARAMETERS.items():
         parameter.check(getattr(settings, name), name)

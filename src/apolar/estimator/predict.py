@@ -1,4 +1,4 @@
-"""What a fitted mixture predicts of rows: labels, responsibilities, densities, and the likelihood of all."""
+"""Labels, responsibilities and densities of rows under a fitted mixture, and the likelihood of all rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from apolar.em.blocks import Block
 from apolar.em.e_step import LogDensity, row_responsibilities
 from apolar.em.row_stats import RowStats
 from apolar.em.whitening import Whitening, whitening_around
-from apolar.mixture.families import Family
+from apolar.estimator.attributes import fitted_parameters
+from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
+from apolar.scores import CRITERIA
 
 Answer = Callable[[Any, Any], Any]
 """A function of responsibilities, shape (n_components, n), and log-densities, shape (n,), of some rows."""
@@ -42,7 +44,7 @@ def densities(_: Any, density: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """A mixture, ready to be asked about rows.
+    """A mixture, ready to predict.
 
     Attributes
     ----------
@@ -58,25 +60,25 @@ class Predictor:
     natural: Array
 
     @classmethod
-    def of(cls, family: Family, parameters: MixtureParameters) -> Predictor:
+    def of(cls, kind: Family, parameters: MixtureParameters) -> Predictor:
         """Return the predictor of a mixture in the units of the data."""
-        whitening = whitening_around(parameters, family)
+        whitening = whitening_around(parameters, kind)
         inside = whitening.transform_parameters(parameters)
-        # What rounding has made singular on the way is floored, as in the fit.
-        floored = replace(inside, covariances=family.floored(inside.covariances))
-        return cls(family, whitening, family.natural(floored))
+        # Rounding in the transform can make a covariance singular: it is floored, as in the fit.
+        floored = replace(inside, covariances=kind.floored(inside.covariances))
+        return cls(kind, whitening, kind.natural(floored))
 
     @property
     def _prepare(self) -> RowStats:
-        """How blocks are made of rows that have not been checked."""
+        """How blocks are made of rows; new rows have not been checked yet."""
         return RowStats(self.family, self.whitening, is_checked=False)
 
     def each(self, rows: Rows, answer: Answer, threads: int = 1) -> Any:
-        """Return an answer for each row, in one array: of the library, and where, the rows are."""
+        """Return an answer for each row, as one array of the library and on the device of the rows."""
         if rows.is_distributed:
             columns = len(self.natural) if answer is probabilities else None
             dtype = np.int64 if answer is labels else np.float64
-            return rows.map_lazily(functools.partial(self._of_part, answer=answer), columns, dtype)
+            return rows.map_lazily(functools.partial(self._of_partition, answer=answer), columns, dtype)
 
         def of_block(block: Block, _: Any) -> Any:
             responsibilities, density = row_responsibilities(block, self.natural)
@@ -88,8 +90,8 @@ class Predictor:
             parts = list(rows.map_blocks(function, self._prepare, threads))
         return namespace(parts[0]).concat(parts)
 
-    def _of_part(self, values: Any, answer: Answer) -> Any:
-        """Return an answer for each row of a part of the table."""
+    def _of_partition(self, values: Any, answer: Answer) -> Any:
+        """Return an answer for each row of a partition, which may be empty."""
         if not values.shape[0]:
             shape = (0, len(self.natural)) if answer is probabilities else (0,)
             return np.zeros(shape, dtype=np.int64 if answer is labels else np.float64)
@@ -105,6 +107,11 @@ class Predictor:
         return Likelihood(density + weight * self.whitening.log_det, weight, certainty)
 
 
+def predictor_of(estimator: Any) -> Predictor:
+    """Return the predictor of a fitted estimator."""
+    return Predictor.of(family(estimator.covariance_type), fitted_parameters(estimator))
+
+
 @dataclass(frozen=True)
 class Likelihood:
     """The likelihood of rows under a mixture.
@@ -115,9 +122,16 @@ class Likelihood:
     weight : float
         The sum of the weights of the rows.
     log_certainty : float
-        The sum of the logarithms of each row's largest responsibility: zero where no clusters overlap.
+        The weighted sum over rows of the log of the largest responsibility: zero if no components overlap.
     """
 
     log_likelihood: float
     weight: float
     log_certainty: float
+
+    def criteria(self, n_parameters: int) -> dict[str, float]:
+        """Return the criteria of `apolar.scores.CRITERIA` for a mixture with so many free parameters."""
+        return {
+            name: criterion(self.log_likelihood, n_parameters, self.weight, self.log_certainty)
+            for name, criterion in CRITERIA.items()
+        }

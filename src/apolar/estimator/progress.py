@@ -1,4 +1,4 @@
-"""What a fit says while it runs: lines of text, and scikit-learn's callbacks."""
+"""The progress of a fit: printed lines, and scikit-learn's callbacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ try:  # scikit-learn 1.9 or later
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # pragma: no cover - older scikit-learn
     CallbackSupportMixin = type(
-        "CallbackSupportMixin", (), {"__doc__": "Stands in where there are no callbacks."}
+        "CallbackSupportMixin",
+        (),
+        {"__doc__": "Takes the place of scikit-learn's class, where it has no callbacks."},
     )
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,23 +29,23 @@ __all__ = ["CallbackSupportMixin", "NotConvergedWarning", "Progress", "with_call
 
 
 class NotConvergedWarning(ApolarWarning, ConvergenceWarning):
-    """EM stopped at max_iter; scikit-learn's warning, and ours."""
+    """EM stopped at max_iter: both an ApolarWarning and scikit-learn's ConvergenceWarning."""
 
 
 class Progress:
-    """Watches the passes of a fit.
+    """A callback of EM that prints the progress of a fit, and calls scikit-learn's callbacks.
 
     Parameters
     ----------
     estimator : estimator
     X : object
-        Handed to the callbacks.
+        The rows as the user gave them, for the callbacks of scikit-learn.
     weight : float
         The sum of the weights of the rows.
     offset : float
-        What is added to a log-likelihood of the frame, a row.
+        What is added to a log-likelihood per row, to get from whitened coordinates to the units of X.
     attributes : callable
-        The fitted attributes that a FitResult stands for.
+        Returns the fitted attributes of a FitResult.
     """
 
     def __init__(
@@ -84,11 +86,12 @@ class Progress:
             )
         )
 
-    def end(self, message: str, attributes: dict[str, Any]) -> None:
+    def end(self, message: str) -> None:
         """Report the end of the fit."""
         if self.estimator.verbose:
             print(f"after {self.n_passes} passes: {message}")
         if self.context is not None:
+            # The estimator has all of its attributes by now: none is to be reconstructed.
             self.context.call_on_fit_task_end(
-                estimator=self.estimator, X=self.X, reconstruction_attributes=attributes
+                estimator=self.estimator, X=self.X, reconstruction_attributes={}
             )

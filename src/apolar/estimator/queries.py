@@ -1,4 +1,4 @@
-"""What a fitted mixture says: of rows, and of how sure it is."""
+"""The methods of a fitted mixture that change nothing: predictions, criteria, samples, standard errors."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
 from apolar._core.threads import one_blas_thread
 from apolar.em.whitened import WhitenedData
-from apolar.estimator.attributes import exact_parameters
+from apolar.estimator.attributes import fitted_parameters
 from apolar.estimator.bootstrap import Bootstrap, bootstrap
-from apolar.estimator.fit import is_fitted_as, n_threads_of
+from apolar.estimator.fit import n_threads_of
 from apolar.estimator.inputs import float_type, in_single_precision, opened
 from apolar.estimator.parameters import checked_parameters
-from apolar.estimator.predict import Answer, Likelihood, Predictor, densities, labels, probabilities
+from apolar.estimator.predict import Answer, Likelihood, densities, labels, predictor_of, probabilities
 from apolar.estimator.standard_errors import StandardErrors, standard_errors
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
-from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.sampling import sample
 from apolar.moments.covariance import column_moments
-from apolar.scores import lower_is_better_aic, lower_is_better_bic
 
 __all__ = ["FittedMixtureMixin"]
 
@@ -43,42 +41,33 @@ class FittedMixtureMixin:
     means_: Array
     covariances_: Array
 
-    def _parameters(self) -> MixtureParameters:
-        if not is_fitted_as(self, family(self.covariance_type), *self.means_.shape):
-            raise ValueError(
-                f"The mixture was not fitted with covariance_type={self.covariance_type!r}: fit it again."
-            )
-        return exact_parameters(vars(self))
-
     def _n_parameters(self) -> int:
-        """Return the number of free parameters: scikit-learn's private name for `n_parameters_`."""
+        """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""
         return self.n_parameters_
 
-    def _asked(self, X: Any, answer: Answer) -> Any:
-        """Return an answer on each row of X."""
+    def _predicted(self, X: Any, answer: Answer) -> Any:
+        """Return an answer for each row of X, in single precision if both X and the mixture are."""
         check_is_fitted(self)
         rows = opened(self, X, reset=False, once=True)
-        answers = self._predictor().each(rows, answer, n_threads_of(self))
+        answers = predictor_of(self).each(rows, answer, n_threads_of(self))
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
         return in_single_precision(answers) if is_single and answer is not labels else answers
-
-    def _predictor(self) -> Predictor:
-        return Predictor.of(family(self.covariance_type), self._parameters())
 
     def predict(self, X: Any) -> Any:
         """Return the most probable component of each row, shape (n_samples,).
 
-        Arrays of another library give one of that library, where they are; those of Dask, a lazy one.
+        Of an array of torch or CuPy, an array of the same library on the same device; of rows of Dask, a
+        lazy array.
         """
-        return self._asked(X, labels)
+        return self._predicted(X, labels)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the posterior probability of each component, shape (n_samples, n_components)."""
-        return self._asked(X, probabilities)
+        return self._predicted(X, probabilities)
 
     def score_samples(self, X: Any) -> Any:
         """Return the log-density of each row, shape (n_samples,)."""
-        return self._asked(X, densities)
+        return self._predicted(X, densities)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows.
@@ -105,23 +94,20 @@ class FittedMixtureMixin:
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
-        likelihood = self._likelihood(X, sample_weight)
-        return lower_is_better_bic(likelihood.log_likelihood, self.n_parameters_, likelihood.weight)
+        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["bic"]
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Return Akaike's information criterion on X: lower is better, as in scikit-learn."""
-        return lower_is_better_aic(self._likelihood(X, sample_weight).log_likelihood, self.n_parameters_)
+        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["aic"]
 
     def icl(self, X: Any, sample_weight: Any = None) -> float:
-        """Return the integrated completed likelihood on X: lower is better; overlap costs."""
-        likelihood = self._likelihood(X, sample_weight)
-        bic = lower_is_better_bic(likelihood.log_likelihood, self.n_parameters_, likelihood.weight)
-        return bic - 2 * likelihood.log_certainty
+        """Return the integrated completed likelihood on X: lower is better, and overlap makes it higher."""
+        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["icl"]
 
     def _likelihood(self, X: Any, sample_weight: Any) -> Likelihood:
         check_is_fitted(self)
         rows = opened(self, X, sample_weight, reset=False, once=True)
-        return self._predictor().likelihood(rows, n_threads_of(self))
+        return predictor_of(self).likelihood(rows, n_threads_of(self))
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.
@@ -144,10 +130,12 @@ class FittedMixtureMixin:
         check_integer(n_samples, "n_samples", least=1)
         state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        X, labels = sample(family(self.covariance_type), self._parameters(), n_samples, rng, grouped=True)
+        X, labels = sample(
+            family(self.covariance_type), fitted_parameters(self), n_samples, rng, grouped=True
+        )
         return X.astype(self.means_.dtype, copy=False), labels
 
-    # --- how sure it is -----------------------------------------------------------------------
+    # --- uncertainty of the parameters ----------------------------------------------------------
 
     def standard_errors(self, X: Any, sample_weight: Any = None) -> StandardErrors:
         """Return standard errors of weights, means and covariances, from the observed information.
@@ -164,14 +152,10 @@ class FittedMixtureMixin:
         errors : StandardErrors
             Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
         """
-        data, prior = self._table_again(X, sample_weight)
-        _, _, mean, variances = column_moments(data.rows)
-        constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= 1e-13 * np.abs(mean))
-        if len(constant):
-            problem = "is constant: its variance has no standard error. Fit without it."
-            raise ColumnError(int(constant[0]), problem)
+        data, prior = self._fitted_data(X, sample_weight)
+        _check_columns_vary(data)
         with one_blas_thread():
-            return standard_errors(data, self._parameters(), prior)
+            return standard_errors(data, fitted_parameters(self), prior)
 
     def bootstrap(
         self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
@@ -193,12 +177,12 @@ class FittedMixtureMixin:
             With `standard_errors()` and `interval(level)`.
         """
         check_integer(n_resamples, "n_resamples", least=2)
-        data, prior = self._table_again(X, sample_weight)
+        data, prior = self._fitted_data(X, sample_weight)
         rng = random_generator(self.random_state)
         with one_blas_thread():
             return bootstrap(
                 data,
-                self._parameters(),
+                fitted_parameters(self),
                 prior,
                 rng=rng,
                 n_resamples=n_resamples,
@@ -207,8 +191,22 @@ class FittedMixtureMixin:
                 max_iter=max(self.max_iter, 1),
             )
 
-    def _table_again(self, X: Any, sample_weight: Any) -> tuple[WhitenedData, Prior | None]:
+    def _fitted_data(self, X: Any, sample_weight: Any) -> tuple[WhitenedData, Prior | None]:
+        """Return the rows of the fit, on the host and whitened as in the fit, and its prior."""
         check_is_fitted(self)
         kind, prior = checked_parameters(self)
         rows = opened(self, X, sample_weight, reset=False).on_host()
         return WhitenedData(rows, kind, threads=n_threads_of(self), noise=self.reg_covar or 0.0), prior
+
+
+def _check_columns_vary(data: WhitenedData) -> None:
+    """Refuse a constant column: its variance is at its floor, and has no standard error there."""
+    if data.covariance is None:
+        _, _, mean, variances = column_moments(data.rows)
+    else:
+        # The whitening was made of these moments: no other pass over the rows is needed.
+        mean, variances = data.covariance.mean, np.diag(data.covariance.covariance)
+    constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= 1e-13 * np.abs(mean))
+    if len(constant):
+        problem = "is constant: its variance has no standard error. Fit without it."
+        raise ColumnError(int(constant[0]), problem)

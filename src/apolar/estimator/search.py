@@ -1,4 +1,4 @@
-"""The best optimum of several starts, and what there is to say about it."""
+"""The best optimum of several starts, and the warnings about it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
 from apolar.starts.resolve import ResolvedStart
 
-# Rows on which the end of EM is checked to be a maximum, and on which partitions are compared.
+# How many rows, at most, are used to check that EM ended at a maximum, and to compare partitions.
 CHECKED_ROWS = 10_000
-# On the way to the optimum on many rows EM sees a part of them first, each time this factor more, from this
-# many on and so many per parameter; for that, so many passes must be allowed. The optimum on some rows is not
-# approached closely.
+# If there are many rows, EM first runs on samples of them, each larger than the last by this factor.
 GROWTH = 5
+# The smallest sample, in rows and in rows per parameter.
 LEAST_SAMPLE = 20_000
 ROWS_PER_PARAMETER = 200
+# With a smaller max_iter there are no samples.
 FEWEST_PASSES = 50
+# Tolerance and passes of EM on a sample, whose optimum is only approximately that of all rows.
 SAMPLE_TOLERANCE = 0.1
 SAMPLE_PASSES = 200
-# Up to so many rows each of several candidates is run to its end.
+# Up to this many rows, each of several candidates is run to its end.
 FEW_ROWS = 20_000
-# Optima whose log-likelihoods differ by less than this per row are nearly equal; partitions whose adjusted
-# Rand index is below this are different.
+# Two optima disagree if their log-likelihoods per row differ by less than the first of these, and the
+# adjusted Rand index between their partitions is below the second.
 NEARLY_EQUAL = 0.15
-# Log-likelihoods that differ by less than this, relative to themselves, are equal but for rounding.
-ROUNDING = 1e-12
 DIFFERENT = 0.5
+# Log-likelihoods with a relative difference below this are equal up to rounding.
+ROUNDING = 1e-12
 
 
 def best_fit(
@@ -61,7 +62,7 @@ def best_fit(
     prior : Prior or None
     start : ResolvedStart
     tol : float
-        The log-likelihood that may be left to gain.
+        EM ends when less than this is left to gain in the log-likelihood of all rows together.
     max_iter : int
         The most passes of each run.
     rng : numpy.random.Generator
@@ -70,7 +71,7 @@ def best_fit(
     Returns
     -------
     result : FitResult
-        With all starts that were skipped, and what the user should know.
+        With all starts that were skipped, and the warnings for the user.
     """
     best: FitResult | None = None
     winner: FitResult | None = None
@@ -113,33 +114,33 @@ def _collapsed(prior: Prior | None) -> ApolarWarning:
 
 
 def _is_better(result: FitResult, other: FitResult) -> bool:
-    """Return whether a result is better by more than rounding: of equals the first is kept."""
+    """Return whether a result is better by more than rounding; of equal ones the first is kept."""
     return result.log_likelihood > other.log_likelihood + ROUNDING * abs(other.log_likelihood)
 
 
 def _approached_all(
     data: WhitenedData, candidates: list[FitResult], prior: Prior | None, max_iter: int
 ) -> list[tuple[FitResult, FitResult]]:
-    """Return candidates, each with the start from which it is to go on on all rows.
+    """Return the candidates to run on all rows, each with the mixture that EM is to continue from.
 
-    If the rows are many, one of several candidates is enough: the one that is best on a large part of them.
+    If the rows are many, only one candidate is returned: the one that is best on the largest sample.
     """
-    as_they_are = [(candidate, candidate) for candidate in candidates]
+    unchanged = [(candidate, candidate) for candidate in candidates]
     if max_iter < FEWEST_PASSES or (len(candidates) == 1 and candidates[0].is_from_all_rows):
-        return as_they_are
+        return unchanged
     approached = [_approached(data, candidate, prior) for candidate in candidates]
     if approached[0] is candidates[0]:
-        # Each is run to its end, as none is known to be the best before: of many rows only two.
+        # No sample has shown which is best, so that each is run to its end; of many rows, only two.
         is_few = len(candidates) < 3 or data.n_rows <= FEW_ROWS
-        return as_they_are if is_few else [as_they_are[0], as_they_are[-1]]
+        return unchanged if is_few else [unchanged[0], unchanged[-1]]
     best = int(np.argmax([result.log_likelihood for result in approached]))
     return [(candidates[best], approached[best])]
 
 
 def _approached(data: WhitenedData, start: FitResult, prior: Prior | None) -> FitResult:
-    """Return where EM on more and more of the rows leads; the start itself if the rows are too few for that.
+    """Return the result of EM on larger and larger samples of the rows; the start if the rows are too few.
 
-    This is near the optimum on all rows, for a part of the cost of getting there.
+    It is near the optimum on all rows, at a fraction of the cost.
     """
     steps = []
     step = GROWTH
@@ -154,7 +155,7 @@ def _approached(data: WhitenedData, start: FitResult, prior: Prior | None) -> Fi
 
 
 def _almost_empty(data: WhitenedData, result: FitResult) -> list[ApolarWarning]:
-    """Return a warning on components without rows."""
+    """Return a warning if there are components without rows."""
     counts = result.parameters.weights * data.weight
     n_empty = int(np.sum(counts < 0.5))
     if not n_empty:
@@ -164,13 +165,13 @@ def _almost_empty(data: WhitenedData, result: FitResult) -> list[ApolarWarning]:
 
 
 def _is_collapsed(data: WhitenedData, result: FitResult) -> bool:
-    """Return whether a component is without spread in some direction."""
+    """Return whether a component has no variance in some direction."""
     smallest = data.family.smallest_variance(result.parameters.covariances)
     return smallest <= 2 * data.family.least_variance
 
 
 def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult]) -> list[ApolarWarning]:
-    """Return a warning if another optimum, of nearly the same likelihood, parts the rows differently."""
+    """Return a warning if another optimum is nearly as likely, and its partition of the rows different."""
     rivals = [rival for rival in rivals if rival.status is not FitStatus.NOT_RUN]
     if not rivals or result.parameters.n_components == 1:
         return []

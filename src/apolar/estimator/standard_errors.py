@@ -1,4 +1,4 @@
-"""Standard errors of a fitted mixture, from the information that the rows hold."""
+"""Standard errors of a fitted mixture, from the observed information."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from apolar.mixture.stats import SufficientStats
 
 __all__ = ["StandardErrors", "standard_errors"]
 
-# The step of the differences, in deviations of a component and in logarithms: its square is what they
-# leave out, and rounding over it is what they add.
+# The step of central differences, in deviations of a component and in logarithms of weights: a compromise
+# between their error, of the order of its square, and that of rounding, of the order of its inverse.
 DIFFERENCE = 1e-4
-# Directions with less than this of the largest information are flat: differences tell no more.
+# A direction with less than this fraction of the largest information counts as flat: central differences
+# are not more accurate than that.
 FLAT = 1e-6
-# Standard errors that a mixture may be away from the maximum: half a unit of log-likelihood left to gain.
+# How far a mixture may be from the maximum, in standard errors. At 1, half a unit of log-likelihood is left
+# to gain.
 MOST_AWAY = 1.0
-# The count of a component with one row is a part of a sum over all rows: one, but for rounding. That grows
-# with the number of rows, and stays far below what is left out here.
+# A component of exactly one row has a count of one up to rounding, which grows with the number of rows, and
+# stays far below this tolerance.
 LEAST_ROWS = 1 - 1e-6
 
 
@@ -45,8 +47,8 @@ class StandardErrors:
         In the shape of the covariances of the family; every entry of a matrix has its own.
     information_condition : float or None
         The largest over the smallest eigenvalue of the information, in coordinates where it would be the
-        identity if the component of each row were known: one if the components hardly overlap, large if
-        the rows hardly tell some direction. None after a bootstrap, which needs no information.
+        identity if the component of each row were known: near 1 if the components hardly overlap, large if
+        the rows hardly determine some direction. None after a bootstrap, which computes no information.
     """
 
     weights: Array
@@ -65,11 +67,11 @@ def standard_errors(
     score of a row over its components [louis1982]. Errors in the units of the data follow by the delta
     method. Two passes over the rows.
 
-    They hold for many rows, for a mixture that is near a maximum of the likelihood, and if the rows come
-    from a mixture of this family. A fit with a prior is at the maximum of the posterior instead, where the
-    gradient of the likelihood is small, but not zero; that is near enough unless a component holds only a
-    few rows and lives by the prior: then the errors are too small. Use `bootstrap` where the likelihood is
-    far from quadratic.
+    They are asymptotic: valid for many rows, at a maximum of the likelihood, if the rows come from a mixture
+    of this family. A fit with a prior is at the maximum of the posterior instead, where the gradient of the
+    likelihood is small, but not zero. The difference matters only if a component holds few rows and is
+    determined mostly by the prior: then the errors are too small. Use `bootstrap` where the likelihood is far
+    from quadratic.
 
     Parameters
     ----------
@@ -78,8 +80,8 @@ def standard_errors(
     parameters : MixtureParameters
         One mixture, in the units of the data.
     prior : Prior or None, default=None
-        That of the fit. It tells only whether the mixture is at the maximum of what was fitted, and is no
-        part of the information.
+        The prior of the fit. It only serves to check that the mixture is at the maximum of what was fitted,
+        and is no part of the information.
 
     Returns
     -------
@@ -88,8 +90,8 @@ def standard_errors(
     Raises
     ------
     ValueError
-        If the mixture is not near a maximum, or the rows do not tell its parameters; the message says
-        which, and what to do.
+        If the mixture is not near a maximum, or the rows do not determine its parameters; the message says
+        which, and what to do. A ComponentError if that is due to one component.
     """
     _check_rows_held(data, parameters)
     family, whitened = data.family, data.whitening.transform_parameters(parameters)
@@ -98,8 +100,8 @@ def standard_errors(
     stats = data.e_step(whitened[None])[0][0]
     known, slopes = _slopes(data, coordinates, positions, stats)
     information = known - _lost(data, whitened, positions, slopes[:, :, : data.n_stats])
-    # In one direction of the coordinates nothing changes, and there is no information. With this much there,
-    # that of known components is the identity; no parameter feels what it adds to the inverse.
+    # Along the null direction the mixture does not change, and the information is zero. One is added there,
+    # so that the information of known components is the identity; this changes no standard error.
     null_direction = coordinates.null_direction / np.linalg.norm(coordinates.null_direction)
     information += np.outer(null_direction, null_direction)
     if not np.all(np.isfinite(information)):
@@ -119,16 +121,16 @@ def standard_errors(
 def _check_rows_held(data: WhitenedData, parameters: Parameters) -> None:
     counts = parameters.weights * data.weight
     least = int(np.argmin(counts))
-    # The coordinates count a component with less than a row as if it had one.
+    # The local coordinates take the count of a component to be at least one row.
     if not counts[least] >= LEAST_ROWS:
-        # Rounded, a count just below one would read as one row.
+        # A count just below one, rounded, would be shown as 1.
         shown = min(counts[least], 0.99)
-        problem = f"holds {shown:.2g} rows, too few to tell its parameters. Fit with fewer components."
+        problem = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
         raise ComponentError(least, problem)
 
 
 def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> None:
-    """Refuse a mixture at which the likelihood curves upwards, or not at all.
+    """Refuse a mixture where the likelihood has a direction of positive curvature, or of none.
 
     Parameters
     ----------
@@ -136,24 +138,26 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
         The eigenvalues of the information, the smallest first.
     direction : ndarray, shape (n_coordinates,)
         The eigenvector of the smallest.
-    positions : ndarray of int, shape (n_components, n_own)
-        The coordinates of each component.
+    positions : ndarray of int, shape (n_components, n_moving)
+        The coordinates that move each component.
     """
     largest = max(float(values[-1]), 1.0)
     if values[0] > FLAT * largest:
         return
     worst = int(np.argmax(np.linalg.norm(direction[positions], axis=1)))
     if values[0] < -FLAT * largest:
-        raise ValueError(
-            "The mixture is not at a maximum of the likelihood of these rows: it rises from there, most of "
-            f"all with component {worst}. Fit it to these rows and their weights with a larger max_iter, a "
-            "smaller tol, or another start; if it stays, that component lives by the prior: ask for fewer "
-            "components."
+        raise ComponentError(
+            worst,
+            "is not at a maximum of the likelihood of these rows: the likelihood rises if it is changed. Fit "
+            "the mixture to these rows and their weights with a larger max_iter, a smaller tol, or another "
+            "start; if this message stays, the component is determined by the prior and not by the rows: ask "
+            "for fewer components.",
         )
-    raise ValueError(
-        f"The rows do not tell the parameters of component {worst}: the likelihood is flat in a direction, "
-        "because components are the same or one has collapsed. Ask for fewer components or a covariance_type "
-        "with fewer parameters, or fit with the default prior."
+    raise ComponentError(
+        worst,
+        "has parameters that the rows do not determine: the likelihood is flat in a direction, because "
+        "components are the same or one has collapsed. Ask for fewer components or a covariance_type with "
+        "fewer parameters, or fit with the default prior.",
     )
 
 
@@ -168,34 +172,34 @@ def _check_near(away: float) -> None:
 def _slopes(
     data: WhitenedData, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats
 ) -> tuple[Array, Array]:
-    """Return the information if components were known, and how components change with the coordinates.
+    """Return the information of known components, and the derivatives of the components by the coordinates.
 
-    Both by central differences without reading rows: with the statistics of the E-step held, the gradient in
-    the local coordinates is that of the expected complete log-likelihood.
+    Both by central differences, without reading rows: with the statistics of the E-step held fixed, the
+    gradient in the local coordinates is that of the expected complete log-likelihood.
 
     Parameters
     ----------
     data : WhitenedData
     coordinates : LocalCoordinates
         Around the mixture.
-    positions : ndarray of int, shape (n_components, n_own)
+    positions : ndarray of int, shape (n_components, n_moving)
         The coordinates that move each component.
     stats : SufficientStats
-        Of the E-step at the mixture.
+        Those of the E-step at the mixture.
 
     Returns
     -------
     known : ndarray, shape (n_coordinates, n_coordinates)
-    slopes : ndarray, shape (n_components, n_own, n_stats + n_parameters)
+    slopes : ndarray, shape (n_components, n_moving, n_stats + n_parameters)
         The derivatives of the natural parameters of each component, in whitened coordinates, and of its mean
         and covariance, in the units of the data, by the coordinates that move it.
     """
     family, whitening = data.family, data.whitening
     count_roots = np.sqrt(coordinates.centre.weights * coordinates.weight)
-    # Coordinates are in deviations over the roots of the counts.
+    # A coordinate is in deviations of the component over the root of its count.
     steps = np.zeros(len(coordinates.origin))
-    for own, count_root in zip(positions, count_roots, strict=True):
-        steps[own] = np.maximum(steps[own], DIFFERENCE * count_root)
+    for moving, count_root in zip(positions, count_roots, strict=True):
+        steps[moving] = np.maximum(steps[moving], DIFFERENCE * count_root)
 
     def at(tangent: Array) -> tuple[Array, Array]:
         parameters = coordinates.retract(tangent)
@@ -211,10 +215,11 @@ def _slopes(
         (gradient, values), (other_gradient, other_values) = at(tangent), at(-tangent)
         known[j] = (other_gradient - gradient) / (2 * step)
         slope = (values - other_values) / (2 * step)
-        for k, own in enumerate(positions):
-            slopes[k, own == j] = slope[k]
-    # Less what the sum of the weights takes from all components alike: it is no part of the variance over
-    # components, and without it the coordinate of a weight moves the component of that weight alone.
+        for k, moving in enumerate(positions):
+            slopes[k, moving == j] = slope[k]
+    # A change of one weight also changes the others, as they add up to one. That part is the same for all
+    # components, does not enter their variance, and is left out: the coordinate of a weight then moves its
+    # component alone.
     slopes[:, 0] = 0.0
     slopes[:, 0, 0] = 1 / count_roots
     return known, slopes
@@ -229,24 +234,24 @@ def _by_component(parameters: MixtureParameters, family: Family) -> Array:
 
 
 def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArray, slopes: Array) -> Array:
-    """Return the information that not knowing the components takes away, by one pass over the rows.
+    """Return the information that is lost because the components of the rows are unknown, by one pass.
 
-    The sum over rows of the covariance, over the components of a row, of its score [louis1982].
+    The sum over rows of the covariance of the score over the components of a row [louis1982].
 
     Parameters
     ----------
     data : WhitenedData
     whitened : WhitenedParameters
-    positions : ndarray of int, shape (n_components, n_own)
-    slopes : ndarray, shape (n_components, n_own, n_stats)
-        Of the natural parameters.
+    positions : ndarray of int, shape (n_components, n_moving)
+    slopes : ndarray, shape (n_components, n_moving, n_stats)
+        The derivatives of the natural parameters.
 
     Returns
     -------
     lost : ndarray, shape (n_coordinates, n_coordinates)
     """
     natural = data.family.natural(whitened)
-    n_components, n_own = positions.shape
+    n_components, n_moving = positions.shape
     size = 1 + int(positions.max())
 
     def statistic(block: StatsBlock, weights: Any) -> Array:
@@ -254,15 +259,15 @@ def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArra
         responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
         mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))
-        for own, slope, responsibility in zip(positions, slopes, responsibilities, strict=True):
+        for moving, slope, responsibility in zip(positions, slopes, responsibilities, strict=True):
             score = slope @ row_stats
             part = responsibility * score
-            mean[own] += part
-            total[np.ix_(own, own)] += (part if weights is None else part * weights) @ score.T
+            mean[moving] += part
+            total[np.ix_(moving, moving)] += (part if weights is None else part * weights) @ score.T
         return total - (mean if weights is None else mean * weights) @ mean.T
 
-    # Chunks of far fewer rows than coordinates would cost more in adding up their matrices than in these.
-    depth = min(size + 3 * n_own + 2 * n_components, CHUNK_SIZE // size)
+    # With far fewer rows per chunk than coordinates, adding up the matrices would cost more than making them.
+    depth = min(size + 3 * n_moving + 2 * n_components, CHUNK_SIZE // size)
     lost = np.zeros((size, size))
     for part in data.map_blocks(statistic, depth, written=True):
         lost += part
@@ -272,22 +277,22 @@ def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArra
 def _errors(
     inverse: Array, whitened: WhitenedParameters, data: WhitenedData, positions: IndexArray, slopes: Array
 ) -> tuple[Array, Array, Array]:
-    """Return the errors in the units of the data, from the covariance of the coordinates: delta method."""
+    """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
     weights = whitened.weights
     r, m = whitened.means.shape
     by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * data.weight)
     errors = np.array(
         [
-            _deviations(slope.T, inverse[np.ix_(own, own)])
-            for own, slope in zip(positions, slopes, strict=True)
+            _deviations(slope.T, inverse[np.ix_(moving, moving)])
+            for moving, slope in zip(positions, slopes, strict=True)
         ]
     )
-    # Components that share a covariance have the same errors of it.
+    # The errors of a shared covariance are those of any component.
     n_covariances = len(data.family.per_component(whitened.covariances))
     of_covariances = errors[:n_covariances, m:].reshape(np.shape(whitened.covariances))
     return _deviations(by_weight, inverse[:r, :r]), errors[:, :m], of_covariances
 
 
 def _deviations(slopes: Array, covariance: Array) -> Array:
-    """Return the standard deviations of values with those slopes, shape (n_values, n_coordinates)."""
+    """Return the standard deviations of values, from their slopes, shape (n_values, n_coordinates)."""
     return np.sqrt(np.maximum(np.einsum("ij,ij->i", slopes @ covariance, slopes), 0.0))

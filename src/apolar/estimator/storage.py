@@ -1,4 +1,4 @@
-"""Fitted models as files that cannot run code: parameters as JSON, the rest as arrays."""
+"""Fitted models as files without code: parameters as JSON, fitted attributes as arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["load_model", "save_model"]
 FORMAT = "apolar Gaussian mixture"
 VERSION = 1
 
-# The fitted attributes that are stored. Precisions follow from covariances: stored, they could contradict.
+# The fitted attributes that are stored. Precisions are computed from covariances, so that the two agree.
 _NUMBERS = ("weights_", "means_", "covariances_", "lower_bounds_")
 _SCALARS: dict[str, type] = {
     "converged_": bool,
@@ -35,29 +35,26 @@ _SCALARS: dict[str, type] = {
     "start_": str,
     "message_": str,
 }
-# NaN where it was not computed: a mixture from moments has seen no rows.
+# May be NaN: the likelihood of a mixture that was made from moments alone is unknown.
 _PERHAPS_UNKNOWN = ("lower_bound_",)
 _STRINGS = ("start_notes_",)
 _NAMES = "feature_names_in_"
-# The floating type of the attributes; files of before it were all of float64.
+# The floating type of the attributes; files of older versions lack it, and are of float64.
 _PRECISION = "precision"
-# What a checkpoint knows of the curvature: pairs of steps and gradient differences.
+# The L-BFGS history of a checkpoint: steps and gradient differences.
 _CURVATURE = ("curvature_steps", "curvature_falls")
 
 Model = TypeVar("Model")
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted mixture to a file: arrays, a version and a checksum, nothing that can run.
+    """Write a fitted mixture to a file of arrays, with a version and a checksum, and without code.
 
-    The file appears whole or not at all. Arrays among the parameters come
-    back as lists. What a file without code cannot hold is left out: a
-    `random_state` that is a generator comes back as None, and a callable
-    `init_params` as "auto"; neither matters to what the fitted mixture says
-    of rows. A `checkpoint` comes back as None and a path as `warm_start` as
-    False: a loaded model reads and writes no files until it is told to.
-    After `partial_fit`, the mixture is kept and the sums of the stream are
-    not: a loaded model goes on as after `fit`.
+    The file is written completely or not at all. Parameters that are arrays are loaded as lists. A generator
+    as `random_state` and a callable `init_params` cannot be stored: they are loaded as None and "auto", which
+    does not change any prediction. Paths are not stored: `checkpoint` is loaded as None, and a path as
+    `warm_start` as False. After `partial_fit`, the mixture is stored and the sums of the stream are not: the
+    loaded model continues as after `fit`.
 
     Parameters
     ----------
@@ -68,7 +65,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     check_is_fitted(model, [*_NUMBERS, *_SCALARS, *_STRINGS])
     try:
         arrays = _arrays(model)
-        # What is written can be read: the same checks, before there is a file.
+        # The checks of `load_model`, so that every file that is written can be read.
         _restored(type(model), arrays)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
@@ -90,20 +87,18 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
     Returns
     -------
     model : instance of cls
-        Fitted; its predictions are those of the model that was saved, bit
-        for bit.
+        Fitted; its predictions are those of the model that was saved, bit for bit.
 
     Raises
     ------
     ValueError
-        If the file is of another kind or version, damaged, or if what it
-        holds is no mixture.
+        If the file is of another kind or version, is damaged, or holds no valid mixture.
     """
     names = ["apolar", "parameters", *_NUMBERS, *_SCALARS, *_STRINGS]
     arrays = load_arrays(path, FORMAT, VERSION, "a Gaussian mixture of apolar", names=names)
     try:
         return _restored(cls, arrays)
-    # Text can be nested deeper than Python follows, and hold numbers larger than any float.
+    # JSON can be nested too deeply for Python, and hold integers that are too large for a float.
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ValueError(
             f"{path}, written by apolar {str(arrays['apolar'])[:20]}, holds no sound mixture: "
@@ -113,16 +108,16 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
 
 
 def _arrays(model: Any) -> dict[str, Array]:
-    """Return what stands for a fitted model in a file."""
+    """Return a fitted model as the arrays of a file."""
     parameters = {name: _plain(name, value) for name, value in model.get_params(deep=False).items()}
     arrays = {
         "apolar": np.array(__version__),
         "parameters": np.array(json.dumps(parameters, allow_nan=False)),
     }
-    # Attributes in single precision are stored as what they were rounded from.
-    components = exact_parameters(vars(model))
+    # Of attributes in single precision, the values before rounding are stored.
+    mixture = exact_parameters(vars(model))
     for name in _NUMBERS:
-        value = getattr(components, name[:-1], None)
+        value = getattr(mixture, name[:-1], None)
         arrays[name] = np.asarray(getattr(model, name) if value is None else value, dtype=np.float64)
     arrays[_PRECISION] = np.array(np.asarray(model.means_).dtype.name)
     for name, kind in _SCALARS.items():
@@ -135,7 +130,7 @@ def _arrays(model: Any) -> dict[str, Array]:
 
 
 def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
-    """Return the model that arrays stand for, after checking all of it."""
+    """Return the model of the arrays of a file, after checking all of them."""
     parameters = _parameters(cls, stored_value(arrays, "parameters", str))
     attributes: dict[str, Any] = {
         name: stored_value(arrays, name, kind, may_be_nan=name in _PERHAPS_UNKNOWN)
@@ -175,7 +170,7 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
 
 
 def _checked_covariances(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Array:
-    """Return covariances, checked to be those of a family, and to have inverses."""
+    """Return the covariances, checked to be valid for the family and to have inverses."""
     covariances = stored_numbers(arrays, "covariances_", kind.covariance_shape(r, m))
     kind.check_covariances(covariances, "covariances_")
     with np.errstate(all="ignore"):
@@ -195,7 +190,7 @@ def _strings(array: Array, name: str) -> list[str]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a parameter as what JSON can hold."""
+    """Return a parameter as a value that JSON can hold."""
     value = PARAMETERS[name].stored(value) if name in PARAMETERS else value
     if isinstance(value, dict):
         return {key: _plain(key, entry) for key, entry in value.items()}
@@ -210,7 +205,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _parameters(cls: type[Any], text: str) -> dict[str, Any]:
-    """Return the parameters that a text stands for, checked; those it does not name have their defaults."""
+    """Return the parameters of a JSON text, checked; those that it lacks have their defaults."""
     stored = json.loads(text, parse_constant=_refused_constant)
     if not isinstance(stored, dict):
         raise ValueError("The parameters are no table of names and values.")
@@ -221,7 +216,7 @@ def _parameters(cls: type[Any], text: str) -> dict[str, Any]:
     parameters |= {name: _decoded(value, name) for name, value in stored.items()}
     for name, value in parameters.items():
         PARAMETERS[name].check(value, name)
-        # What is never written to a file is not taken from one: paths, above all.
+        # A value that is never written is not accepted from a file: above all, a path.
         if not isinstance(value, Prior):
             one_of(value, name, (PARAMETERS[name].stored(value),))
     return parameters

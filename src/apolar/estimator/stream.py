@@ -1,4 +1,4 @@
-"""A mixture that learns from a stream: first a start from the rows so far, then stepwise EM."""
+"""A mixture that is fitted to a stream: first to all rows so far, then by stepwise EM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from apolar.em.loop import converge
 from apolar.em.result import FitResult, in_canonical_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening, whitening_around
-from apolar.estimator.fit import n_threads_of
+from apolar.estimator.attributes import fitted_parameters, set_parameters
+from apolar.estimator.fit import forget_last_fit, n_threads_of
 from apolar.estimator.inputs import float_type, opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.mixture.families import Family
@@ -29,22 +30,22 @@ from apolar.recovery import mixture_from_moments
 from apolar.starts import start_candidates
 from apolar.starts.moments import whitened_spherical
 
-# Rows are kept until there are this many per component and column, but no fewer than the least: the start is
-# made from them.
+# The first rows are kept, and fitted together, until there are this many per parameter of the means and
+# weights, and at least LEAST_ROWS.
 ROWS_PER_PARAMETER = 20
 LEAST_ROWS = 5000
-# Stepwise EM forgets with the power of the number of rows seen [cappe2009].
+# Stepwise EM gives a batch its fraction of the rows so far, to this power, as its weight [cappe2009].
 FORGETTING = 0.8
-# The mixture of all moments takes over if the log-likelihood of a new batch is higher by this much.
+# The mixture of the moments replaces that of stepwise EM if the log-likelihood of a batch is higher by this.
 CLEARLY_BETTER = 10.0
-# Passes and tolerance of EM on the kept rows.
+# The most passes, and the tolerance, of EM on the kept rows.
 PASSES = 200
 TOLERANCE = 1e-2
 
 
 @dataclass(eq=False)
 class Stream:
-    """What is known of the rows of a stream, in bounded memory.
+    """The state of a stream, in bounded memory: the first rows, and after these only sums.
 
     Attributes
     ----------
@@ -52,15 +53,15 @@ class Stream:
     n_components : int
     prior : Prior or None
     start : str
-        The start that the kept rows are fitted from.
+        The name of the start that the kept rows are fitted from.
     weight : float
         The sum of the weights of the rows seen.
     parameters : MixtureParameters or None
         The mixture so far, in the units of the data.
     mean_likelihood : float
-        Of the rows of the last batch, under the mixture after it.
+        The mean log-likelihood of the last batch; while rows are kept, of all of them.
     noise : float
-        The variance of the noise that each row is taken to have.
+        `reg_covar`: the variance of the noise that each row is taken to have.
     """
 
     family: Family
@@ -86,14 +87,14 @@ class Stream:
         weight: float,
         prior: Prior | None,
     ) -> Stream:
-        """Return the stream that goes on where a fit of rows of that weight ended."""
+        """Return the stream that continues a fit to rows of that total weight."""
         inside = whitening.transform_parameters(parameters)
         stream = cls(family, parameters.n_components, prior, "moments", weight, parameters)
         stream._whitening, stream._stats = whitening, family.stats_of(inside, weight, prior)
         return stream
 
     def update(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
-        """Learn from a batch of rows."""
+        """Update the mixture from a batch of rows."""
         if self._whitening is None:
             self._start_from(rows, rng, threads)
         else:
@@ -102,8 +103,6 @@ class Stream:
     def _start_from(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
         """Fit all rows kept so far; from enough of them on, keep only sufficient statistics."""
         values, weights = fetch_rows(rows, np.arange(rows.n_rows or 0))
-        if weights is None and any(other is not None for _, other in self._kept):
-            weights = np.ones(values.shape[0])
         kept = [*self._kept, (values, weights)]
         all_weights = None
         if any(other is not None for _, other in kept):
@@ -115,18 +114,19 @@ class Stream:
                 f"{self.n_components} components need at least as many rows; the first batches have "
                 f"n_samples = {data.n_rows}. Pass more rows at once."
             )
-        afresh = self.parameters is None or data.weight >= 2 * self._compared
-        if afresh:
+        # A new start each time the rows have doubled: the one from a few rows may be poor.
+        is_new_start = self.parameters is None or data.weight >= 2 * self._compared
+        if is_new_start:
             first = start_candidates(self.start, data, self.n_components, self.prior, rng)[0].parameters
         else:
             assert self.parameters is not None
             first = data.whitening.transform_parameters(self.parameters)
         result = converge(data, FitResult(first, "stream"), self.prior, tol=TOLERANCE, max_iter=PASSES)
-        # Until the rows are enough, the order may change; from then on it stays.
+        # Components can change their order with each of these fits, and keep it in stepwise EM.
         result = in_canonical_order(result, self.family, data.whitening)
-        # Only now, that nothing can fail any more, is anything remembered.
+        # Set last, so that a batch that fails leaves the stream as it was.
         self._kept, self.weight = kept, data.weight
-        self._compared = data.weight if afresh else self._compared
+        self._compared = data.weight if is_new_start else self._compared
         self.parameters = data.whitening.inverse_transform_parameters(result.parameters)
         self.mean_likelihood = result.log_likelihood / data.weight + data.whitening.log_det
         enough = max(LEAST_ROWS, ROWS_PER_PARAMETER * self.n_components * (data.n_features + 1))
@@ -142,7 +142,8 @@ class Stream:
         assert self._whitening is not None
         assert self._stats is not None
         assert self.parameters is not None
-        checked = WhitenedData(rows, self.family, threads=threads)  # reads the rows once, and checks them
+        # For its checks of the rows, and their number and weight; EM uses the whitening of the stream.
+        checked = WhitenedData(rows, self.family, threads=threads)
         whitening = replace(self._whitening, n_rows=checked.n_rows, weight=checked.weight)
         batch = WhitenedData(rows, self.family, whitening, threads)
         inside = whitening.transform_parameters(self.parameters)
@@ -160,7 +161,7 @@ class Stream:
         self.mean_likelihood = float(likelihood[0]) / batch.weight + whitening.log_det
 
     def _compare_with_moments(self, batch: WhitenedData, likelihood: float) -> None:
-        """Take the mixture of the moments of all rows seen, if a new batch likes it clearly better."""
+        """Take the mixture of the moments of all rows seen, if the batch is clearly more likely under it."""
         assert self._sketch is not None
         self._compared = self.weight
         try:
@@ -173,12 +174,12 @@ class Stream:
 
 
 def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
-    """Update an estimator from a batch of a stream, and set its attributes.
+    """Update an estimator from a batch of a stream, and set its fitted attributes.
 
     Parameters
     ----------
     estimator : GaussianMixture
-        Its stream goes on; without one, a fitted mixture does, and else a new stream begins.
+        If it has a stream or a fitted mixture, the batch continues that; otherwise a new stream begins.
     X : rows
         One batch, in memory.
     sample_weight : array_like or None
@@ -199,15 +200,21 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         stream = Stream(family, estimator.n_components, prior, start, noise=noise)
     elif hasattr(estimator, "_stream"):
         stream = copy.deepcopy(estimator._stream)
+        if stream.family.name != family.name:
+            raise ValueError(
+                f"The stream began with covariance_type={stream.family.name!r}, and cannot change to "
+                f"{estimator.covariance_type!r}: start a new one."
+            )
     else:
-        parameters = estimator._parameters()
+        parameters = fitted_parameters(estimator)
         whitening = replace(whitening_around(parameters, family), noise=noise)
         stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)
     with one_blas_thread():
         stream.update(rows, random_generator(estimator.random_state), n_threads_of(estimator))
     assert stream.parameters is not None
-    # Set together, when nothing can fail any more.
-    estimator._set_parameters(stream.parameters, float_type(X))
+    # Set last, so that a batch that fails leaves the estimator as it was.
+    forget_last_fit(estimator)
+    set_parameters(estimator, stream.parameters, float_type(X))
     estimator._stream = stream
     estimator.lower_bound_ = stream.mean_likelihood
     estimator.n_samples_seen_ = stream.weight

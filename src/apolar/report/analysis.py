@@ -1,4 +1,4 @@
-"""A table, clustered: the fitted mixture and all that there is to say about it."""
+"""A table, clustered: the fitted mixture, and everything that the report shows."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
+from apolar.estimator.attributes import fitted_parameters, set_parameters
+from apolar.estimator.predict import Likelihood
 from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import column_moments
 from apolar.plots.mixtures import MixtureView
-from apolar.scores import (
-    adjusted_rand_index,
-    error_rate,
-    lower_is_better_aic,
-    lower_is_better_bic,
-    lower_is_better_icl,
-)
+from apolar.scores import adjusted_rand_index, error_rate
 from apolar.selection import Selection, select
 
 FAMILIES = ("spherical", "diag", "full")
@@ -34,13 +30,13 @@ FAMILIES = ("spherical", "diag", "full")
 MOST_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
 
-# Standard errors take some passes per parameter: no more numbers than this are read for them.
+# Standard errors cost about one pass over the rows per parameter: above this many numbers they are left out.
 MOST_NUMBERS = 2e9
 # The largest mean of a column whose square does not overflow.
 MOST_MEAN = 1e150
 # Rows that are read at a time.
 CHUNK = 65_536
-# The log-density below which a row is so far from every cluster that it is a mistake.
+# A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
 LEAST_DENSITY = -1e270
 
 
@@ -87,14 +83,16 @@ class Analysis:
     predicted : ndarray of int, shape (n_samples,)
     uncertainty : ndarray, shape (n_samples,)
         One less the largest posterior of each row.
-    log_likelihood, bic, aic, icl : float
-        Of the table in its own units; lower is better but for the first.
+    log_likelihood : float
+        Of all rows together, in the units of the table.
+    criteria : dict of str to float
+        By the names of `apolar.scores.CRITERIA`, in the units of the table; lower is better.
     n_parameters : int
     errors : StandardErrors or None
     no_errors : str
         Why there are no standard errors.
     warnings : tuple of str
-        What the fit warned of.
+        The warnings of the fit.
     truth : KnownClasses or None
     seconds : float
         For fit, choice, labels and standard errors.
@@ -109,9 +107,7 @@ class Analysis:
     predicted: Array
     uncertainty: Array
     log_likelihood: float
-    bic: float
-    aic: float
-    icl: float
+    criteria: dict[str, float]
     n_parameters: int
     errors: StandardErrors | None
     no_errors: str
@@ -175,8 +171,10 @@ def analysed(
         raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else FAMILIES)
-    units = _units(X, names) if standardise else np.ones(X.shape[1])
-    data = X if not standardise else _StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
+    units = _units(mean, variances, names) if standardise else np.ones(X.shape[1])
+    data: Any = X
+    if standardise:
+        data = _StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
     selection = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -187,7 +185,7 @@ def analysed(
             fitted = selection.best
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if selection is not None:
-        # Those of the other candidates are in its table.
+        # Only those of the chosen candidate; those of the others are in the table of the selection.
         messages = [
             message
             for row in selection.table
@@ -199,7 +197,7 @@ def analysed(
     kind = fitted.covariance_type
     model = _in_units(fitted, units, names)
     predicted, uncertainty, log_likelihood = scored(model, X)
-    bic = lower_is_better_bic(log_likelihood, n_parameters, len(X))
+    likelihood = Likelihood(log_likelihood, float(len(X)), float(np.log(1 - uncertainty).sum()))
     truth = None if labels is None else _known_classes(labels, predicted, len(model.weights_))
     return Analysis(
         model,
@@ -211,9 +209,7 @@ def analysed(
         predicted,
         uncertainty,
         log_likelihood,
-        bic,
-        lower_is_better_aic(log_likelihood, n_parameters),
-        lower_is_better_icl(bic, 1 - uncertainty[:, None]),
+        likelihood.criteria(n_parameters),
         n_parameters,
         errors,
         no_errors,
@@ -234,9 +230,8 @@ class _StandardisedRows:
             yield self.X[start : start + CHUNK] / self.units
 
 
-def _units(X: Array, names: Sequence[str]) -> Array:
-    """Return the deviation of each column."""
-    _, _, mean, variances = column_moments(open_rows(X))
+def _units(mean: Array, variances: Array, names: Sequence[str]) -> Array:
+    """Return the deviation of each column; refuse columns without one."""
     constant = np.flatnonzero(variances <= 1e-28 * mean**2)
     if len(constant):
         raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
@@ -272,10 +267,10 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> Gau
     Spherical components of standardised columns are diagonal in the columns as they are.
     """
     if not np.all(units == 1):
-        fitted = model._parameters()
+        fitted = fitted_parameters(model)
         name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)
         model.covariance_type = name
-        model._set_parameters(MixtureParameters(fitted.weights, fitted.means * units, covariances))
+        set_parameters(model, MixtureParameters(fitted.weights, fitted.means * units, covariances))
         model.lower_bound_ -= float(np.log(units).sum())
         model.lower_bounds_ = [bound - float(np.log(units).sum()) for bound in model.lower_bounds_]
     model.feature_names_in_ = np.array(names, dtype=object)

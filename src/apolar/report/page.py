@@ -1,4 +1,4 @@
-"""The page itself: one HTML file that needs no other."""
+"""The report as a single HTML file that needs no other files."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ import numpy as np
 from apolar.mixture.families import family
 from apolar.report.analysis import MOST_COMPONENTS, Analysis
 
-# A component of fewer rows may be chance.
+# A cluster of fewer rows may be due to chance.
 FEW_ROWS = 5
-# Of the rows, those whose cluster is in doubt have a posterior below this.
+# The cluster of a row is in doubt if its probability is below this.
 DOUBT = 0.9
-# With a larger condition number of the information, the rows hardly separate some components.
+# With a larger condition number of the information, the rows hardly determine some parameters.
 ILL_CONDITIONED = 1e4
 
 
@@ -23,7 +23,7 @@ def headline(analysis: Analysis) -> str:
 
 
 def choice(analysis: Analysis) -> str:
-    """Return why there are as many clusters."""
+    """Return how the number of clusters was chosen."""
     if analysis.selection is not None:
         return analysis.selection.reason
     given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
@@ -47,13 +47,13 @@ def diagnostics(analysis: Analysis) -> list[tuple[bool, str]]:
         remarks.append((False, f"Cluster {component + 1} has {count}: it may be chance. Try fewer clusters."))
     if len(model.weights_) > 1:
         doubtful = int(np.count_nonzero(1 - analysis.uncertainty < DOUBT))
-        share = 100 * doubtful / analysis.n_rows
+        percentage = 100 * doubtful / analysis.n_rows
         if doubtful:
-            which = f"For {doubtful:,} rows ({share:.1f}%)"
+            which = f"For {doubtful:,} rows ({percentage:.1f}%)"
             remark = f"{which} the cluster is in doubt: its probability is below {DOUBT:.0%}."
         else:
             remark = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
-        remarks.append((share < 10, remark))
+        remarks.append((percentage < 10, remark))
     if analysis.errors is None:
         remarks.append((False, f"There are no standard errors: {analysis.no_errors}"))
     elif (analysis.errors.information_condition or 0) > ILL_CONDITIONED:

@@ -1,4 +1,4 @@
-"""How many components, and which covariance family: fit them all, and compare."""
+"""The number of components and the covariance family: all candidates are fitted, and compared."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from apolar.estimator.parameters import checked_parameters
 from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import family
 from apolar.moments.covariance import column_moments
+from apolar.scores import CRITERIA
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.result import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
 
-CRITERIA = ("bic", "aic", "icl")
-# Parameters of the estimator that fix the number of components, or make no sense for many fits.
+# Parameters of the estimator that belong to one mixture, and make no sense for many fits.
 REFUSED = (
     "warm_start", "weights_init", "means_init", "precisions_init", "checkpoint", "checkpoint_every",
 )  # fmt: skip
@@ -44,10 +44,10 @@ def select(
 ) -> Selection:
     """Fit mixtures of several sizes and covariance families, and choose one.
 
-    Each candidate is fitted from the start of the estimator. Then neighbours help each other: upwards, the
-    mixture of one component less is tried with a component split; downwards, the one of one component more
-    with two merged. What they find is kept if it is clearly better, so that a poor start of one candidate
-    does not decide.
+    Each candidate is first fitted from the start of the estimator. Then candidates of the same family are
+    fitted again from their neighbours: from the fit with one component less, with one component split, and
+    from the fit with one component more, with two components merged. A fit that is clearly better replaces
+    the first one, so that a poor start of a candidate does not decide the choice.
 
     Parameters
     ----------
@@ -55,25 +55,25 @@ def select(
         Of shape (n_samples, n_features).
     n_components : int or iterable of int, default=range(1, 10)
     covariance_type : str or iterable of str, default=("spherical", "diag", "full")
-        As the estimator has them, mclust's codes included.
+        Families as in `GaussianMixture`, mclust's codes included.
     criterion : {"bic", "aic", "icl"}, default="bic"
-        Lower is better. The ICL counts overlapping components as one.
+        Lower is better. The ICL also penalises components that overlap.
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
-        Processes that fit candidates at the same time; None is one, -1 is one per processor. The result does
-        not depend on it.
+        The number of processes that fit candidates at the same time: None means 1, and -1 one per processor.
+        The result does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         All candidates are fitted with the same seed.
     verbose : int, default=0
-        Whether to print a line on each candidate.
+        Whether to print one line per candidate.
     **parameters
-        Of `GaussianMixture`: init_params, n_init, max_iter, tol, prior, n_threads.
+        Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads.
 
     Returns
     -------
     selection : Selection
-        Candidates that fail are in its table, with the reason; what single fits warn of is there as well.
+        Its table also has the candidates that failed, with the reason, and the warnings of each fit.
 
     Examples
     --------
@@ -86,10 +86,10 @@ def select(
     >>> print(selection.reason)
     3 spherical components have the lowest BIC, ...: very strong evidence (Kass and Raftery 1995).
     """
-    one_of(criterion, "criterion", CRITERIA)
+    one_of(criterion, "criterion", tuple(CRITERIA))
     numbers, kinds = _checked_numbers(n_components), _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
-    # The one way in for tables of every make, with the checks and the messages of the estimator.
+    # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     source = opened(model, X, sample_weight, reset=True, least_rows=2)
     _warn_of_constant_columns(source, getattr(model, "feature_names_in_", None))
     parallel = effective_n_jobs(n_jobs) > 1
@@ -97,12 +97,12 @@ def select(
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
     fits = CandidateFits(X, sample_weight, common)
-    # The longest first, so that nobody waits for one at the end.
+    # The slowest first, so that the processes end at about the same time.
     order = sorted(
         ((kind, r) for kind in kinds for r in numbers),
         key=lambda pair: -pair[1] * family(pair[0]).n_stats(source.n_features),
     )
-    # Processes: threads wait for each other's Python, for few rows so much that they gain nothing.
+    # Processes, not threads: with few rows most of the time is spent in Python, which holds the lock.
     pool = Parallel(n_jobs=n_jobs, prefer="processes")
     tried = dict(zip(order, pool(delayed(fits.fitted)(*pair) for pair in order), strict=True))
     by_kind = dict.fromkeys(kind for kind, _ in order)
@@ -129,22 +129,22 @@ def select(
     return Selection(best, table, criterion, reason(ranked, numbers, criterion), models)
 
 
-# --- what users pass ------------------------------------------------------------------------
+# --- checks of the arguments ----------------------------------------------------------------
 
 
 def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
-    """Tell of columns that are constant: their parameters are counted, and say nothing of the rows."""
+    """Warn of constant columns: a criterion counts their parameters, though they carry no information."""
     if rows.is_distributed or not rows.in_memory:
-        return  # not worth a pass
+        return  # a pass over rows elsewhere costs more than the warning is worth
     _, _, mean, variances = column_moments(rows)
     constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= ROUNDING * np.abs(mean))
     if not 0 < len(constant) < rows.n_features:
         return
     shown = ", ".join(str(column) if names is None else repr(names[column]) for column in constant[:5])
-    more = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
+    not_shown = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
     warnings.warn(
-        f"Constant columns ({shown}{more}) are counted by the criterion, though nothing is to be learnt from "
-        "them, and can change the choice: leave them out.",
+        f"Constant columns ({shown}{not_shown}) are counted by the criterion, though they carry no "
+        "information, and can change the choice: leave them out.",
         ConstantColumnWarning,
         stacklevel=3,
     )
@@ -162,10 +162,10 @@ def _checked_numbers(n_components: Any) -> tuple[int, ...]:
 def _checked_kinds(covariance_type: Any) -> tuple[str, ...]:
     single = isinstance(covariance_type, str) or not isinstance(covariance_type, Iterable)
     given = [covariance_type] if single else list(covariance_type)
-    # By family: "full" and "VVV" are the same.
+    # Each family once, under the name that was given first: "full" and "VVV" are the same.
     kinds: dict[str, str] = {}
-    for one in given:
-        kinds.setdefault(family(one).name, one)
+    for kind in given:
+        kinds.setdefault(family(kind).name, kind)
     if not kinds:
         raise ValueError("covariance_type is empty: give a family, or several, as in ('diag', 'full').")
     return tuple(kinds.values())

@@ -16,14 +16,16 @@ from apolar.em.result import FitResult
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
-from apolar.estimator.fit import n_threads_of
+from apolar.estimator.attributes import fitted_parameters, set_parameters
+from apolar.estimator.fit import forget_last_fit, n_threads_of
 from apolar.estimator.inputs import opened
+from apolar.estimator.parameters import checked_parameters
+from apolar.estimator.predict import predictor_of
 from apolar.exceptions import CollapsedWarning
 from apolar.mixture.families import family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.scores import lower_is_better_aic, lower_is_better_bic
 from apolar.selection.result import Row
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
 from apolar.starts.merging import merged_pairs
@@ -31,15 +33,15 @@ from apolar.starts.splitting import with_one_more
 
 __all__ = ["CandidateFits"]
 
-# Pairs of components whose mergers are tried.
+# How many pairs of components are merged, at most: those where merging costs least.
 MERGERS = 10
-# What a fit may raise that says something of the candidate, not of the program.
+# Exceptions by which a fit reports that a candidate cannot be fitted; others are errors of the program.
 FAILURES = (ValueError, ArithmeticError, MemoryError)
 
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """A candidate so far; without a model if it could not be fitted."""
+    """The best fit of a candidate so far: without a model if `fit` raised an error."""
 
     model: GaussianMixture | None
     seconds: float
@@ -69,7 +71,7 @@ class CandidateFits:
         model.set_params(n_components=n_components, covariance_type=kind)
         if start is not None:
             model.set_params(warm_start=True)
-            model._set_parameters(start)
+            set_parameters(model, start)
         error = None
         with warnings.catch_warnings(record=True) as caught, one_blas_thread():
             warnings.simplefilter("always")
@@ -77,19 +79,18 @@ class CandidateFits:
                 model.fit(self.X, sample_weight=self.sample_weight)
             except FAILURES as raised:
                 error = str(raised)
-        messages = tuple(dict.fromkeys(str(one.message) for one in caught))
+        messages = tuple(dict.fromkeys(str(warning.message) for warning in caught))
         if error is not None:
             return _Tried(None, time.perf_counter() - begun, messages, error)
         if start is not None:
             model.start_ = name
             _put_in_canonical_order(model)
-        failed = next(
-            (str(one.message) for one in caught if issubclass(one.category, CollapsedWarning)), None
-        )
+        collapses = (warning for warning in caught if issubclass(warning.category, CollapsedWarning))
+        failed = next((str(warning.message) for warning in collapses), None)
         return _Tried(model, time.perf_counter() - begun, messages, failed)
 
     def swept(self, kind: str, tried: dict[int, _Tried]) -> list[tuple[Row, GaussianMixture | None]]:
-        """Return the rows of a family and their mixtures, after neighbours have helped each other.
+        """Return the rows of a family and their mixtures, each improved from its neighbours where possible.
 
         Parameters
         ----------
@@ -105,80 +106,83 @@ class CandidateFits:
             return self._swept(kind, tried)
 
     def _swept(self, kind: str, tried: dict[int, _Tried]) -> list[tuple[Row, GaussianMixture | None]]:
-        model = GaussianMixture(**self.settings)
+        model = GaussianMixture(**self.settings).set_params(covariance_type=kind)
+        kind_family, prior = checked_parameters(model)
         rows = opened(model, self.X, self.sample_weight, reset=True)
-        noise = self.settings["reg_covar"] or 0.0
-        data = WhitenedData(rows, family(kind), threads=n_threads_of(model), noise=noise)
+        data = WhitenedData(rows, kind_family, threads=n_threads_of(model), noise=model.reg_covar or 0.0)
         rng = np.random.default_rng(self.settings["random_state"])
         sample = data.subsample(MOST_ROWS, rng)
         tried = dict(tried)
         for r in tried:
             if r - 1 in tried:
-                tried[r] = self._helped(data, sample, tried[r], tried[r - 1], rng)
+                tried[r] = self._improved(data, sample, prior, tried[r], tried[r - 1], rng)
         for r in reversed(tried):
             if r + 1 in tried:
-                tried[r] = self._helped(data, sample, tried[r], tried[r + 1], rng)
-        return [(_row(data, kind, r, one), one.model) for r, one in tried.items()]
+                tried[r] = self._improved(data, sample, prior, tried[r], tried[r + 1], rng)
+        return [(_row(data, kind, r, candidate), candidate.model) for r, candidate in tried.items()]
 
-    def _helped(
+    def _improved(
         self,
         data: WhitenedData,
         sample: WhitenedData,
-        own: _Tried,
+        prior: Prior | None,
+        candidate: _Tried,
         neighbour: _Tried,
         rng: np.random.Generator,
     ) -> _Tried:
-        """Return the candidate, or a better one that its neighbour leads to."""
-        if own.model is None or neighbour.model is None or neighbour.failed:
-            return own
+        """Return the candidate, or a clearly better fit of it that starts from its neighbour."""
+        if candidate.model is None or neighbour.model is None or neighbour.failed:
+            return candidate
         begun = time.perf_counter()
-        best = own
-        # What goes wrong on the way says nothing of the candidate there is.
+        best = candidate
+        # A failure from here on is one of this attempt: the candidate stays as it is.
         with warnings.catch_warnings(), suppress(*FAILURES):
             warnings.simplefilter("ignore")
-            best = self._led_to(data, sample, own, own.model, neighbour.model, rng)
-        return replace(best, seconds=own.seconds + time.perf_counter() - begun)
+            best = self._best_from(data, sample, prior, candidate, candidate.model, neighbour.model, rng)
+        return replace(best, seconds=candidate.seconds + time.perf_counter() - begun)
 
-    def _led_to(
+    def _best_from(
         self,
         data: WhitenedData,
         sample: WhitenedData,
-        own: _Tried,
+        prior: Prior | None,
+        candidate: _Tried,
         model: GaussianMixture,
         neighbour: GaussianMixture,
         rng: np.random.Generator,
     ) -> _Tried:
-        r, prior = model.n_components, self.settings["prior"]
-        prior = Prior() if prior == "default" else prior
-        known = -np.inf
-        if not own.failed:
-            known = float(sample.e_step(_whitened(sample, model)[None])[1][0])
-        there = _whitened(sample, neighbour)
-        if there.n_components < r:
-            proposals, way = with_one_more(sample, there, rng), "split"
+        """Return the candidate, or the best of its fits that start from a split or merged neighbour."""
+        n_components = model.n_components
+        likelihood_to_beat = -np.inf
+        if not candidate.failed:
+            likelihood_to_beat = float(sample.e_step(_whitened(sample, model)[None])[1][0])
+        mixture = _whitened(sample, neighbour)
+        if mixture.n_components < n_components:
+            proposals, change = with_one_more(sample, mixture, rng), "split"
         else:
-            proposals, way = _with_one_less(sample, there, prior), "merger"
-        # As in the default start: short runs with a prior, whether or not one was asked for.
+            proposals, change = _with_one_less(sample, mixture, prior), "merger"
+        # As in the default start, short runs use a prior even if the fit does not.
         grown, _ = short_runs(sample, batch(proposals), prior or Prior(), SPLIT_STEPS)
-        # Candidates are compared by likelihood, and so are the ways to one: with the prior added, mixtures
-        # of almost empty components, which the prior alone decides, would come out best.
+        # By likelihood, as the candidates themselves are compared: the objective with the prior would prefer
+        # almost empty components, which the prior alone determines.
         likelihood = sample.e_step(grown)[1]
         order = np.argsort(-np.where(np.isfinite(likelihood), likelihood, -np.inf), kind="stable")[:KEPT]
-        best = own
+        best = candidate
         for i in order:
-            result = converge(sample, FitResult(grown[int(i)], way), prior, tol=TOLERANCE, max_iter=PASSES)
-            if not result.log_likelihood > known + LEAST_GAIN:
+            result = converge(sample, FitResult(grown[int(i)], change), prior, tol=TOLERANCE, max_iter=PASSES)
+            if not result.log_likelihood > likelihood_to_beat + LEAST_GAIN:
                 continue
             start = sample.whitening.inverse_transform_parameters(result.parameters)
-            other = self.fitted(model.covariance_type, r, start, f"{way} of {there.n_components}")
+            name = f"{change} of {mixture.n_components}"
+            other = self.fitted(model.covariance_type, n_components, start, name)
             if (other.likelihood - best.likelihood) * data.weight > LEAST_GAIN:
-                best, known = other, result.log_likelihood
+                best, likelihood_to_beat = other, result.log_likelihood
         return best
 
 
 def _whitened(data: WhitenedData, model: GaussianMixture) -> WhitenedParameters:
-    """Return a fitted mixture whitened as the data are."""
-    return data.whitening.transform_parameters(model._parameters())
+    """Return a fitted mixture in the whitened coordinates of the data."""
+    return data.whitening.transform_parameters(fitted_parameters(model))
 
 
 def _with_one_less(
@@ -189,10 +193,12 @@ def _with_one_less(
 
 
 def _put_in_canonical_order(model: GaussianMixture) -> None:
-    """Reorder the components of a fit, as the estimator does where the start is its own."""
-    kind, parameters = family(model.covariance_type), model._parameters()
+    """Reorder the components of a fit, as `fit` does unless, as here, the start was given."""
+    kind, parameters = family(model.covariance_type), fitted_parameters(model)
     order = canonical_order(parameters.weights, parameters.means)
-    model._set_parameters(kind.reordered(parameters, order), model.means_.dtype)
+    set_parameters(model, kind.reordered(parameters, order), model.means_.dtype)
+    # What the fit kept of the curvature is for the components in the order they had.
+    forget_last_fit(model)
 
 
 def _row(data: WhitenedData, kind: str, n_components: int, tried: _Tried) -> Row:
@@ -206,12 +212,6 @@ def _row(data: WhitenedData, kind: str, n_components: int, tried: _Tried) -> Row
     row = replace(row, converged=tried.model.converged_, start=tried.model.start_)
     if tried.failed:
         return row
-    likelihood = tried.model._predictor().likelihood(data.rows, data.threads)
-    bic = lower_is_better_bic(likelihood.log_likelihood, n_parameters, likelihood.weight)
-    return replace(
-        row,
-        log_likelihood=likelihood.log_likelihood,
-        bic=bic,
-        aic=lower_is_better_aic(likelihood.log_likelihood, n_parameters),
-        icl=bic - 2 * likelihood.log_certainty,
-    )
+    likelihood = predictor_of(tried.model).likelihood(data.rows, data.threads)
+    criteria: dict[str, Any] = likelihood.criteria(n_parameters)  # by the names of fields of Row
+    return replace(row, log_likelihood=likelihood.log_likelihood, **criteria)

@@ -1,4 +1,4 @@
-"""What a selection found: a table of candidates, and the verdict in words."""
+"""The result of a selection: a table of candidates, and the choice in words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from apolar.estimator import GaussianMixture
+from apolar.scores import CRITERIA
 
 __all__ = ["Row", "Selection", "reason"]
 
-# What a difference of the criterion says, from this size on [kass1995, section 3.2].
+# In words, the evidence that a difference of the criterion of at least this size is [kass1995, section 3.2].
 EVIDENCE = (
     (10.0, "very strong evidence"),
     (6.0, "strong evidence"),
@@ -37,11 +38,11 @@ class Row:
     start : str
         The start that won: one of the estimator's, or "split of" or "merger of" a neighbour.
     seconds : float
-        What the candidate took.
+        The time of all its fits.
     failed : str or None
-        Why there is no such mixture.
+        Why the candidate is not in the running: it could not be fitted, or collapsed.
     warnings : tuple of str
-        What the fit warned of.
+        The warnings of the fit.
     """
 
     covariance_type: str
@@ -65,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What `select` found.
+    """The result of `select`.
 
     Attributes
     ----------
@@ -87,24 +88,25 @@ class Selection:
     models: dict[tuple[str, int], GaussianMixture] = field(repr=False)
 
     def __str__(self) -> str:
-        head = ("covariance", "components", "parameters", "log-likelihood", "BIC", "AIC", "ICL", "start", "")
+        names = [name.upper() for name in CRITERIA]
+        head = ("covariance", "components", "parameters", "log-likelihood", *names, "start", "")
+        in_words = (0, len(head) - 2, len(head) - 1)
         lines = [head, *(self._cells(row) for row in self.table)]
         widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-        texts = []
+        strings = []
         for line in lines:
-            # Words to the left, numbers to the right.
             cells = [
-                cell.ljust(width) if k in (0, 7, 8) else cell.rjust(width)
+                cell.ljust(width) if k in in_words else cell.rjust(width)
                 for k, (cell, width) in enumerate(zip(line, widths, strict=True))
             ]
-            texts.append("  ".join(cells).rstrip())
-        return "\n".join([*texts, "", self.reason])
+            strings.append("  ".join(cells).rstrip())
+        return "\n".join([*strings, "", self.reason])
 
     def _cells(self, row: Row) -> tuple[str, ...]:
         if row.failed is not None:
-            numbers, note = ["-"] * 4, f"failed: {row.failed}"
+            numbers, note = ["-"] * (1 + len(CRITERIA)), f"failed: {row.failed}"
         else:
-            values = (row.log_likelihood, row.bic, row.aic, row.icl)
+            values = [getattr(row, name) for name in ("log_likelihood", *CRITERIA)]
             numbers, note = [f"{value:.1f}" for value in values], "" if row.converged else "not converged"
         if self.models.get((row.covariance_type, row.n_components)) is self.best:
             note = f"<- lowest {self.criterion.upper()}" + (f", {note}" if note else "")
@@ -112,7 +114,7 @@ class Selection:
         return (row.covariance_type, *counts, *numbers, row.start, note)
 
     def to_pandas(self) -> Any:
-        """Return the table as a pandas DataFrame, one row a candidate."""
+        """Return the table as a pandas DataFrame, one row per candidate."""
         try:
             import pandas
         except ImportError as error:
@@ -126,7 +128,7 @@ def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
     Parameters
     ----------
     ranked : list of Row
-        Those that did not fail, the best first.
+        The candidates that did not fail, the best first.
     numbers : tuple of int
         The numbers of components that were tried.
     criterion : str

@@ -76,9 +76,9 @@ def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple
     for monomial, value in total.items():
         powers = dict(monomial)
         terms[tuple(powers.get(name, 0) for name in names)] = simplest(value)
-    kept = {key: value for key, value in terms.items() if value != 0}
+    nonzero = {key: value for key, value in terms.items() if value != 0}
     # All terms cancelled: the zero form, of the degree that was written.
-    return kept or dict.fromkeys(terms, 0.0), names
+    return nonzero or dict.fromkeys(terms, 0.0), names
 
 
 def _by_letter_and_number(name: str) -> tuple[str, int]:

@@ -80,9 +80,13 @@ def test_missing_and_infinite_numbers(name):
         "Fill them in, or leave those rows out with --drop-missing."
     )
     table = pa.table({"a": [1.0, None, 3.0], "b": [1, 2, 3], "t": ["x", "y", None]})
-    kept = read_table(write(name, table), drop_missing=True, label_column="t")
-    assert kept.X.tolist() == [[1, 1], [3, 3]]
-    assert (kept.row_numbers.tolist(), kept.labels.tolist(), kept.n_dropped) == ([0, 2], ["x", ""], 1)
+    complete = read_table(write(name, table), drop_missing=True, label_column="t")
+    assert complete.X.tolist() == [[1, 1], [3, 3]]
+    assert (complete.row_numbers.tolist(), complete.labels.tolist(), complete.n_dropped) == (
+        [0, 2],
+        ["x", ""],
+        1,
+    )
     with pytest.raises(TableError, match=f"^{name}, row 2, column 'a': the number is infinite or too large"):
         read_table(write(name, pa.table({"a": [1.0, np.inf, 3.0]})))
 

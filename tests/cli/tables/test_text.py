@@ -222,9 +222,9 @@ def test_empty(refusal, content):
 
 def test_too_few_rows(refusal):
     assert refusal("a,b\n") == "data.csv has a header and no rows below it: at least two are needed."
-    one = "data.csv has only one row of numbers: at least two are needed."
-    assert refusal("1,2\n") == one
-    assert refusal("a,b\n1,2\n") == one
+    message = "data.csv has only one row of numbers: at least two are needed."
+    assert refusal("1,2\n") == message
+    assert refusal("a,b\n1,2\n") == message
 
 
 def test_a_bad_cell_far_down(refusal):

@@ -66,7 +66,7 @@ def open_feather(file: TableInput) -> TableContent:
         return ipc.open_file(binary, options=options) if is_file else ipc.open_stream(binary, options=options)
 
     def parts(positions: Sequence[int]) -> Iterator[tuple[list[Any], int]]:
-        # They come in the order of the file.
+        # They come in the order of the file, not in that of the request.
         order = sorted(positions)
         with _damage(source, "Feather"):
             for stored in _record_batches(opened(order)):

@@ -190,7 +190,7 @@ class Lines:
 def _last_line_end(data: bytes) -> int:
     """Return the position after the last line end, zero if there is none."""
     cut = data.rfind(b"\n") + 1
-    # Files of old have carriage returns only; one at the very end may be half of a pair.
+    # Some old files have carriage returns only; one at the very end may be the first half of a pair.
     return cut or data.rfind(b"\r", 0, -1) + 1
 
 

@@ -1,4 +1,4 @@
-"""The front door: a table of numbers from a file of any kind."""
+"""Reading a table of numbers from a file of any format."""
 
 import os
 from collections.abc import Sequence

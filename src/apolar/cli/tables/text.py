@@ -346,7 +346,7 @@ class _LinesOnDemand:
         self.has_run_out = True
 
     def put_back(self) -> None:
-        """Give back the lines of the next block that nobody took."""
+        """Give back the lines of the next block that were not taken."""
         if self._next is not None and self._n_taken < len(self._next.lines):
             self._lines.put_back(self._next.after(self._n_taken))
 
