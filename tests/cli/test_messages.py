@@ -2,14 +2,16 @@
 
 import pickle
 
+import click
 import pytest
 
 from apolar.cli.messages import error_message, in_options
-from apolar.cli.options import CRITERIA, FAMILIES
+from apolar.cli.options import CRITERION, FAMILY, METHOD
 from apolar.cli.tables import TableError
+from apolar.decomposition.methods import METHODS
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture import families
-from apolar.scores import CRITERIA as CRITERIA_OF_THE_LIBRARY
+from apolar.scores import CRITERIA
 
 
 def test_messages_name_options_of_the_command_line():
@@ -43,6 +45,10 @@ def test_what_is_said_of_a_column():
     assert error_message(MemoryError()).startswith("There is not enough memory")
 
 
-def test_the_options_are_the_families_and_criteria_of_the_library():
-    assert set(FAMILIES) == {family.name for family in families.FAMILIES.values()}
-    assert tuple(CRITERIA_OF_THE_LIBRARY) == CRITERIA
+@pytest.mark.parametrize(
+    ("option", "names"), [(FAMILY, families.FAMILIES), (CRITERION, CRITERIA), (METHOD, METHODS)]
+)
+def test_options_take_every_name_of_a_table_of_the_library(option, names):
+    assert [option.convert(name, None, None) for name in names] == list(names)
+    with pytest.raises(click.BadParameter, match=f"'other' is not one of '{next(iter(names))}'"):
+        option.convert("other", None, None)

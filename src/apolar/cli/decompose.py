@@ -11,6 +11,7 @@ import click
 
 from apolar.cli.console import line
 from apolar.cli.errors import BadInput
+from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:
     from apolar.decomposition import Waring
@@ -29,7 +30,7 @@ MAX_COLUMNS = 8
     help="Relative noise: singular values below it do not count for the rank.",
 )
 @click.option("--gap", is_flag=True, help="Cut the rank at the largest drop of the singular values.")
-@click.option("--method", type=click.Choice(["auto", "pencil", "spm"]), default="auto", show_default=True)
+@click.option("--method", type=METHOD, default="auto", show_default=True, help="Such as auto, pencil or spm.")
 @click.option(
     "--field",
     type=click.Choice(["auto", "real", "complex"]),

@@ -14,7 +14,7 @@ from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput
 from apolar.cli.labels import label_lines
 from apolar.cli.messages import in_options
-from apolar.cli.options import FAMILIES, column_names, default_folder, numbers_of_components, table_options
+from apolar.cli.options import FAMILY, column_names, default_folder, numbers_of_components, table_options
 from apolar.cli.output import Output
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ FIRST_WIDTH, MEAN_WIDTH = 26, 15
 @click.option("-k", "--components", required=True, metavar="K", help="How many: 4, 2-6, or auto.")
 @click.option(
     "--covariance",
-    type=click.Choice(FAMILIES),
-    help="The form of the components; full by default, chosen with -k auto.",
+    type=FAMILY,
+    help="The form of the components, such as full, tied, diag, spherical, or mclust's code for it; full by "
+    "default, chosen with -k auto.",
 )
 @table_options
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,10 +15,40 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # More components than this are refused as a mistake.
 MOST_NUMBER = 10_000
-# The names of `apolar.mixture.families`, without its import: `--help` must not wait for NumPy.
-FAMILIES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
-# Likewise the names of `apolar.scores.CRITERIA`.
-CRITERIA = ("bic", "aic", "icl")
+
+
+class NameOf(click.ParamType):
+    """A name in a table of the library, such as that of the covariance families.
+
+    The table is loaded when a name is to be checked: `--help` must not wait for NumPy.
+
+    Parameters
+    ----------
+    metavar : str
+    module, table : str
+        Where the table is.
+    """
+
+    name = "name"
+
+    def __init__(self, metavar: str, module: str, table: str) -> None:
+        self.metavar, self.module, self.table = metavar, module, table
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Return how the help calls the value."""
+        return self.metavar
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a name that the table has; refuse others."""
+        names = getattr(import_module(self.module), self.table)
+        if value not in names:
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, names))}.", param, ctx)
+        return value
+
+
+FAMILY = NameOf("FORM", "apolar.mixture.families", "FAMILIES")
+CRITERION = NameOf("NAME", "apolar.scores", "CRITERIA")
+METHOD = NameOf("NAME", "apolar.decomposition.methods", "METHODS")
 
 
 def table_options(command: Command) -> Command:

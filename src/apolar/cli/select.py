@@ -10,22 +10,12 @@ import click
 
 from apolar.cli.console import Bar, new_console
 from apolar.cli.messages import in_options
-from apolar.cli.options import CRITERIA, FAMILIES, column_names, numbers_of_components, table_options
+from apolar.cli.options import CRITERION, FAMILY, column_names, numbers_of_components, table_options
 from apolar.cli.output import Output
 from apolar.cli.text import escaped_lines
 
 if TYPE_CHECKING:
     from apolar.selection import Row, Selection
-
-COLUMNS = (
-    "covariance",
-    "components",
-    "parameters",
-    "log_likelihood",
-    *CRITERIA,
-    "converged",
-    "failed",
-)
 
 
 @click.command()
@@ -34,10 +24,13 @@ COLUMNS = (
 @click.option(
     "--covariance",
     multiple=True,
-    type=click.Choice(FAMILIES),
-    help="Forms to try; may be repeated. By default spherical, diag and full.",
+    type=FAMILY,
+    help="Forms to try, such as full, tied, diag, spherical, or mclust's codes; may be repeated. By default "
+    "spherical, diag and full.",
 )
-@click.option("--criterion", type=click.Choice(CRITERIA), default="bic", show_default=True)
+@click.option(
+    "--criterion", type=CRITERION, default="bic", show_default=True, help="What decides: bic, aic or icl."
+)
 @table_options
 @click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
@@ -85,10 +78,7 @@ def select(
         with Output(output) as files:
             files.add_lines("selection.csv", [_as_csv(selection)])
     if as_json:
-        rows = [
-            {name: _plain(cell) for name, cell in zip(COLUMNS, _cells(row), strict=True)}
-            for row in selection.table
-        ]
+        rows = [{name: _plain(cell) for name, cell in _cells(row).items()} for row in selection.table]
         best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
         result = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
         click.echo(json.dumps(result))
@@ -108,16 +98,19 @@ def _selected(X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int)
         return select(X, numbers, kinds, criterion, random_state=seed)
 
 
-def _cells(row: Row) -> tuple[Any, ...]:
-    return (
-        row.covariance_type,
-        row.n_components,
-        row.n_parameters,
-        row.log_likelihood,
-        *(getattr(row, name) for name in CRITERIA),
-        row.converged,
-        row.failed or "",
-    )
+def _cells(row: Row) -> dict[str, Any]:
+    """Return a candidate by the names of the columns of the table that is written."""
+    from apolar.scores import CRITERIA
+
+    return {
+        "covariance": row.covariance_type,
+        "components": row.n_components,
+        "parameters": row.n_parameters,
+        "log_likelihood": row.log_likelihood,
+        **{name: getattr(row, name) for name in CRITERIA},
+        "converged": row.converged,
+        "failed": row.failed or "",
+    }
 
 
 def _plain(cell: Any) -> Any:
@@ -130,8 +123,9 @@ def _as_csv(selection: Selection) -> str:
     import io
 
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in selection.table:
-        writer.writerow(["" if _plain(cell) is None else cell for cell in _cells(row)])
+    rows = [_cells(row) for row in selection.table]
+    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: "" if _plain(cell) is None else cell for name, cell in row.items()})
     return buffer.getvalue()
