@@ -17,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MOST_NUMBER = 10_000
 
 
-class NameOf(click.ParamType):
+class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
     """A name in a table of the library, such as that of the covariance families.
 
     The table is loaded when a name is to be checked: `--help` must not wait for NumPy.
