@@ -6,7 +6,7 @@ import pytest
 import apolar
 from apolar.data import open_rows
 from apolar.em.result import FitResult
-from apolar.em.run import evaluated
+from apolar.em.run import evaluate_batch
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
@@ -131,9 +131,12 @@ def test_splitting_finds_the_component_that_is_two():
     stats = rows.hard_stats(np.unique(joined, return_inverse=True)[1], 3)
     components = rows.family.m_step(stats, Prior())
     truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
-    best = max(float(evaluated(rows, p[None], Prior())[1][0]) for p in with_one_more(rows, components, rng))
-    before = float(evaluated(rows, components[None], Prior())[1][0])
-    top = float(evaluated(rows, truth[None], Prior())[1][0])
+
+    def objective(mixture):
+        return float(evaluate_batch(rows, mixture[None], Prior())[1][0])
+
+    best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
+    before, top = objective(components), objective(truth)
     assert best > before + 0.5 * (top - before)
 
 
@@ -208,7 +211,7 @@ def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
     by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12)
     by_chance = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, from_rows=False)
-    values = [float(evaluated(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
+    values = [float(evaluate_batch(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
     assert values[0] > values[1]
 
 
