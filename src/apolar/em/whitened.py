@@ -312,7 +312,7 @@ class WhitenedData:
             row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
             raise ValueError(
                 f"A row of X (number {row} of those with weight) lies more than {MOST_DISTANCE:.0e} "
-                "deviations from the mean, and its weight is next to nothing: leave it out."
+                "deviations from the mean, and its weight is negligible: leave it out."
             )
 
     def systematic_sample(self, step: int) -> WhitenedData:

@@ -230,7 +230,7 @@ class _ScaledDirections:
 
 
 def _unchanged(X: Array) -> Array:
-    """Return the rows as they are: the transform None."""
+    """Return the rows unchanged: the transform None."""
     return X
 
 

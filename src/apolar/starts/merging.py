@@ -25,7 +25,7 @@ LEAST_RATIO = 1e-30
 class MergeCosts:
     """The log-likelihood that a mixture loses when two of its components are merged.
 
-    Merging components that overlap, as parts of one cluster do, costs next to nothing. The cost by weights
+    Merging components that overlap, as parts of one cluster do, costs very little. The cost by weights
     and log-determinants, as in `greedily_merged_stats`, ignores overlap, and prefers to merge two small
     clusters.
 
