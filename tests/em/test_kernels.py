@@ -1,4 +1,4 @@
-"""A kernel is one more kind of block: here a reference in its place, on arrays of another library."""
+"""Blocks for a kernel, with a NumPy reference in place of the kernel, on arrays of another library."""
 
 import array_api_strict
 import numpy as np
@@ -8,7 +8,7 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.kernels import triton
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import family
+from apolar.mixture.families import FAMILIES
 
 X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
@@ -33,7 +33,7 @@ def reference(block, weights, centre, scale, constants, linear, quadratic):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Return the shapes of the blocks that the reference has been called with."""
+    """Return the shapes of the blocks that the reference was called with."""
     shapes = []
 
     def counting(block, *arguments, **keywords):
@@ -49,21 +49,22 @@ def calls(monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ["spherical", "tied_spherical", "diag", "tied_diag", "full"])
 def test_the_e_step_of_one_mixture_is_one_call(name, weighted, calls):
-    kind, weights = family(name), W if weighted else None
-    here = WhitenedData(open_rows(X, weights), kind)
-    there = WhitenedData(open_rows(array_api_strict.asarray(X), weights), kind, here.whitening)
-    start = kind.m_step(here.hard_stats(np.arange(len(X)) % 3, 3), None)
-    (stats, likelihood), (expected, their_likelihood) = (data.e_step(start[None]) for data in (there, here))
+    family, weights = FAMILIES[name], W if weighted else None
+    on_host = WhitenedData(open_rows(X, weights), family)
+    on_device = WhitenedData(open_rows(array_api_strict.asarray(X), weights), family, on_host.whitening)
+    start = family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None)
+    stats, likelihood = on_device.e_step(start[None])
+    expected, expected_likelihood = on_host.e_step(start[None])
     np.testing.assert_allclose(stats.array, expected.array, rtol=1e-10, atol=1e-8)
-    np.testing.assert_allclose(likelihood, their_likelihood, rtol=1e-10, atol=1e-8)
+    np.testing.assert_allclose(likelihood, expected_likelihood, rtol=1e-10, atol=1e-8)
     assert calls == ([] if name == "full" else [X.shape])
-    # What is no E-step of one mixture goes without the kernel.
-    nearest = [data.nearest_stats(start.means).array for data in (there, here)]
+    # Sums other than the E-step of one mixture do not use the kernel.
+    nearest = [data.nearest_stats(start.means).array for data in (on_device, on_host)]
     np.testing.assert_allclose(*nearest, atol=1e-8)
     assert len(calls) <= 1
 
 
-def test_what_is_brought_to_the_host_is_worked_on_there(calls):
+def test_rows_fetched_to_the_host_do_not_use_the_kernel(calls):
     model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0).fit(X)
     errors = model.standard_errors(array_api_strict.asarray(X))
     np.testing.assert_allclose(errors.means, model.standard_errors(X).means, rtol=1e-8)
@@ -71,14 +72,16 @@ def test_what_is_brought_to_the_host_is_worked_on_there(calls):
 
 
 def test_a_block_for_the_kernel_does_what_every_block_does(calls):
-    kind = family("diag")
-    here = WhitenedData(open_rows(X), kind)
-    there = WhitenedData(open_rows(array_api_strict.asarray(X)), kind, here.whitening)
-    natural = kind.natural(kind.m_step(here.hard_stats(np.arange(len(X)) % 3, 3), None))
-    block, _ = triton.KernelBlocks(there._prepare, len(X))(there.rows.values, None, 0)
-    np.testing.assert_allclose(np.from_dlpack(block.logits(natural)), here.row_logits(natural, slice(None)))
+    family = FAMILIES["diag"]
+    on_host = WhitenedData(open_rows(X), family)
+    on_device = WhitenedData(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
+    natural = family.natural(family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None))
+    block, _ = triton.KernelBlocks(on_device._prepare, len(X))(on_device.rows.values, None, 0)
+    np.testing.assert_allclose(
+        np.from_dlpack(block.logits(natural)), on_host.row_logits(natural, slice(None))
+    )
     by_label = np.arange(len(X)) % 3 == np.arange(3)[:, None]
     stats = block.stats(block.to_device(by_label))
-    expected = here.hard_stats(np.arange(len(X)) % 3, 3).array
+    expected = on_host.hard_stats(np.arange(len(X)) % 3, 3).array
     np.testing.assert_allclose(np.from_dlpack(stats), expected, atol=1e-8)
     assert calls == []

@@ -16,28 +16,28 @@ from apolar.em.result import FitResult, FitStatus
 from apolar.em.run import plain_em, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
-from apolar.mixture.families import family
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.families import FAMILIES
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from references import EM_CASES, mclust_case
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
 
 
 def start_of(reference, data, prior):
-    """The mixture from which mclust's iterations start, after a first M-step."""
-    kind, start = data.family, reference["start"]
+    """Return the mixture from which mclust's iterations start, after a first M-step."""
+    family, start = data.family, reference["start"]
     if "labels" in start:
-        return kind.m_step(data.hard_stats(np.array(start["labels"]) - 1, reference["G"]), prior)
-    given = WhitenedParameters(*(np.array(start[name]) for name in ("pro", "mean", "sigmasq")))
-    stats, _ = data.e_step(data.whitening.transform_parameters(given)[None])
-    return kind.m_step(stats[0], prior)
+        return family.m_step(data.hard_stats(np.array(start["labels"]) - 1, reference["G"]), prior)
+    in_data_units = MixtureParameters(*(np.array(start[name]) for name in ("pro", "mean", "sigmasq")))
+    stats, _ = data.e_step(data.whitening.transform_parameters(in_data_units)[None])
+    return family.m_step(stats[0], prior)
 
 
 @pytest.mark.parametrize("case", EM_CASES)
 def test_iterations_are_those_of_mclust(case):
     reference, X = mclust_case(case)
     prior = Prior() if "prior" in reference else None
-    data = WhitenedData(open_rows(X), family("VII"))
+    data = WhitenedData(open_rows(X), FAMILIES["VII"])
     offset = data.whitening.log_det * data.weight
     for name, run in reference["runs"].items():
         fit = plain_em(
@@ -60,7 +60,7 @@ def test_iterations_are_those_of_mclust(case):
 def test_the_accelerated_fit_ends_where_mclust_does(case):
     reference, X = mclust_case(case)
     prior = Prior() if "prior" in reference else None
-    data = WhitenedData(open_rows(X), family("VII"))
+    data = WhitenedData(open_rows(X), FAMILIES["VII"])
     fit = converge(data, FitResult(start_of(reference, data, prior), ""), prior, tol=1e-7, max_iter=1000)
     assert fit.status is FitStatus.CONVERGED
     end = fit.log_likelihood + data.whitening.log_det * data.weight
@@ -70,13 +70,13 @@ def test_the_accelerated_fit_ends_where_mclust_does(case):
 @pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical"])
 def test_iterations_are_those_of_scikit_learn(name):
     X, labels = apolar.datasets.make_example(2, 400, random_state=0)
-    kind = family(name)
-    data = WhitenedData(open_rows(X), kind)
-    first = kind.m_step(data.hard_stats(labels, 3), None)
+    family = FAMILIES[name]
+    data = WhitenedData(open_rows(X), family)
+    first = family.m_step(data.hard_stats(labels, 3), None)
     start = data.whitening.inverse_transform_parameters(first)
     theirs = TheirMixture(
         3, covariance_type=name, tol=0, max_iter=5, reg_covar=0, weights_init=start.weights,
-        means_init=start.means, precisions_init=kind.precisions(start.covariances),
+        means_init=start.means, precisions_init=family.precisions(start.covariances),
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -92,7 +92,7 @@ def test_iterations_are_those_of_scikit_learn(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_objective_never_falls(name, prior):
     X, _ = apolar.datasets.make_example(2, 300, random_state=1)
-    data = WhitenedData(open_rows(X), family(name))
+    data = WhitenedData(open_rows(X), FAMILIES[name])
     labels = np.random.default_rng(0).integers(0, 3, 300)
     start = data.family.m_step(data.hard_stats(labels, 3), prior)
     fit = converge(data, FitResult(start, ""), prior, tol=1e-3, max_iter=60)
@@ -105,12 +105,12 @@ def test_the_objective_never_falls(name, prior):
 @pytest.mark.parametrize("name", ["spherical", "full", "tied_diag"])
 def test_the_end_is_an_optimum(name, seed):
     X, _ = apolar.datasets.make_example(1, 500, random_state=seed)
-    data = WhitenedData(open_rows(X), family(name))
+    data = WhitenedData(open_rows(X), FAMILIES[name])
     labels = KMeans(4, n_init=1, random_state=seed).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     fit = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=500, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
-    # What plain EM still finds from there, in many more passes.
+    # The gain of plain EM from there, in many more passes.
     further = plain_em(data, fit, Prior(), relative_tol=0.0, max_iter=300)
     assert further.objective - fit.objective < 0.01
 
@@ -118,7 +118,7 @@ def test_the_end_is_an_optimum(name, seed):
 def test_plateaus_and_saddles_do_not_end_a_fit():
     # From this start plain EM crosses a plateau of 1500 steps, beside a saddle.
     X, _ = apolar.datasets.make_example(2, 1000, random_state=0)
-    data = WhitenedData(open_rows(X), family("spherical"))
+    data = WhitenedData(open_rows(X), FAMILIES["spherical"])
     labels = KMeans(3, n_init=1, random_state=0).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 3), Prior())
     slow = plain_em(data, FitResult(start, ""), Prior(), relative_tol=0.0, max_iter=1000)
@@ -127,20 +127,20 @@ def test_plateaus_and_saddles_do_not_end_a_fit():
     assert fit.objective > slow.objective + 5
 
 
-def test_two_equal_components_are_left():
-    # A saddle by symmetry: EM alone never parts them.
+def test_two_equal_components_are_separated():
+    # A saddle by symmetry: EM alone never separates the two components.
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
-    data = WhitenedData(open_rows(X), family("spherical"))
+    data = WhitenedData(open_rows(X), FAMILIES["spherical"])
     start = WhitenedParameters(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
     stuck = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=100)
-    left = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=200, checked_on=data)
-    assert left.objective > stuck.objective + 50
+    separated = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=200, checked_on=data)
+    assert separated.objective > stuck.objective + 50
 
 
 def test_passes_are_counted_and_bounded():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    data = WhitenedData(open_rows(X), family("full"))
+    data = WhitenedData(open_rows(X), FAMILIES["full"])
     labels = np.random.default_rng(0).integers(0, 4, 300)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     for most in (1, 2, 5):
@@ -151,7 +151,7 @@ def test_passes_are_counted_and_bounded():
 
 def test_a_callback_sees_each_pass_and_can_stop():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    data = WhitenedData(open_rows(X), family("full"))
+    data = WhitenedData(open_rows(X), FAMILIES["full"])
     labels = np.random.default_rng(0).integers(0, 4, 300)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     seen = []
@@ -170,15 +170,16 @@ def test_a_callback_sees_each_pass_and_can_stop():
 def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
     X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
     weights = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else None
-    kind = family(name)
-    whole = WhitenedData(open_rows(X, weights), kind)
-    start = kind.m_step(whole.soft_stats(np.random.default_rng(1).dirichlet(np.ones(3), len(X)).T), Prior())[
-        None
-    ]
+    family = FAMILIES[name]
+    whole = WhitenedData(open_rows(X, weights), family)
+    responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), len(X)).T
+    start = family.m_step(whole.soft_stats(responsibilities), Prior())[None]
     stats, likelihood = whole.e_step(start)
     monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
     monkeypatch.setattr("apolar.em.row_stats.CHUNK_SIZE", 2**12)
-    results = [WhitenedData(open_rows(X, weights), kind, threads=threads).e_step(start) for threads in (1, 3)]
+    results = [
+        WhitenedData(open_rows(X, weights), family, threads=threads).e_step(start) for threads in (1, 3)
+    ]
     for other_stats, other_likelihood in results:
         np.testing.assert_allclose(other_stats.array, stats.array, rtol=1e-10, atol=1e-9)
         assert other_likelihood == pytest.approx(likelihood, rel=1e-12)
@@ -188,13 +189,12 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
 
 def test_statistics_are_additive():
     X, _ = apolar.datasets.make_example(1, 600, random_state=0)
-    kind = family("full")
-    whole = WhitenedData(open_rows(X), kind)
-    start = kind.m_step(whole.soft_stats(np.random.default_rng(1).dirichlet(np.ones(3), 600).T), Prior())[
-        None
-    ]
+    family = FAMILIES["full"]
+    whole = WhitenedData(open_rows(X), family)
+    responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), 600).T
+    start = family.m_step(whole.soft_stats(responsibilities), Prior())[None]
     parts = [
-        WhitenedData(open_rows(X[cut]), kind, whole.whitening).e_step(start)
+        WhitenedData(open_rows(X[cut]), family, whole.whitening).e_step(start)
         for cut in (slice(0, 77), slice(77, 600))
     ]
     stats, likelihood = whole.e_step(start)
@@ -202,12 +202,12 @@ def test_statistics_are_additive():
     assert parts[0][1] + parts[1][1] == pytest.approx(likelihood)
 
 
-def test_the_memory_of_a_quadratic_is_its_inverse():
+def test_the_history_of_a_quadratic_gives_its_inverse_hessian():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((5, 5))
     hessian = root @ root.T + np.eye(5)
     curvature = LBFGSHistory()
-    # Conjugate steps teach L-BFGS the whole inverse.
+    # With conjugate steps L-BFGS learns the exact inverse.
     values, vectors = np.linalg.eigh(hessian)
     for value, vector in zip(values, vectors.T, strict=True):
         curvature.update(vector, value * vector)
@@ -217,7 +217,7 @@ def test_the_memory_of_a_quadratic_is_its_inverse():
     assert len(curvature.pairs) == 5
 
 
-def test_a_line_search_rises_or_says_no():
+def test_a_line_search_rises_or_returns_none():
     def hill(length):
         return -((length - 30) ** 2), -2 * (length - 30), np.zeros(1)
 
@@ -247,17 +247,15 @@ def test_curvature_tells_saddles_from_maxima():
             assert abs(rising[1] @ axes[:, 1]) > 0.9
 
 
-def test_what_is_left_is_that_of_newtons_model():
+def test_the_remaining_gain_is_that_of_newtons_method():
     rng = np.random.default_rng(0)
-    whitening = np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    axes = np.linalg.qr(rng.standard_normal((8, 8)))[0]
     values = -np.array([0.0, 1e-4, 0.01, 0.2, 0.5, 0.8, 0.9, 1.0])
-    hessian = (whitening * values) @ whitening.T
-    gradient = whitening[:, 1:] @ rng.standard_normal(7)
-    left, step = newton_step(lambda point: gradient + hessian @ point, np.zeros(8), gradient, whitening[:, 0])
+    hessian = (axes * values) @ axes.T
+    gradient = axes[:, 1:] @ rng.standard_normal(7)
+    gain, step = newton_step(lambda point: gradient + hessian @ point, np.zeros(8), gradient, axes[:, 0])
     expected = np.linalg.pinv(-hessian) @ gradient
-    # The differences cost half the digits.
-    assert left == pytest.approx(0.5 * gradient @ expected, rel=1e-3)
+    # Gradient differences lose half the digits.
+    assert gain == pytest.approx(0.5 * gradient @ expected, rel=1e-3)
     np.testing.assert_allclose(step, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
-    assert (
-        newton_step(lambda point: gradient - hessian @ point, np.zeros(8), gradient, whitening[:, 0]) is None
-    )
+    assert newton_step(lambda point: gradient - hessian @ point, np.zeros(8), gradient, axes[:, 0]) is None

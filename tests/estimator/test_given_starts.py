@@ -102,3 +102,14 @@ def test_a_fitted_mixture_may_be_what_a_callable_returns():
     assert model.converged_
     with pytest.raises(ValueError, match="got NoneType"):
         GaussianMixture(3, init_params=lambda X, r, s: None).fit(X)
+
+
+@pytest.mark.parametrize(("n_components", "n_columns"), [(2, 6), (3, 5)])
+def test_a_returned_mixture_of_another_shape_is_refused(n_components, n_columns):
+    X, _ = apolar.datasets.make_example(1, 300, random_state=0)
+
+    def smaller(X, *_):
+        return apolar.mixture_from_moments(X[:, :n_columns], n_components)
+
+    with pytest.raises(ValueError, match=r"What init_params returned has means of shape"):
+        GaussianMixture(3, init_params=smaller, random_state=0).fit(X)

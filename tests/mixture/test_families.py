@@ -1,4 +1,4 @@
-"""Covariance families against scipy's densities, and the M-step against what it maximises."""
+"""Covariance families against densities of SciPy, and the M-step against the objective it maximises."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ from apolar.em.blocks import posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinate_order
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import whitening_around
-from apolar.mixture import Prior
-from apolar.mixture.families import FAMILIES, family
+from apolar.mixture import Prior, families
+from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.stats import SufficientStats
 
 NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
-each_family = pytest.mark.parametrize("kind", [family(name) for name in NAMES], ids=NAMES)
+each_family = pytest.mark.parametrize("family", [FAMILIES[name] for name in NAMES], ids=NAMES)
 each_prior = pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
 
 
@@ -25,9 +25,9 @@ def rows(seed=0, n=60, m=3):
     return rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + 5 * rng.integers(0, 2, (n, 1))
 
 
-def some_components(kind, data, seed=0, n_components=3):
+def some_components(family, data, seed=0, n_components=3):
     responsibilities = np.random.default_rng(seed).dirichlet(np.ones(n_components), data.n_rows)
-    return kind.m_step(data.soft_stats(responsibilities.T), Prior())
+    return family.m_step(data.soft_stats(responsibilities.T), Prior())
 
 
 def test_names_and_codes_are_the_same_families():
@@ -45,59 +45,61 @@ def test_names_and_codes_are_the_same_families():
 @pytest.mark.parametrize("name", ["fulls", None, 3, ["full"]])
 def test_an_unknown_family_is_refused_with_the_choices(name):
     with pytest.raises(ValueError, match="'tied_diag'"):
-        family(name)
+        families.family(name)
 
 
 @each_family
-def test_the_natural_parameters_give_the_weighted_log_density(kind):
+def test_the_natural_parameters_give_the_weighted_log_density(family):
     X = rows()
-    data = WhitenedData(open_rows(X), kind)
-    inside = some_components(kind, data)
-    logits = kind.natural(inside) @ data.row_stats() + data.whitening.log_det
-    outside = data.whitening.inverse_transform_parameters(inside)
-    matrices = kind.matrices(outside.covariances, 3, 3)
+    data = WhitenedData(open_rows(X), family)
+    whitened = some_components(family, data)
+    logits = family.natural(whitened) @ data.row_stats() + data.whitening.log_det
+    in_data_units = data.whitening.inverse_transform_parameters(whitened)
+    matrices = family.matrices(in_data_units.covariances, 3, 3)
     for k in range(3):
-        expected = multivariate_normal(outside.means[k], matrices[k]).logpdf(X) + np.log(outside.weights[k])
+        expected = multivariate_normal(in_data_units.means[k], matrices[k]).logpdf(X) + np.log(
+            in_data_units.weights[k]
+        )
         np.testing.assert_allclose(logits[k], expected, atol=1e-10)
 
 
 @each_family
-def test_statistics_and_components_are_two_names_of_the_same(kind):
-    inside = some_components(kind, WhitenedData(open_rows(rows()), kind))
-    again = kind.m_step(100 * kind.moments(inside), None)
-    np.testing.assert_allclose(again.weights, inside.weights, atol=1e-12)
-    np.testing.assert_allclose(again.means, inside.means, atol=1e-12)
-    np.testing.assert_allclose(again.covariances, inside.covariances, atol=1e-12)
+def test_the_m_step_inverts_the_expected_statistics(family):
+    whitened = some_components(family, WhitenedData(open_rows(rows()), family))
+    again = family.m_step(100 * family.moments(whitened), None)
+    np.testing.assert_allclose(again.weights, whitened.weights, atol=1e-12)
+    np.testing.assert_allclose(again.means, whitened.means, atol=1e-12)
+    np.testing.assert_allclose(again.covariances, whitened.covariances, atol=1e-12)
 
 
 @each_prior
 @each_family
-def test_the_m_step_is_the_maximum(kind, prior):
+def test_the_m_step_is_the_maximum(family, prior):
     # At the M-step the gradient of the complete objective is zero: that with the statistics held fixed.
-    data = WhitenedData(open_rows(rows()), kind)
+    data = WhitenedData(open_rows(rows()), family)
     responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), data.n_rows)
     stats = data.soft_stats(responsibilities.T)
-    best = kind.m_step(stats, prior)
-    coordinates = LocalCoordinates(kind, best, data.weight)
+    best = family.m_step(stats, prior)
+    coordinates = LocalCoordinates(family, best, data.weight)
     gradient = coordinates.gradient(coordinates.origin, best, stats, prior)
     assert np.abs(gradient).max() < 1e-9
 
 
 @each_prior
 @each_family
-def test_the_gradient_is_that_of_the_objective(kind, prior):
-    data = WhitenedData(open_rows(rows()), kind)
-    coordinates = LocalCoordinates(kind, some_components(kind, data), data.weight)
+def test_the_gradient_is_that_of_the_objective(family, prior):
+    data = WhitenedData(open_rows(rows()), family)
+    coordinates = LocalCoordinates(family, some_components(family, data), data.weight)
     tangent = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
 
     def objective(tangent):
         components = coordinates.retract(tangent)[None]
-        return float((data.e_step(components)[1] + kind.log_prior(components, prior))[0])
+        return float((data.e_step(components)[1] + family.log_prior(components, prior))[0])
 
     components = coordinates.retract(tangent)
     stats, _ = data.e_step(components[None])
     gradient = coordinates.gradient(tangent, components, stats[0], prior)
-    # The error of the differences is that of the root of the rounding.
+    # Differences are accurate to about the square root of the rounding error.
     np.testing.assert_allclose(gradient, approx_fprime(tangent, objective, 1e-6), atol=2e-4)
     assert abs(gradient @ coordinates.null_direction) < 1e-9 * np.linalg.norm(gradient) * np.linalg.norm(
         coordinates.null_direction
@@ -105,8 +107,8 @@ def test_the_gradient_is_that_of_the_objective(kind, prior):
 
 
 def test_the_log_prior_is_that_of_conjugate_distributions():
-    data = WhitenedData(open_rows(rows()), family("full"))
-    one, two = some_components(family("full"), data, 0), some_components(family("full"), data, 5)
+    data = WhitenedData(open_rows(rows()), FAMILIES["full"])
+    first, second = some_components(FAMILIES["full"], data, 0), some_components(FAMILIES["full"], data, 5)
     prior = Prior(dof=5.0, scale=0.5)
     shrinkage, dof, scale = prior.scaled(3, 3)
 
@@ -117,15 +119,15 @@ def test_the_log_prior_is_that_of_conjugate_distributions():
             total += multivariate_normal(np.zeros(3), covariance / shrinkage).logpdf(mean)
         return total
 
-    kind = family("full")
-    difference = kind.log_prior(one, prior) - kind.log_prior(two, prior)
-    assert difference == pytest.approx(expected(one) - expected(two), abs=1e-9)
+    family = FAMILIES["full"]
+    difference = family.log_prior(first, prior) - family.log_prior(second, prior)
+    assert difference == pytest.approx(expected(first) - expected(second), abs=1e-9)
 
 
 def test_the_log_prior_of_variances_is_inverse_gamma():
-    kind = family("spherical")
-    data = WhitenedData(open_rows(rows()), kind)
-    one, two = some_components(kind, data, 0), some_components(kind, data, 5)
+    family = FAMILIES["spherical"]
+    data = WhitenedData(open_rows(rows()), family)
+    first, second = some_components(family, data, 0), some_components(family, data, 5)
     shrinkage, dof, scale = Prior().scaled(3, 3)
 
     def expected(components):
@@ -136,8 +138,8 @@ def test_the_log_prior_of_variances_is_inverse_gamma():
             for mean, variance in pairs
         )
 
-    difference = kind.log_prior(one, Prior()) - kind.log_prior(two, Prior())
-    assert difference == pytest.approx(expected(one) - expected(two), abs=1e-9)
+    difference = family.log_prior(first, Prior()) - family.log_prior(second, Prior())
+    assert difference == pytest.approx(expected(first) - expected(second), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -145,13 +147,13 @@ def test_the_log_prior_of_variances_is_inverse_gamma():
     [("full", 3 * 10), ("tied", 10), ("diag", 12), ("tied_diag", 4), ("spherical", 3), ("tied_spherical", 1)],
 )
 def test_parameters_are_counted(name, count):
-    assert family(name).n_parameters(3, 4) == 2 + 12 + count
+    assert FAMILIES[name].n_parameters(3, 4) == 2 + 12 + count
 
 
 @each_family
-def test_batches_are_the_mixtures_in_them(kind):
-    data = WhitenedData(open_rows(rows()), kind)
-    mixtures = [some_components(kind, data, seed) for seed in range(3)]
+def test_batches_are_the_mixtures_in_them(family):
+    data = WhitenedData(open_rows(rows()), family)
+    mixtures = [some_components(family, data, seed) for seed in range(3)]
     together, likelihoods = data.e_step(batch(mixtures))
     for i, mixture in enumerate(mixtures):
         stats, likelihood = data.e_step(mixture[None])
@@ -160,72 +162,74 @@ def test_batches_are_the_mixtures_in_them(kind):
 
 
 @each_family
-def test_the_whitening_of_a_mixture_leads_there_and_back(kind):
-    data = WhitenedData(open_rows(rows()), kind)
-    outside = data.whitening.inverse_transform_parameters(some_components(kind, data))
-    whitening = whitening_around(outside, kind)
-    again = whitening.inverse_transform_parameters(whitening.transform_parameters(outside))
-    np.testing.assert_allclose(again.means, outside.means, atol=1e-10)
-    np.testing.assert_allclose(again.covariances, outside.covariances, rtol=1e-9, atol=1e-10)
+def test_the_whitening_of_a_mixture_is_inverted(family):
+    data = WhitenedData(open_rows(rows()), family)
+    in_data_units = data.whitening.inverse_transform_parameters(some_components(family, data))
+    whitening = whitening_around(in_data_units, family)
+    again = whitening.inverse_transform_parameters(whitening.transform_parameters(in_data_units))
+    np.testing.assert_allclose(again.means, in_data_units.means, atol=1e-10)
+    np.testing.assert_allclose(again.covariances, in_data_units.covariances, rtol=1e-9, atol=1e-10)
 
 
 @each_family
-def test_covariances_have_the_shape_that_numbers_say(kind):
-    components = some_components(kind, WhitenedData(open_rows(rows()), kind))
-    assert components.covariances.shape == kind.covariance_shape(3, 3)
-    spherical = kind.from_spherical(np.ones(3), kind.identity(3), np.full(3, 1 / 3))
-    np.testing.assert_allclose(kind.matrices(spherical, 3, 3), [np.eye(3)] * 3)
+def test_covariances_have_the_shape_of_their_family(family):
+    components = some_components(family, WhitenedData(open_rows(rows()), family))
+    assert components.covariances.shape == family.covariance_shape(3, 3)
+    spherical = family.from_spherical(np.ones(3), family.identity(3), np.full(3, 1 / 3))
+    np.testing.assert_allclose(family.matrices(spherical, 3, 3), [np.eye(3)] * 3)
 
 
 @each_family
-def test_families_know_their_relatives(kind):
-    for relative in (kind.untied, kind.without_correlations, kind.as_spherical):
+def test_families_know_their_relatives(family):
+    for relative in (family.untied, family.without_correlations, family.as_spherical):
         assert relative in FAMILIES.values()
-    assert kind.untied.untied == kind.untied
-    assert kind.without_correlations.is_axis_aligned
-    assert kind.as_spherical.is_spherical
-    # What is shared stays so.
-    shape = kind.covariance_shape(7, 1)
-    assert kind.as_spherical.covariance_shape(7, 1)[:1] == shape[: len(shape) - kind.n_axes]
+    assert family.untied.untied == family.untied
+    assert family.without_correlations.is_axis_aligned
+    assert family.as_spherical.is_spherical
+    # Shared covariances stay shared.
+    shape = family.covariance_shape(7, 1)
+    assert family.as_spherical.covariance_shape(7, 1)[:1] == shape[: len(shape) - family.n_axes]
 
 
 @each_family
-def test_covariances_of_components_are_taken_added_and_pooled(kind):
-    covariances = some_components(kind, WhitenedData(open_rows(rows()), kind)).covariances
-    matrices = kind.matrices(covariances, 3, 3)
+def test_covariances_of_components_are_taken_added_and_pooled(family):
+    covariances = some_components(family, WhitenedData(open_rows(rows()), family)).covariances
+    matrices = family.matrices(covariances, 3, 3)
     order, weights = np.array([2, 0, 1]), np.array([0.2, 0.5, 0.3])
-    np.testing.assert_array_equal(kind.matrices(kind.taken(covariances, order), 3, 3), matrices[order])
-    one = kind.per_component(covariances)[-1]
-    more = kind.matrices(kind.appended(covariances, one), 4, 3)
-    np.testing.assert_array_equal(more, np.concatenate([matrices, matrices[-1:]]))
-    mean = kind.matrices(kind.repeated(kind.average(covariances, weights), 2), 2, 3)
+    np.testing.assert_array_equal(family.matrices(family.taken(covariances, order), 3, 3), matrices[order])
+    last = family.per_component(covariances)[-1]
+    appended = family.matrices(family.appended(covariances, last), 4, 3)
+    np.testing.assert_array_equal(appended, np.concatenate([matrices, matrices[-1:]]))
+    mean = family.matrices(family.repeated(family.average(covariances, weights), 2), 2, 3)
     np.testing.assert_allclose(mean, [np.tensordot(weights, matrices, axes=1)] * 2)
-    columns = kind.matrices(kind.marginal(covariances, [2, 0]), 3, 2)
+    columns = family.matrices(family.marginal(covariances, [2, 0]), 3, 2)
     np.testing.assert_array_equal(columns, matrices[:, [2, 0]][:, :, [2, 0]])
-    variances = kind.diagonals(kind.per_component(covariances)).reshape(-1, 1 if kind.is_spherical else 3)
+    variances = family.diagonals(family.per_component(covariances)).reshape(
+        -1, 1 if family.is_spherical else 3
+    )
     np.testing.assert_array_equal(variances * np.ones((3, 3)), np.diagonal(matrices, axis1=1, axis2=2))
-    assert kind.smallest_variance(covariances) == pytest.approx(np.linalg.eigvalsh(matrices).min())
+    assert family.smallest_variance(covariances) == pytest.approx(np.linalg.eigvalsh(matrices).min())
 
 
 @each_family
-def test_coordinates_follow_the_order_of_components(kind):
-    data = WhitenedData(open_rows(rows()), kind)
-    components, order = some_components(kind, data), np.array([2, 0, 1])
-    coordinates = LocalCoordinates(kind, components, data.weight)
-    reordered = LocalCoordinates(kind, kind.reordered(components, order), data.weight)
+def test_coordinates_follow_the_order_of_components(family):
+    data = WhitenedData(open_rows(rows()), family)
+    components, order = some_components(family, data), np.array([2, 0, 1])
+    coordinates = LocalCoordinates(family, components, data.weight)
+    reordered = LocalCoordinates(family, family.reordered(components, order), data.weight)
     tangent = np.random.default_rng(0).standard_normal(len(coordinates.origin))
-    expected = kind.reordered(coordinates.retract(tangent), order)
-    moved = reordered.retract(tangent[coordinate_order(kind, order, 3)])
+    expected = family.reordered(coordinates.retract(tangent), order)
+    moved = reordered.retract(tangent[coordinate_order(family, order, 3)])
     for name in ("weights", "means", "covariances"):
         np.testing.assert_allclose(getattr(moved, name), getattr(expected, name), rtol=1e-12)
 
 
 @each_family
 @each_prior
-def test_statistics_of_components_lead_back_to_them(kind, prior):
-    data = WhitenedData(open_rows(rows()), kind)
-    components = some_components(kind, data)
-    again = kind.m_step(kind.stats_of(components, 60.0, prior), prior)
+def test_statistics_of_components_lead_back_to_them(family, prior):
+    data = WhitenedData(open_rows(rows()), family)
+    components = some_components(family, data)
+    again = family.m_step(family.stats_of(components, 60.0, prior), prior)
     np.testing.assert_allclose(again.means, components.means, atol=1e-10)
     np.testing.assert_allclose(again.covariances, components.covariances, atol=1e-10)
 
@@ -238,16 +242,16 @@ def test_statistics_are_added_scaled_and_indexed():
     np.testing.assert_array_equal(stats.second, array[:, :, 3:])
     assert len(stats) == 2
     np.testing.assert_array_equal(stats[1][[2, 0]].array, array[1, [2, 0]])
-    # A NumPy number, too, may stand before them.
+    # A NumPy scalar may be the left factor.
     np.testing.assert_array_equal((np.float64(2) * stats + stats / 2).array, 2.5 * array)
 
 
 @each_family
-def test_precisions_and_whiteners_invert_the_covariances(kind):
-    data = WhitenedData(open_rows(rows()), kind)
-    covariances = some_components(kind, data).covariances
-    precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
-    if kind.is_axis_aligned:
+def test_precisions_and_whiteners_invert_the_covariances(family):
+    data = WhitenedData(open_rows(rows()), family)
+    covariances = some_components(family, data).covariances
+    precisions, whiteners = family.precisions(covariances), family.whiteners(covariances)
+    if family.is_axis_aligned:
         np.testing.assert_allclose(precisions * covariances, 1)
         np.testing.assert_allclose(whiteners**2, precisions)
         return
@@ -258,7 +262,7 @@ def test_precisions_and_whiteners_invert_the_covariances(kind):
 
 
 def test_singular_covariances_are_floored():
-    floored = family("full").floored(np.diag([1.0, 0.0, -1e-9])[None])
+    floored = FAMILIES["full"].floored(np.diag([1.0, 0.0, -1e-9])[None])
     assert np.all(np.linalg.eigvalsh(floored) > 0)
 
 
@@ -270,14 +274,14 @@ def test_bad_priors_are_refused(name, value):
         Prior(**{name: value})
 
 
-def test_posteriors_of_far_rows_are_numbers():
+def test_posteriors_of_far_rows_are_finite():
     logits = np.array([[[-1e6, 0.0], [-1e6 - 5, 800.0]]])
     responsibilities, density = posteriors(logits, Scratch())
     np.testing.assert_allclose(responsibilities.sum(axis=1), 1)
     np.testing.assert_allclose(density[0], [-1e6 + np.log1p(np.exp(-5)), 800.0])
 
 
-def test_components_know_whether_they_are_numbers():
+def test_parameters_know_whether_they_are_finite():
     good = WhitenedParameters(np.ones(1), np.zeros((1, 2)), np.ones(1))
     assert good.is_finite
     assert not WhitenedParameters(np.ones(1), np.full((1, 2), np.nan), np.ones(1)).is_finite
@@ -288,9 +292,9 @@ def test_the_default_prior_of_full_covariances_hardly_widens_thin_clusters():
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 2
     X = rng.standard_normal((200, 2)) * [1.0, 0.1] + np.where(labels[:, None], [0.0, 1.0], [0.0, -1.0])
-    kind = family("full")
-    data = WhitenedData(open_rows(X), kind)
+    family = FAMILIES["full"]
+    data = WhitenedData(open_rows(X), family)
     stats = data.hard_stats(labels, 2)
-    with_prior = data.whitening.inverse_transform_parameters(kind.m_step(stats, Prior())).covariances
-    without = data.whitening.inverse_transform_parameters(kind.m_step(stats, None)).covariances
+    with_prior = data.whitening.inverse_transform_parameters(family.m_step(stats, Prior())).covariances
+    without = data.whitening.inverse_transform_parameters(family.m_step(stats, None)).covariances
     assert np.all(with_prior[:, 1, 1] < 1.15 * without[:, 1, 1])

@@ -19,7 +19,7 @@ seeds = st.integers(0, 2**31)
 
 
 def clusters(n_samples, seed, n_features=3):
-    """Rows of three well separated clusters of differing variances, and their labels."""
+    """Return rows of three well separated clusters of differing variances, and their labels."""
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(n_samples) % 3)
     means = np.array([[-20.0], [0.0], [25.0]]) * np.ones(n_features)
@@ -33,13 +33,13 @@ def same_partition(first, second):
 
 
 def in_order(labels):
-    """Whether labels are 0, 1, ... in order of first appearance."""
+    """Return whether labels are 0, 1, ... in order of first appearance."""
     _, first = np.unique(labels, return_index=True)
     return labels[0] == 0 and np.all(np.diff(first) > 0) and labels.max() == len(first) - 1
 
 
 def exhaustive(X, criterion):
-    """The merges by a search through all pairs, the last of the least in order of (second, first)."""
+    """Return the merges by a search through all pairs; on ties the last in the order of (second, first)."""
     groups = CRITERIA[criterion](X)
     merges, costs = [], []
     while groups.count > 1:
@@ -58,7 +58,7 @@ def test_the_merges_are_those_of_mclust(case):
     expected = json.loads((FOLDER / "mclust" / f"hc_{case}.json").read_text())
     tree = merge_tree(table(expected["data"]), expected["model"])
     np.testing.assert_array_equal(tree.merges + 1, expected["merges"])
-    # Costs are differences of terms of up to 1e4: so many digits are lost.
+    # Costs are differences of terms of up to 1e4, which loses four digits.
     np.testing.assert_allclose(tree.costs, expected["merge_cost"], rtol=1e-11, atol=1e-11)
     for k in range(2, 7):
         np.testing.assert_array_equal(tree.labels(k) + 1, expected[f"classes_{k}"])
@@ -181,7 +181,7 @@ def test_the_transform_of_the_paper():
     np.testing.assert_allclose(tree.costs, expected.costs, rtol=1e-9, atol=1e-9)
     for k in range(1, 7):
         np.testing.assert_array_equal(tree.labels(k), expected.labels(k))
-    # A column that is there twice counts twice, but adds no direction.
+    # A repeated column counts twice, but adds no direction.
     assert np.all(np.isfinite(twice.costs))
 
 

@@ -1,4 +1,4 @@
-"""Every start gives every family a mixture to begin with; merging, splitting and the portfolio."""
+"""Every start gives a mixture for every family; merging, splitting and the portfolio."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import apolar
 from apolar.data import open_rows
 from apolar.em.result import FitResult
-from apolar.em.run import evaluated
+from apolar.em.run import evaluate_batch
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
@@ -14,8 +14,8 @@ from apolar.starts import STARTS, start_candidates
 from apolar.starts.auto import _Search, portfolio
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
-from apolar.starts.merging import apart, merged_down
-from apolar.starts.overseed import overseeded
+from apolar.starts.merging import greedily_merged_stats, mixture_distance
+from apolar.starts.overseed import from_overseeding
 from apolar.starts.seeds import random_rows, spread_rows
 from apolar.starts.splitting import with_one_more
 
@@ -68,13 +68,13 @@ def test_moments_that_do_not_work_are_skipped_with_the_reason():
 @each_family
 def test_merging_adds_statistics_and_keeps_the_total(name):
     rows, _ = data(name)
-    kind = rows.family.untied
+    untied = rows.family.untied
     responsibilities = np.random.default_rng(0).dirichlet(np.ones(9), rows.n_rows)
     stats = rows.soft_stats(responsibilities.T)
-    merged = merged_down(kind, stats, 3)
+    merged = greedily_merged_stats(untied, stats, 3)
     assert merged.array.shape == (3, rows.n_stats)
     np.testing.assert_allclose(merged.array.sum(axis=0), stats.array.sum(axis=0), atol=1e-9)
-    np.testing.assert_array_equal(merged_down(kind, stats[:3], 3).array, stats[:3].array)
+    np.testing.assert_array_equal(greedily_merged_stats(untied, stats[:3], 3).array, stats[:3].array)
 
 
 @each_family
@@ -83,10 +83,10 @@ def test_merging_puts_the_parts_of_a_cluster_together(name):
     centres = np.repeat(np.array([[0.0, 0], [20, 0], [0, 20]]), 3, axis=0)
     labels = np.repeat(np.arange(9), 40)
     rows = WhitenedData(open_rows(centres[labels] + rng.standard_normal((360, 2))), family(name))
-    merged = merged_down(rows.family.untied, rows.hard_stats(labels, 9), 3)
+    merged = greedily_merged_stats(rows.family.untied, rows.hard_stats(labels, 9), 3)
     np.testing.assert_allclose(merged.counts, 120)
     expected = rows.hard_stats(labels // 3, 3)
-    # In any order: a number that tells them apart.
+    # Components may be in any order: they are compared by a number that differs between them.
     np.testing.assert_allclose(
         *(sorted(s.array @ np.arange(rows.n_stats)) for s in (merged, expected)), atol=1e-6
     )
@@ -111,7 +111,7 @@ def test_seeds_are_rows_far_apart():
 @each_family
 def test_proposals_have_one_component_more(name):
     rows, _ = data(name)
-    components = overseeded(rows, 3, Prior(), np.random.default_rng(0))[0]
+    components = from_overseeding(rows, 3, Prior(), np.random.default_rng(0))
     proposals = with_one_more(rows, components, np.random.default_rng(0))
     assert len(proposals) >= 3 + 1
     for proposal in proposals:
@@ -122,7 +122,7 @@ def test_proposals_have_one_component_more(name):
 
 
 def test_splitting_finds_the_component_that_is_two():
-    # Three components for four clusters: the best proposal must part the two that were taken together.
+    # Three components for four clusters: the best proposal must separate the two that share a component.
     rng = np.random.default_rng(1)
     X, labels = apolar.datasets.make_example(1, 2000, random_state=1)
     rows = WhitenedData(open_rows(X), family("spherical"))
@@ -131,20 +131,23 @@ def test_splitting_finds_the_component_that_is_two():
     stats = rows.hard_stats(np.unique(joined, return_inverse=True)[1], 3)
     components = rows.family.m_step(stats, Prior())
     truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
-    best = max(float(evaluated(rows, p[None], Prior())[1][0]) for p in with_one_more(rows, components, rng))
-    before = float(evaluated(rows, components[None], Prior())[1][0])
-    top = float(evaluated(rows, truth[None], Prior())[1][0])
+
+    def objective(mixture):
+        return float(evaluate_batch(rows, mixture[None], Prior())[1][0])
+
+    best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
+    before, top = objective(components), objective(truth)
     assert best > before + 0.5 * (top - before)
 
 
 @each_family
-def test_wide_tables_are_split_along_an_iterated_axis(name):
+def test_wide_data_are_split_along_an_iterated_axis(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 70))
     X[:45, 0] += 30
     rows = WhitenedData(open_rows(X), family(name))
-    one = rows.family.m_step(rows.soft_stats(np.ones((1, 90))), Prior())
-    proposals = with_one_more(rows, one, rng)
+    component = rows.family.m_step(rows.soft_stats(np.ones((1, 90))), Prior())
+    proposals = with_one_more(rows, component, rng)
     moved = [np.abs(np.diff(rows.whitening.inverse_transform(p.means), axis=0))[0] for p in proposals]
     if rows.family.is_axis_aligned:  # decorrelated rows have no longest axis
         assert any(np.argmax(step) == 0 for step in moved)
@@ -156,41 +159,45 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
     candidates = portfolio(rows, 4, Prior(), np.random.default_rng(0))
     likelihoods = [candidate.log_likelihood for candidate in candidates]
     assert likelihoods == sorted(likelihoods, reverse=True)
-    found = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
-    assert apolar.scores.adjusted_rand_index(labels, found) > 0.98
+    predicted = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
+    assert apolar.scores.adjusted_rand_index(labels, predicted) > 0.98
     assert any(candidate.start == "moments" for candidate in candidates)
 
 
-def test_the_portfolio_does_not_go_twice_from_the_same_place():
+def test_the_portfolio_does_not_run_twice_from_the_same_mixture():
     X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
     rows = WhitenedData(open_rows(X), family("spherical"))
     search = _Search(rows, 3, Prior(), np.random.default_rng(0))
     near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
     far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
-    first = search._converged_anew(
+    first = search._new_optima(
         [FitResult(start, name) for name, start in zip("abc", (near, near, far), strict=True)]
     )
     assert [candidate.start for candidate in first] == ["a", "c"]
-    # Nor from where a run has ended.
-    assert search._converged_anew([FitResult(first[0].parameters, "d")]) == []
+    # Nor from a mixture at which a run has ended.
+    assert search._new_optima([FitResult(first[0].parameters, "d")]) == []
 
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
 def test_how_far_apart_mixtures_are(name):
-    kind = family(name)
-    rows = WhitenedData(open_rows(apolar.datasets.make_example(1, 500, random_state=0)[0]), kind)
+    X, _ = apolar.datasets.make_example(1, 500, random_state=0)
+    rows = WhitenedData(open_rows(X), family(name))
     labels = np.arange(500) % 4
     stats = rows.hard_stats(labels, 4)
     other = rows.hard_stats(np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels), 4)
-    assert apart(kind, stats, stats) == pytest.approx(0, abs=1e-9)
+
+    def distance(first, second):
+        return mixture_distance(rows.family, first, second)
+
+    assert distance(stats, stats) == pytest.approx(0, abs=1e-9)
     # Neither order nor weights matter: only the components.
-    assert apart(kind, stats, 3 * stats[::-1]) == pytest.approx(0, abs=1e-9)
-    assert apart(kind, stats, other) == pytest.approx(apart(kind, other, stats))
-    assert apart(kind, stats, other) > 0.1
+    assert distance(stats, 3 * stats[::-1]) == pytest.approx(0, abs=1e-9)
+    assert distance(stats, other) == pytest.approx(distance(other, stats))
+    assert distance(stats, other) > 0.1
 
 
 def test_starts_see_weights():
-    # A cluster of weight next to nothing is not seeded; with weight it is.
+    # A cluster of negligible weight gets no seeds.
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((200, 2)), rng.standard_normal((200, 2)) + 50])
     light = np.where(np.arange(400) < 200, 1.0, 1e-9)
@@ -200,11 +207,11 @@ def test_starts_see_weights():
     assert components.is_finite
 
 
-def test_short_runs_from_responsibilities_are_offered_as_well():
+def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
     by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12)
     by_chance = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, from_rows=False)
-    values = [float(evaluated(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
+    values = [float(evaluate_batch(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
     assert values[0] > values[1]
 
 
@@ -216,3 +223,23 @@ def test_duplicated_rows_are_fewer_seeds():
         )
         assert candidates[0].parameters.is_finite
         assert candidates[0].parameters.n_components == 5
+
+
+def test_runs_without_a_finite_likelihood_lose_to_all_others(monkeypatch):
+    rows, _ = data("spherical")
+    likelihoods = iter([np.nan, -2.0, -1.0, np.inf])
+    monkeypatch.setattr("apolar.starts.emem.RUNS_PER_BATCH", 1)
+    mixtures = []
+
+    def e_step(parameters):
+        mixtures.append(parameters[0])
+        return None, np.array([next(likelihoods)])
+
+    monkeypatch.setattr(rows, "e_step", e_step)
+    best = best_of_short_runs(rows, 3, Prior(), np.random.default_rng(0), n_runs=4, n_steps=0)
+    np.testing.assert_array_equal(best.means, mixtures[2].means)
+
+
+def test_every_start_is_documented():
+    documented = apolar.GaussianMixture.__doc__
+    assert all(f'"{name}"' in documented for name in STARTS)

@@ -1,1 +1,1 @@
-"""EM: rows in a frame, one step, and the loop around it."""
+"""EM: rows in whitened coordinates, its steps, and runs from a start to an optimum."""

@@ -1,4 +1,4 @@
-"""Blocks of rows as the E-step sees them: logits, and sums under responsibilities."""
+"""Blocks of rows for the E-step: logits of the components, and sums under responsibilities."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from apolar.data import Scratch
 from apolar.em.whitening import Whitening
 from apolar.moments.sums import row_squares
 
-# The least difference of log-densities that counts: exp(-100) is 4e-44.
+# Logits are raised to this much below the largest of a row: exp(-100) is 4e-44.
 LEAST_LOGIT = -100.0
 
 
 class Block(ABC):
-    """Some rows, by what is linear in their row statistics (1, x, quadratics of x) in whitened coordinates.
+    """Some rows, through linear functions of their row statistics (1, x, quadratics of x).
+
+    All quantities are in whitened coordinates.
 
     Attributes
     ----------
@@ -42,12 +44,12 @@ class Block(ABC):
     def stats(self, responsibilities: Any) -> Any:
         """Return the row statistics, summed under responsibilities of shape (n, n_rows).
 
-        These are where the block is: see `to_device`. The sums have shape (n, n_stats).
+        Responsibilities are on the device of the block: see `to_device`. The sums have shape (n, n_stats).
         """
 
     @abstractmethod
     def to_device(self, values: Array) -> Any:
-        """Return numbers of the host where the block is."""
+        """Return an array of the host on the device of the block."""
 
     def e_step(self, natural: Array, weights: Any) -> tuple[Any, Any]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods.
@@ -74,7 +76,7 @@ class Block(ABC):
 
 
 class StatsBlock(Block):
-    """Rows whose statistics, in whitened coordinates, are written out.
+    """Rows whose statistics, in whitened coordinates, are stored as an array.
 
     Parameters
     ----------
@@ -99,14 +101,14 @@ class StatsBlock(Block):
         return responsibilities @ self.row_stats.T
 
     def to_device(self, values: Array) -> Any:
-        """Return numbers of the host where the block is."""
+        """Return an array of the host on the device of the block."""
         return to_device_of(values, self.row_stats)
 
 
 class RawBlock(Block):
-    """Rows as they are stored, dense or sparse, for families whose only quadratic is |x|^2.
+    """Rows as the user stored them, dense or sparse, for families whose only quadratic is |x|^2.
 
-    Centre and unit of the whitening go into the parameters; nothing is copied.
+    The whitening is applied to the parameters in place of the rows, which are not copied.
 
     Parameters
     ----------
@@ -133,9 +135,9 @@ class RawBlock(Block):
             logits = np.ascontiguousarray((self.values @ linear.T).T)
         else:
             logits = self.scratch.matmul("logits", linear, self.values.T)
-        others = self.scratch.multiply("other terms", natural[:, -1:], self.squares[None])
-        others += constants
-        logits += others
+        other_terms = self.scratch.multiply("other terms", natural[:, -1:], self.squares[None])
+        other_terms += constants
+        logits += other_terms
         return logits
 
     def stats(self, responsibilities: Array) -> Array:
@@ -151,12 +153,12 @@ class RawBlock(Block):
         return stats
 
     def to_device(self, values: Array) -> Array:
-        """Return numbers of the host as they are."""
+        """Return the array: the block is on the host."""
         return values
 
 
 def weights_to_device_of(weights: Any, array: Any) -> Any:
-    """Return weights in double precision where an array is, or None."""
+    """Return weights in double precision on the device of an array, or None."""
     if weights is None:
         return None
     if is_device_array(weights):
@@ -165,22 +167,22 @@ def weights_to_device_of(weights: Any, array: Any) -> Any:
 
 
 def squares_about(block: Any, whitening: Whitening) -> Array:
-    """Return the squared length of each row, dense or sparse, in whitened coordinates of one unit."""
+    """Return the squared length of each row, dense or sparse, in coordinates whitened by one unit."""
     centre, unit = whitening.centre, float(whitening.matrix)
     if sparse.issparse(block):
         squares = row_squares(block) - 2 * (block @ centre) + centre @ centre
         return np.maximum(squares, 0.0) * unit**2
-    # In units first: squares of the numbers themselves may not be numbers.
+    # Scaled first: squares of the stored values may overflow.
     return row_squares((block - centre) * unit)
 
 
 def weighted_posteriors(logits: Any, weights: Any, scratch: Scratch) -> tuple[Any, Any]:
-    """Turn logits into responsibilities times the weights of the rows; return these and log-likelihoods.
+    """Return responsibilities times the weights of the rows, and log-likelihoods, from logits.
 
     Parameters
     ----------
     logits : array, shape (n_mixtures, n_components, n_rows)
-        Written over.
+        Overwritten.
     weights : array or None, shape (n_rows,)
     scratch : Scratch
 
@@ -201,9 +203,10 @@ def weighted_posteriors(logits: Any, weights: Any, scratch: Scratch) -> tuple[An
         return exponentials, xp.sum(density, axis=1)
     factor = np.divide(1.0, sums, out=scratch("inverse", *sums.shape))
     if weights is None:
-        # The logarithm of a product is cheaper than many logarithms; each factor is from 1 to n_components.
-        together = max(1, min(64, int(600 / np.log(max(2, logits.shape[1])))))
-        products = np.multiply.reduceat(sums, np.arange(0, n_rows, together), axis=1)
+        # One logarithm of a product is cheaper than many logarithms. Each factor is from 1 to n_components:
+        # products of this many do not overflow.
+        n_factors = max(1, min(64, int(600 / np.log(max(2, logits.shape[1])))))
+        products = np.multiply.reduceat(sums, np.arange(0, n_rows, n_factors), axis=1)
         exponentials *= factor[:, None]
         return exponentials, largest.sum(axis=1) + np.log(products).sum(axis=1)
     np.log(sums, out=sums)
@@ -214,13 +217,13 @@ def weighted_posteriors(logits: Any, weights: Any, scratch: Scratch) -> tuple[An
 
 
 def posteriors(logits: Any, scratch: Scratch) -> tuple[Any, Any]:
-    """Turn logits, shape (n_mixtures, n_components, n), into responsibilities and log-densities.
+    """Return responsibilities and log-densities from logits, shape (n_mixtures, n_components, n).
 
-    The logits are written over.
+    The logits are overwritten.
 
     Returns
     -------
-    posteriors : array, shape (n_mixtures, n_components, n)
+    responsibilities : array, shape (n_mixtures, n_components, n)
     density : array, shape (n_mixtures, n)
     """
     exponentials, largest, sums = _exponentials(logits, scratch)
@@ -229,11 +232,11 @@ def posteriors(logits: Any, scratch: Scratch) -> tuple[Any, Any]:
 
 
 def _exponentials(logits: Any, scratch: Scratch) -> tuple[Any, Any, Any]:
-    """Return exponentials of what logits are below the largest, the largest, and the sums."""
+    """Return exponentials of logits relative to the largest of each row, the largest, and their sums."""
     largest = scratch.max("largest", logits, axis=1)
     logits -= largest[:, None, :]
     if isinstance(logits, np.ndarray):
-        # Below that, exp is next to nothing; where it underflows, it takes four times as long.
+        # Such small exponentials do not count, and where exp underflows it takes four times as long.
         np.maximum(logits, LEAST_LOGIT, out=logits)
         np.exp(logits, out=logits)
     else:

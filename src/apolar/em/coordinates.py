@@ -1,10 +1,10 @@
-"""Local coordinates of mixtures, in which a step of EM is about a step along the gradient.
+"""Local coordinates of mixtures, in which a step of EM is approximately a step along the gradient.
 
 Around a mixture with weights w, means mu and covariances L L^t, a tangent vector (a, b, c) leads to the
 mixture whose weights are proportional to w exp(a / sqrt(n_k)), whose means are mu + L b / sqrt(n_k), and
 whose covariances are L T(c) T(c)^t L^t with T(0) = I, where n_k is the number of rows of a component. Each
-coordinate is scaled so that the information of the complete data (rows with their components) is about the
-identity. A quasi-Newton method then has to learn only what EM does not see.
+coordinate is scaled so that the information matrix of the complete data (rows and their components) is
+approximately the identity. A quasi-Newton method then has to learn only the effect of the missing data.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from apolar.mixture.stats import SufficientStats
 
 @dataclass(frozen=True, eq=False)
 class LocalCoordinates:
-    """Coordinates around a mixture: each tangent vector, shape (n_coordinates,), stands for a mixture.
+    """Coordinates around a mixture, in which a tangent vector, shape (n_coordinates,), represents a mixture.
 
     Attributes
     ----------
     family : Family
     centre : WhitenedParameters
-        One mixture, at the tangent vector zero.
+        The mixture at the tangent vector zero.
     weight : float
         The total weight of the rows.
     """
@@ -41,31 +41,31 @@ class LocalCoordinates:
 
     @functools.cached_property
     def _count_roots(self) -> Array:
-        """The roots of the rows that each component holds: units of the coordinates of weights and means."""
+        """Square roots of the number of rows of each component: the scales of weights and means."""
         return np.sqrt(np.maximum(self.centre.weights * self.weight, LEAST_COUNT))
 
     @functools.cached_property
-    def _covariance_units(self) -> Array:
-        """The roots of the information on the coordinates of the covariances, in the shape of these."""
+    def _covariance_scales(self) -> Array:
+        """Square roots of the information about the coordinates of the covariances, in their shape."""
         counts = self.centre.weights * self.weight
         return np.sqrt(self.family.covariance_information(counts, self.centre.n_features))
 
     @functools.cached_property
     def _root(self) -> Array:
-        """L, for each covariance."""
+        """L, per covariance."""
         return self.family.root(self.centre.covariances)
 
     def _parts(self, tangent: Array) -> tuple[Array, Array, Array]:
-        """Return the parts of a tangent vector: of weights, of means, and of covariances."""
+        """Return the parts of a tangent vector that belong to weights, means, and covariances."""
         r, m = self.centre.means.shape
-        covariance_part = tangent[r + r * m :].reshape(self._covariance_units.shape)
+        covariance_part = tangent[r + r * m :].reshape(self._covariance_scales.shape)
         return tangent[:r], tangent[r : r + r * m].reshape(r, m), covariance_part
 
     @property
     def origin(self) -> Array:
         """The tangent vector of the centre: zeros."""
         r, m = self.centre.means.shape
-        return np.zeros(r + r * m + self._covariance_units.size)
+        return np.zeros(r + r * m + self._covariance_scales.size)
 
     @property
     def null_direction(self) -> Array:
@@ -81,17 +81,17 @@ class LocalCoordinates:
         logs = np.log(np.maximum(self.centre.weights, LEAST_WEIGHT)) + a / self._count_roots
         weights = np.exp(logs - logs.max())
         means = self.centre.means + family.mean_retraction(self._root, b / self._count_roots[:, None])
-        # Without a prior a component may collapse: it stops at the floor, as in the M-step.
-        covariances = family.floored(family.covariance_retraction(self._root, c / self._covariance_units))
+        # Without a prior components may collapse: variances have the same floor as in the M-step.
+        covariances = family.floored(family.covariance_retraction(self._root, c / self._covariance_scales))
         return WhitenedParameters(weights / weights.sum(), means, covariances)
 
     def log_change(self, tangent: Array) -> float:
-        """Return the largest change of the logarithm of a weight or a deviation, from the centre."""
+        """Return the largest change, from the centre, of the logarithm of a weight or a deviation."""
         a, _, c = self._parts(tangent)
-        return float(max(np.abs(a / self._count_roots).max(), np.abs(c / self._covariance_units).max()))
+        return float(max(np.abs(a / self._count_roots).max(), np.abs(c / self._covariance_scales).max()))
 
     def step_size(self, tangent: Array) -> float:
-        """Return the largest change of a logarithm, or of a mean in deviations, from the centre."""
+        """Return the largest change, from the centre, of such a logarithm, or of a mean in deviations."""
         moves = self._parts(tangent)[1] / self._count_roots[:, None]
         return max(self.log_change(tangent), float(np.linalg.norm(moves, axis=1).max()))
 
@@ -104,9 +104,9 @@ class LocalCoordinates:
         ----------
         tangent : ndarray, shape (n_coordinates,)
         parameters : WhitenedParameters
-            The mixture there.
+            The mixture at `tangent`.
         stats : SufficientStats
-            Of the E-step at that mixture.
+            From the E-step at that mixture.
         prior : Prior or None
 
         Returns
@@ -130,19 +130,19 @@ class LocalCoordinates:
         if prior is not None:
             scatter, divisor = scatter + added, divisor + dof
         by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._count_roots[:, None]
-        units = self._covariance_units
-        covariance_tangents = self._parts(tangent)[2] / units
-        by_covariance = family.covariance_gradient(self._root, covariance_tangents, scatter, divisor) / units
+        scales = self._covariance_scales
+        covariance_tangents = self._parts(tangent)[2] / scales
+        by_covariance = family.covariance_gradient(self._root, covariance_tangents, scatter, divisor) / scales
         return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])
 
 
 def coordinates_of_components(family: Family, n_components: int, n_features: int) -> IndexArray:
-    """Return which coordinates move each component: its weight, its mean, its covariance.
+    """Return the positions of the coordinates of each component: of its weight, mean and covariance.
 
     Returns
     -------
     positions : ndarray of int, shape (n_components, n_coordinates of one component)
-        Coordinates of the covariances that components share are there for each of them.
+        Shared coordinates of covariances occur in the row of each component that shares them.
     """
     r, m = n_components, n_features
     of_weights = np.arange(r)[:, None]
@@ -152,7 +152,7 @@ def coordinates_of_components(family: Family, n_components: int, n_features: int
 
 
 def coordinate_order(family: Family, order: IndexArray, n_features: int) -> IndexArray:
-    """Return where the coordinates of a mixture are found once its components are put in another order.
+    """Return the order of coordinates that corresponds to an order of components.
 
     Parameters
     ----------
@@ -163,10 +163,10 @@ def coordinate_order(family: Family, order: IndexArray, n_features: int) -> Inde
     Returns
     -------
     positions : ndarray of int, shape (n_coordinates,)
-        A tangent vector v of the mixture is v[positions] for the reordered one.
+        A tangent vector v at the mixture is v[positions] at the reordered mixture.
     """
     positions = coordinates_of_components(family, len(order), n_features)
     reordered = np.empty(positions.max() + 1, dtype=np.intp)
-    # A coordinate that components share is written for each of them, and stays where it is.
+    # Shared coordinates are written once per component, always with their own position.
     reordered[positions] = positions[order]
     return reordered

@@ -1,4 +1,4 @@
-"""Whether a stationary point is a maximum, and how much is left to gain: by Krylov spaces of the Hessian."""
+"""Tests for a maximum, and estimates of the remaining gain, by Krylov spaces of the Hessian."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import numpy as np
 
 from apolar._core.arrays import Array
 
-# The most products with the Hessian, and the step of the gradient differences that make them.
+# The most products with the Hessian, and the step of the gradient differences that approximate them.
 MOST_PRODUCTS = 20
 DIFFERENCE = 1e-4
-# Curvature, in units of the complete information, above which a direction rises.
-RISING = 2e-5
-# What is left to gain is known when one more product raises it by no more than this factor.
+# A direction with a curvature above this, relative to the complete information, shows a saddle.
+LEAST_RISING = 2e-5
+# The estimate of the remaining gain has settled when a further product raises it by at most this factor.
 SETTLED = 1.02
-# Where the largest curvature is surely below this, the search ends.
+# The search for a rising direction ends when the largest curvature is known to be below this.
 CLEARLY_FALLING = -0.2
 
 
 Gradient = Callable[[Array], Array]
-"""The gradient at a tangent vector; one pass over the rows."""
+"""Takes a tangent vector and returns the gradient there, by one pass over the rows."""
 
 
 def rising_direction(
     gradient_at: Gradient, point: Array, gradient: Array, null_direction: Array
 ) -> tuple[float, Array] | None:
-    """Return the largest curvature that was met and its direction, if the function curves upwards there.
+    """Return the largest curvature that was found and its direction, if that curvature is positive.
 
-    Ritz values are never above the largest eigenvalue, so that a maximum is not taken for a saddle.
+    Ritz values never exceed the largest eigenvalue, so that a maximum is not mistaken for a saddle.
 
     Parameters
     ----------
@@ -37,26 +37,26 @@ def rising_direction(
     gradient : ndarray, shape (n_coordinates,)
         At the point.
     null_direction : ndarray, shape (n_coordinates,)
-        A direction in which nothing changes; it is left out.
+        A direction along which the function is constant; it is projected out.
 
     Returns
     -------
     curvature, direction : float and ndarray
-        None in place of both if the function curves upwards in no direction that was met.
+        None in place of both if no direction of positive curvature was found.
     """
-    # Any start will do; it is the same each time.
+    # A fixed seed: results must not vary from run to run.
     start = np.random.default_rng(0).standard_normal(len(point))
     largest: tuple[float, Array] | None = None
     before = -np.inf
     for basis, hessian, remainder in _krylov(gradient_at, point, gradient, start, null_direction):
         values, vectors = np.linalg.eigh(hessian)
-        if values[-1] > RISING:
+        if values[-1] > LEAST_RISING:
             largest = float(values[-1]), vectors[:, -1] @ basis
             if values[-1] < 1.1 * before:
                 break
             before = float(values[-1])
-        # The last entry of a Ritz vector times the remainder bounds the error of its value. Where components
-        # hardly overlap all curvatures are near -1, and two or three products say so.
+        # The last entry of a Ritz vector times the remainder bounds the error of its value. If components
+        # hardly overlap, all curvatures are near -1, and two or three products are enough to see that.
         if values[-1] + 2 * remainder * abs(vectors[-1, -1]) < CLEARLY_FALLING:
             break
     return largest
@@ -65,10 +65,10 @@ def rising_direction(
 def newton_step(
     gradient_at: Gradient, point: Array, gradient: Array, null_direction: Array
 ) -> tuple[float, Array] | None:
-    """Return what is left to gain, and the step that gains it, by Newton's model in a Krylov space.
+    """Return the remaining gain and the step that gains it, by Newton's method in a Krylov space.
 
-    The space is that of the gradient: it sees the flat directions in which the gradient is small and the
-    way is long, and which a quasi-Newton method may never have met.
+    The space is that of the gradient. It contains flat directions, in which the gradient is small but the
+    maximum far away, and which the history of a quasi-Newton method may miss.
 
     Parameters
     ----------
@@ -77,40 +77,42 @@ def newton_step(
     gradient : ndarray, shape (n_coordinates,)
         At the point.
     null_direction : ndarray, shape (n_coordinates,)
-        A direction in which nothing changes; it is left out.
+        A direction along which the function is constant; it is projected out.
 
     Returns
     -------
-    left, step : float and ndarray
-        None in place of both where the model has no maximum.
+    gain, step : float and ndarray
+        None in place of both if the quadratic model has no maximum.
     """
-    left, step = 0.0, np.zeros_like(gradient)
+    gain, step = 0.0, np.zeros_like(gradient)
     for basis, hessian, _ in _krylov(gradient_at, point, gradient, gradient, null_direction):
         values, vectors = np.linalg.eigh(-hessian)
         if not values[0] > 0:
             return None
         size = float(basis[0] @ gradient)
         coefficients = vectors @ (vectors[0] / values) * size
-        before, left = left, 0.5 * size * float(coefficients[0])
+        before, gain = gain, 0.5 * size * float(coefficients[0])
         step = coefficients @ basis
-        if left <= SETTLED * before:
+        if gain <= SETTLED * before:
             break
-    return left, step
+    return gain, step
 
 
 def _krylov(
     gradient_at: Gradient, point: Array, gradient: Array, start: Array, null_direction: Array
 ) -> Iterator[tuple[Array, Array, float]]:
-    """Yield growing Krylov spaces of the Hessian: a basis, the Hessian there, and the norm of what it misses.
+    """Yield Krylov spaces of the Hessian of increasing dimension.
 
-    The Hessian is known by its products with vectors, which are differences of gradients.
+    Products of the Hessian with vectors are approximated by gradient differences.
 
     Yields
     ------
     basis : ndarray, shape (n, n_coordinates)
+        Orthonormal.
     hessian : ndarray, shape (n, n)
+        Projected on the space.
     remainder : float
-        The norm of the part of the last product that is outside the space.
+        The norm of the part of the last product outside the space.
     """
     null_direction = null_direction / np.linalg.norm(null_direction)
     vector = start - (null_direction @ start) * null_direction
@@ -125,7 +127,7 @@ def _krylov(
         images.append(image)
         basis = np.array(vectors)
         projected = basis @ np.array(images).T
-        # Twice is enough to be orthogonal to rounding.
+        # Orthogonalised twice: once would leave rounding errors.
         remainder = image - basis.T @ (basis @ image)
         remainder -= basis.T @ (basis @ remainder)
         remainder -= (null_direction @ remainder) * null_direction

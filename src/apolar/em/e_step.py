@@ -1,4 +1,4 @@
-"""What EM sums over rows: statistics of blocks in whitened coordinates."""
+"""The sums over rows that EM needs, each a function of a block in whitened coordinates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apolar.em.blocks import Block, posteriors
 
 @dataclass(frozen=True, eq=False)
 class EStep:
-    """The E-step of a batch of mixtures: sufficient statistics, all in one matrix, and log-likelihoods.
+    """The E-step of a batch of mixtures: sufficient statistics, as one matrix, and log-likelihoods.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class EStep:
 
     @property
     def n_working(self) -> int:
-        """How many numbers of working memory it takes per row."""
+        """The working memory per row, in numbers."""
         return 2 * self.natural.shape[0] * self.natural.shape[1]
 
     def __call__(self, block: Block, weights: Any) -> tuple[Any, Any]:
@@ -36,7 +36,7 @@ class EStep:
 
 @dataclass(frozen=True, eq=False)
 class NearestStats:
-    """The sufficient statistics of the rows that are nearest to each of some means.
+    """The sufficient statistics of the rows nearest to each of some means.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class NearestStats:
 
     @property
     def n_working(self) -> int:
-        """How many numbers of working memory it takes per row."""
+        """The working memory per row, in numbers."""
         return 2 * len(self.means)
 
     def __call__(self, block: Block, weights: Any) -> tuple[Any]:
         """Return the sums over a block."""
         n_means, n_features = self.means.shape
-        # What is left of minus half the squared distance, as far as it depends on the mean.
+        # Natural parameters whose logits are minus half the squared distance, up to a term of the row alone.
         nearness = np.zeros((n_means, self.n_stats))
         nearness[:, 0] = -0.5 * np.einsum("ij,ij->i", self.means, self.means)
         nearness[:, 1 : 1 + n_features] = self.means
@@ -81,7 +81,7 @@ class LogDensity:
 
     @property
     def n_working(self) -> int:
-        """How many numbers of working memory it takes per row."""
+        """The working memory per row, in numbers."""
         return 3 * len(self.natural)
 
     def __call__(self, block: Block, weights: Any) -> tuple[Any, Any, Any]:
@@ -100,7 +100,7 @@ def row_responsibilities(block: Block, natural: Array) -> tuple[Any, Any]:
     `natural` are the parameters of one mixture, shape (n_components, n_stats), in whitened coordinates.
     """
     logits = block.logits(natural)
-    # A copy: the working memory is used again.
+    # A copy, as the next block uses the same working memory.
     copied = namespace(logits).asarray(logits, copy=True)
     responsibilities, density = posteriors(copied[None, ...], block.scratch)
     return responsibilities[0, ...], density[0, ...]

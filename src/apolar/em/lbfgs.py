@@ -1,4 +1,4 @@
-"""Limited-memory BFGS for a function whose every evaluation is a pass through the data."""
+"""Limited-memory BFGS for a function of which each evaluation is one pass over the rows."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from apolar._core.arrays import Array
 
 # Pairs of steps and gradient differences that a history holds.
 HISTORY = 12
-# The least cosine between a step and its gradient difference: below, curvature has the wrong sign or is
-# rounding.
-LEAST_CURVATURE = 1e-10
-# A step must raise the function by this much of what the slope promises, and leave less than this much of the
-# slope.
+# The least cosine between a step and its gradient difference: below, the curvature has the wrong sign or is
+# dominated by rounding.
+LEAST_COSINE = 1e-10
+# Wolfe's conditions: a step must gain at least this fraction of what the slope predicts, and reduce the slope
+# to at most this fraction.
 LEAST_RISE = 1e-4
 MOST_SLOPE = 0.9
-# The longest step of a line search, and the most evaluations it takes.
+# The longest step of a line search, relative to the first, and its most evaluations.
 LONGEST = 16.0
 MOST_TRIALS = 12
 
 Evaluation = tuple[float, float, Array]
-"""A value, the slope along the line, and the gradient."""
+"""The value, the slope along the line, and the gradient at a point."""
 
 
 class LBFGSHistory:
-    """The last steps of a maximisation: an approximation of the inverse Hessian of the negated function.
+    """The last steps of a maximisation, which approximate the inverse Hessian of the negated function.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class LBFGSHistory:
         self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=HISTORY)
 
     def copy(self) -> LBFGSHistory:
-        """Return a history of the same steps, which later ones do not change."""
+        """Return an independent copy."""
         other = LBFGSHistory()
         other.pairs.extend(self.pairs)
         return other
@@ -58,13 +58,13 @@ class LBFGSHistory:
         return steps, np.array([difference for _, difference, _ in self.pairs])
 
     def update(self, step: Array, gradient_difference: Array) -> None:
-        """Add a step, unless the function curves upwards along it."""
+        """Add a step, unless the function is convex along it."""
         product = float(step @ gradient_difference)
-        if product > LEAST_CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
+        if product > LEAST_COSINE * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
             self.pairs.append((step, gradient_difference, product))
 
     def direction(self, gradient: Array) -> Array:
-        """Return the inverse Hessian times the gradient: the two loops of L-BFGS [nocedal2006]."""
+        """Return the inverse Hessian times the gradient, by the two-loop recursion [nocedal2006]."""
         q = gradient.copy()
         factors = []
         for step, difference, product in reversed(self.pairs):
@@ -87,16 +87,16 @@ def line_search(
     Parameters
     ----------
     evaluate : callable
-        Takes a step length, and returns an `Evaluation` there.
+        Takes a step length and returns the `Evaluation` there, or None to end the search.
     value, slope : float
         At length zero; the slope is positive.
     first : float, default=1.0
-        The length that is tried first.
+        The first length to try.
 
     Returns
     -------
     accepted : tuple of (length, value, gradient), or None
-        None if no length was found.
+        None if no length raises the function enough, or if `evaluate` returned None.
     """
     low, high = 0.0, np.inf
     length = first
@@ -111,7 +111,7 @@ def line_search(
             best = (length, trial, gradient)
         if not enough:
             high = length
-            # The top of the parabola through value, slope and trial.
+            # The maximum of the parabola with that value and slope at zero, through the trial.
             shortfall = value + length * slope - trial
             is_parabola = np.isfinite(shortfall) and shortfall > 0
             guess = length * length * slope / (2 * shortfall) if is_parabola else 0.0

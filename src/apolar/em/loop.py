@@ -1,4 +1,4 @@
-"""EM from a start to the optimum: plain steps, then quasi-Newton steps, each one pass over the rows."""
+"""EM from a start to an optimum: plain steps, then quasi-Newton steps, each one pass over the rows."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import Evaluation, LBFGSHistory, line_search
 from apolar.em.result import FitResult, FitStatus
-from apolar.em.run import Callback, EMRun, evaluated
+from apolar.em.run import Callback, EMRun, evaluate_batch
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
-# Steps of plain EM before the accelerated ones: far from an optimum EM is the better of the two. It goes on
-# while each step gains less than this fraction of the one before.
+# The least number of plain steps before accelerated ones: far from an optimum plain EM is the better of the
+# two. Plain steps continue while each gains less than this fraction of the step before.
 FIRST_STEPS = 3
-FAST = 0.1
-# Accelerated steps in a row that must promise and bring less than the tolerance.
+FAST_RATIO = 0.1
+# Successive accelerated steps that must gain less than the tolerance before the run can end.
 QUIET_STEPS = 2
-# Pairs that the L-BFGS history must hold before its estimate of what is left to gain is believed.
+# Pairs in the L-BFGS history from which on its estimate of the remaining gain is trusted.
 TRUSTED_PAIRS = 4
-# The coordinates are centred anew when the logarithm of a weight or a deviation has changed by this much; no
-# step changes one by more.
-FAR = 1.0
-# Saddles that a run leaves before it gives up, and what leaving one must bring.
+# The local coordinates are re-centred when the logarithm of a weight or a deviation has changed by more than
+# this; no single step changes one by more.
+MOST_LOG_CHANGE = 1.0
+# The most saddles that a run leaves, and the least gain of leaving one.
 MOST_SADDLES = 10
 SADDLE_RISE = 1e-6
+# Lengths that are tried along a rising direction, and along a Newton step.
+SADDLE_LENGTHS = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
+NEWTON_LENGTHS = (1.0, 0.3, 0.1)
 
 
 def converge(
@@ -45,32 +48,33 @@ def converge(
 ) -> FitResult:
     """Run EM from a start to an optimum.
 
-    A few plain steps, then L-BFGS in coordinates where EM is steepest ascent: each step is one pass, as
-    EM's is, and none is kept that lowers the objective. It ends when two steps in a row brought less than
-    `tol`, and the quadratic model g^t H g / 2 of what is left promises less as well: a plateau, where
-    steps of EM are small and much is left, does not end it.
+    A few plain steps are followed by L-BFGS in coordinates in which EM is steepest ascent. As in EM, an
+    iteration is usually one pass over the rows, and the objective never falls. The run ends when two
+    successive steps gain less than `tol`, and the quadratic model, g^t H g / 2 with H the approximate inverse
+    Hessian, predicts that less than `tol` remains to be gained: it does not end on a plateau, where steps of
+    EM are small although much remains.
 
     Parameters
     ----------
     data : WhitenedData
     start : FitResult
-        Its `curvature`, of a run that ended nearby, spares the plain steps; its `earlier` objectives are
-        those of the last passes of the run that this one continues: a run of one or two passes cannot tell
-        by itself how much is left to gain.
+        If it has a `curvature`, from a run that ended nearby, there are no plain steps. Its `earlier`
+        objectives are those of the last passes of the run that this one continues: from one or two passes of
+        its own, the run could not tell how much remains to be gained.
     prior : Prior or None
     tol : float
-        The log-likelihood (of all rows together) that may be left to gain.
+        The log-likelihood, of all rows together, that may remain to be gained.
     max_iter : int
-        The most passes over the rows; 0 keeps the start, and one pass tells its likelihood.
+        The most passes over the rows. With 0 the result is the start, evaluated by one pass.
     callback : callable, optional
     checked_on : WhitenedData, optional
-        The rows, or some of them, on which the end is checked to be a maximum: near a saddle everything
-        is as quiet as at an optimum, and k-means likes to start there. If it is a saddle, the run goes on.
+        The rows, or a sample of them, on which the end is checked to be a maximum. Near a saddle steps are as
+        small as near an optimum, and starts such as k-means are often close to one. The run leaves saddles.
 
     Returns
     -------
     result : FitResult
-        The start, with what EM made of it.
+        The start, with the parameters at the end of the run and how it ended.
     """
     run = EMRun(data, start, prior, max(max_iter, 1), callback)
     if max_iter == 0:
@@ -83,18 +87,17 @@ def converge(
     if checked_on is not None:
         _leave_saddles(run, checked_on, tol)
     result = run.result()
-    return _with_free_step(data, result, prior) if result.status is FitStatus.MAX_ITER else result
+    return _after_last_m_step(data, result, prior) if result.status is FitStatus.MAX_ITER else result
 
 
-def _with_free_step(data: WhitenedData, result: FitResult, prior: Prior | None) -> FitResult:
+def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | None) -> FitResult:
     """Return the result after one more M-step, if that is better.
 
-    The sufficient statistics of the last pass are paid for: the step is free, and one pass tells its
-    likelihood.
+    The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
     """
     assert result.stats is not None
     parameters = data.family.m_step(result.stats, prior)
-    stats, objective, likelihood = evaluated(data, parameters[None], prior)
+    stats, objective, likelihood = evaluate_batch(data, parameters[None], prior)
     if not objective[0] >= result.objective:
         return result
     return replace(
@@ -107,7 +110,7 @@ def _with_free_step(data: WhitenedData, result: FitResult, prior: Prior | None) 
 
 
 def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
-    """Go on by plain EM while it is fast, to the end if it can, and by L-BFGS from there."""
+    """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow."""
     family, prior, parameters = run.data.family, run.prior, start.parameters
     before, gain, n_steps = -np.inf, np.inf, 0
     for value in start.earlier:
@@ -116,20 +119,20 @@ def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
         stats, value = evaluation
         parameters = family.m_step(stats, prior)
         new_gain = value - before
-        # A gain below rounding counts as none.
-        still = abs(new_gain) <= 1e-14 * abs(value)
-        ratio = 0.0 if still else new_gain / max(gain, 1e-300)
-        gain, before, n_steps = 0.0 if still else new_gain, value, n_steps + 1
+        # A gain within rounding errors counts as zero.
+        is_zero = abs(new_gain) <= 1e-14 * abs(value)
+        ratio = 0.0 if is_zero else new_gain / max(gain, 1e-300)
+        gain, before, n_steps = 0.0 if is_zero else new_gain, value, n_steps + 1
         if n_steps < FIRST_STEPS:
             continue
-        # The gains of the steps to come, as a geometric series; where they fall slowly or rise, it says
-        # nothing about what is left.
-        left = gain * ratio / (1 - ratio) if 0 <= ratio < 1 else np.inf
-        is_near = ratio < 0.5 and gain < tol and left < tol
-        if still or is_near or (start.earlier and max(gain, left) < tol):
+        # The sum of all further gains, if they form a geometric series. If they decrease slowly or increase,
+        # it is not a good estimate.
+        remaining = gain * ratio / (1 - ratio) if 0 <= ratio < 1 else np.inf
+        is_near = ratio < 0.5 and gain < tol and remaining < tol
+        if is_zero or is_near or (start.earlier and max(gain, remaining) < tol):
             run.status = FitStatus.CONVERGED
             return
-        if not 0 <= ratio < FAST:
+        if not 0 <= ratio < FAST_RATIO:
             _accelerated(run, parameters, tol)
             return
 
@@ -160,7 +163,7 @@ class _Ray:
 def _accelerated(
     run: EMRun, parameters: WhitenedParameters, tol: float, curvature: LBFGSHistory | None = None
 ) -> None:
-    """Go from a mixture to the optimum by L-BFGS."""
+    """Run L-BFGS from a mixture to an optimum."""
     family, prior, weight = run.data.family, run.prior, run.data.weight
     coordinates = LocalCoordinates(family, parameters, weight)
     curvature = LBFGSHistory() if curvature is None else curvature
@@ -175,19 +178,19 @@ def _accelerated(
     while True:
         direction = curvature.direction(gradient)
         slope = float(gradient @ direction)
-        # What the quadratic model promises. It is believed once enough steps have shaped it.
-        left = 0.5 * slope
-        is_trusted = len(curvature.pairs) >= TRUSTED_PAIRS or left < 1e-6 * tol
-        if left < tol and is_trusted and n_quiet >= QUIET_STEPS:
+        # The gain that the quadratic model predicts, which is trusted after enough steps.
+        remaining = 0.5 * slope
+        is_trusted = len(curvature.pairs) >= TRUSTED_PAIRS or remaining < 1e-6 * tol
+        if remaining < tol and is_trusted and n_quiet >= QUIET_STEPS:
             run.status = FitStatus.CONVERGED
             return
-        first = min(1.0, FAR / max(coordinates.log_change(direction), 1e-300))
+        first = min(1.0, MOST_LOG_CHANGE / max(coordinates.log_change(direction), 1e-300))
         step = line_search(_Ray(run, coordinates, point, direction), value, slope, first)
         if run.has_ended:
             return
         if step is None:
             if not curvature.pairs:
-                # Not even along the gradient: what is left is rounding.
+                # No gain even along the gradient: differences are within rounding errors.
                 run.status = FitStatus.CONVERGED
                 return
             run.curvature = curvature = LBFGSHistory()
@@ -197,7 +200,7 @@ def _accelerated(
         point = point + length * direction
         n_quiet = n_quiet + 1 if new_value - value < tol else 0
         value, gradient = new_value, new_gradient
-        if coordinates.log_change(point) > FAR and run.best is not None:
+        if coordinates.log_change(point) > MOST_LOG_CHANGE and run.best is not None:
             assert run.best.stats is not None
             parameters = coordinates.retract(point)
             coordinates, curvature = LocalCoordinates(family, parameters, weight), LBFGSHistory()
@@ -210,7 +213,7 @@ def _accelerated(
 
 
 def _leave_saddles(run: EMRun, sample: WhitenedData, tol: float) -> None:
-    """Go on from the end of a run while it is a saddle, or while Newton's model promises more."""
+    """Continue a run while its end is a saddle, or while Newton's method predicts a gain above `tol`."""
     for _ in range(MOST_SADDLES):
         if run.has_ended:
             return
@@ -224,7 +227,7 @@ def _leave_saddles(run: EMRun, sample: WhitenedData, tol: float) -> None:
 
 
 def _beyond_saddle(run: EMRun, sample: WhitenedData) -> WhitenedParameters | None:
-    """Return a better mixture near the best one if that is a saddle, or None."""
+    """Return a better mixture along a rising direction if the best mixture is a saddle, or None."""
     assert run.best is not None
     coordinates = LocalCoordinates(sample.family, run.best.parameters, sample.weight)
     gradient_at = _gradient_of(coordinates, sample, run.prior)
@@ -233,7 +236,7 @@ def _beyond_saddle(run: EMRun, sample: WhitenedData) -> WhitenedParameters | Non
     if rising is None:
         return None
     better, direction = None, rising[1] / max(coordinates.step_size(rising[1]), 1e-300)
-    for length in (0.05, -0.05, 0.25, -0.25, 1.0, -1.0):
+    for length in SADDLE_LENGTHS:
         parameters = coordinates.retract(length * direction)
         before = run.best.objective
         evaluation = run.evaluate(parameters)
@@ -245,7 +248,7 @@ def _beyond_saddle(run: EMRun, sample: WhitenedData) -> WhitenedParameters | Non
 
 
 def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> WhitenedParameters | None:
-    """Return a better mixture near the best one if more than the tolerance is left to gain, or None."""
+    """Return a better mixture along a Newton step if that is predicted to gain more than `tol`, or None."""
     assert run.best is not None
     best, best_stats, prior = run.best, run.best.stats, run.prior
     assert best_stats is not None
@@ -254,8 +257,8 @@ def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> Whitened
     gradient = gradient_at(coordinates.origin)
     null_direction = coordinates.null_direction
     if sample is not run.data:
-        # The curvature is that of the sample, the gradient that of all rows: both are in units of the
-        # complete information, so that the one fits the other.
+        # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
+        # complete information, so that they can be combined.
         on_all_rows = LocalCoordinates(sample.family, best.parameters, run.data.weight)
         target = on_all_rows.gradient(on_all_rows.origin, best.parameters, best_stats, prior)
         shift = gradient - target
@@ -267,8 +270,8 @@ def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> Whitened
         model = newton_step(gradient_at, coordinates.origin, gradient, null_direction)
     if model is None or not model[0] > tol:
         return None
-    step = model[1] * min(1.0, FAR / max(coordinates.step_size(model[1]), 1e-300))
-    for length in (1.0, 0.3, 0.1):
+    step = model[1] * min(1.0, MOST_LOG_CHANGE / max(coordinates.step_size(model[1]), 1e-300))
+    for length in NEWTON_LENGTHS:
         parameters = on_all_rows.retract(length * step)
         before = best.objective
         evaluation = run.evaluate(parameters)
@@ -282,7 +285,7 @@ def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> Whitened
 def _gradient_of(
     coordinates: LocalCoordinates, sample: WhitenedData, prior: Prior | None
 ) -> Callable[[Array], Array]:
-    """Return the gradient as a function of the tangent vector, on those rows."""
+    """Return the gradient of the objective on a sample, as a function of the tangent vector."""
 
     def gradient_at(point: Array) -> Array:
         moved = coordinates.retract(point)

@@ -1,4 +1,4 @@
-"""A mixture on its way: where it started, where it is, and how EM ended. One type from start to end."""
+"""The mixture that EM starts from, and its result: one type for both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["FitResult", "FitStatus", "in_canonical_order"]
 
 
 class FitStatus(enum.Enum):
-    """How EM ended; the text says what to do."""
+    """How EM ended; the value is a message that says what to do."""
 
     NOT_RUN = "EM has not run: this is where it is to start."
     CONVERGED = "EM reached an optimum: less than the tolerance is left to gain."
@@ -35,8 +35,8 @@ class FitStatus(enum.Enum):
 class FitResult:
     """A mixture, as a start of EM or as its result.
 
-    Starts make it with a name and parameters; EM fills in the rest, and the search over starts adds what the
-    user should know.
+    Starts create it from a name and parameters; EM sets the other fields, and the search over starts adds the
+    warnings for the user.
 
     Attributes
     ----------
@@ -48,28 +48,27 @@ class FitResult:
     objective : float
         Log-likelihood plus log-prior, in whitened coordinates.
     log_likelihood : float
-        In whitened coordinates. Candidates are compared by it, and not by the objective: that of a component
-        near the mode of the prior is high whatever the rows say, so that it prefers small and almost empty
-        components.
+        In whitened coordinates. Candidates are compared by it, not by the objective: the log-prior is high
+        for small and almost empty components near its mode, whatever the rows are.
     stats : SufficientStats or None
-        Those of the E-step at the parameters.
+        From the E-step at the parameters.
     n_iter : int
         Passes over the rows.
     history : tuple of float
         The best objective after each pass.
     curvature : LBFGSHistory or None
-        What the last steps tell of the curvature. It depends on the mixture, and hardly on the rows: a run on
-        more of them can start with it.
+        The curvature of the objective, from the last steps. In local coordinates it hardly depends on the
+        number of rows, so that a run on more rows can start with it.
     skipped : tuple of str
         The starts that were skipped on the way, each with the reason.
     warnings : tuple of ApolarWarning
-        What the user should know.
+        To be issued by the estimator.
     is_collapsed : bool
-        Whether a variance is at its floor: without a prior the likelihood has no maximum there.
+        Whether a variance is at its floor: without a prior the likelihood is unbounded there.
     is_from_all_rows : bool
-        Whether the start has seen all rows, and not a sample.
+        Whether the start is accurate for all rows, so that no run on a sample is needed before that on all.
     is_contender : bool
-        Whether it is to be run beside the first of the candidates.
+        Whether it may be as good as the first of the candidates, and is to be run on all rows as well.
     earlier : tuple of float
         The last objectives of the run that this one continues.
     """
@@ -98,8 +97,8 @@ def in_canonical_order(result: FitResult, family: Family, whitening: Whitening) 
     curvature = None
     if result.curvature is not None and result.curvature.pairs:
         steps, differences = result.curvature.arrays()
-        places = coordinate_order(family, order, parameters.n_features)
-        curvature = LBFGSHistory.of(steps[:, places], differences[:, places])
+        positions = coordinate_order(family, order, parameters.n_features)
+        curvature = LBFGSHistory.of(steps[:, positions], differences[:, positions])
     return replace(
         result,
         parameters=family.reordered(parameters, order),

@@ -1,4 +1,4 @@
-"""How rows become blocks of row statistics: written out, as they are stored, or by a kernel."""
+"""The preparation of blocks for EM: row statistics as arrays, rows as they are stored, or a kernel."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from apolar.em.kernels import triton
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
-# Numbers in a chunk: 8 MB for each thread. Larger than for other sums: a chunk makes a dozen calls, between
-# which threads wait for each other.
+# Numbers per chunk: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls per chunk, and
+# threads wait for each other between calls.
 CHUNK_SIZE = 2**20
-# The fewest rows of a chunk.
+# The fewest rows per chunk.
 LEAST_ROWS = 64
-# Rows whose centre is no further from zero than this many units are read as they are stored.
+# Rows are read as they are stored if their centre is at most this many deviations from zero.
 NEAR = 30.0
 
 
 @dataclass(frozen=True, eq=False)
 class RowStats:
-    """The preparation of the blocks that EM works on; it goes to where the rows are.
+    """The preparation of blocks for EM. It is sent to where the rows are, such as the workers of a cluster.
 
     Attributes
     ----------
     family : Family
     whitening : Whitening
     squares : ndarray or None
-        The squared length of each row in whitened coordinates, where that is kept.
+        The squared length of each row in whitened coordinates, if they are stored.
     is_checked : bool
-        Whether the rows have been checked before; if not, each chunk is.
+        Whether the rows have been checked already; if not, each chunk is checked.
     is_written : bool
-        Whether the statistics of each row are needed themselves: blocks are then `StatsBlock`.
+        Whether blocks must hold the statistics of each row: they are then of type `StatsBlock`.
     """
 
     family: Family
@@ -50,12 +50,14 @@ class RowStats:
     is_written: bool = False
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        """Return how blocks are made of these rows, for a statistic."""
+        """Return the transform of chunks of these rows to blocks, for a statistic."""
         n_stats = self.family.n_stats(rows.n_features)
         if not self.is_written and self._has_kernel(rows, statistic):
-            # Numbers that it does not read as they are are converted by chunks: that takes memory.
-            is_read = triton.reads_numbers_of(rows.device_template)
-            return triton.KernelBlocks(self, triton.MOST_ROWS if is_read else _chunk_rows(rows, n_stats))
+            # Rows of other dtypes are converted, which takes memory: in chunks of the usual size.
+            is_read_directly = triton.reads_dtype_of(rows.device_template)
+            return triton.KernelBlocks(
+                self, triton.MOST_ROWS if is_read_directly else _chunk_rows(rows, n_stats)
+            )
         if not self.is_written and reads_as_stored(rows, self.family, self.whitening):
             return _Blocks(self, rows.n_features, _chunk_rows(rows, statistic.n_working), is_raw=True)
         chunk_rows = _chunk_rows(rows, n_stats + statistic.n_working)
@@ -71,7 +73,7 @@ class RowStats:
     def written(self, values: Any, scratch: Scratch) -> Any:
         """Return the statistics of rows, shape (n_stats, n_rows), in working memory."""
         if is_device_array(values):
-            # Others are converted as they are written.
+            # Arrays of NumPy are converted as the whitening writes them.
             values = as_float64(values)
         n_features = values.shape[1]
         row_stats = scratch.empty_like("row stats", values, self.family.n_stats(n_features), values.shape[0])
@@ -88,7 +90,7 @@ def _chunk_rows(rows: Rows, n_working: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Blocks of the rows of one source."""
+    """The transform of chunks of rows to blocks."""
 
     preparation: RowStats
     n_features: int
@@ -107,17 +109,19 @@ class _Blocks:
             return StatsBlock(row_stats, scratch), weights_to_device_of(weights, row_stats)
         # Sparse rows may be of small integers, whose squares would overflow.
         values = values.astype(np.float64, copy=False)
-        kept = self.preparation.squares
-        squares = squares_about(values, whitening) if kept is None else kept[first_row:][: values.shape[0]]
+        stored = self.preparation.squares
+        squares = (
+            squares_about(values, whitening) if stored is None else stored[first_row:][: values.shape[0]]
+        )
         return RawBlock(values, squares, whitening, scratch), weights_to_device_of(weights, squares)
 
 
 @dataclass(frozen=True, eq=False)
 class KeptRowStats:
-    """The preparation of blocks of row statistics that are kept: rows of shape (n_rows, n_stats)."""
+    """The preparation of blocks from stored row statistics, whose rows have shape (n_rows, n_stats)."""
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        """Return how blocks are made of the kept statistics."""
+        """Return the transform of chunks of stored statistics to blocks."""
         return _KeptBlocks(max(4 * LEAST_ROWS, CHUNK_SIZE // (rows.n_features + statistic.n_working)))
 
 
@@ -130,12 +134,12 @@ class _KeptBlocks:
 
 
 def is_wide(rows: Rows) -> bool:
-    """Return whether rows are sparse, and not to be made dense."""
+    """Return whether rows are sparse, with too many columns to make them dense."""
     return rows.is_sparse and rows.n_features > DENSE_COLUMNS
 
 
 def reads_as_stored(rows: Rows, family: Family, whitening: Whitening) -> bool:
-    """Return whether the E-step can take rows as they are stored, without a copy in whitened coordinates."""
+    """Return whether the E-step can read rows as they are stored, without a copy in whitened coordinates."""
     if not family.is_spherical or rows.device_template is not None or rows.is_distributed:
         return False
     if is_wide(rows):
@@ -144,6 +148,6 @@ def reads_as_stored(rows: Rows, family: Family, whitening: Whitening) -> bool:
         return False
     first = rows.take(slice(0, 1))[0]
     is_dense = isinstance(first, np.ndarray) and first.dtype == np.float64
-    # Sums about zero lose the square of this ratio in digits.
+    # Sums about zero lose digits by cancellation: the square of this ratio.
     is_near = float(np.max(np.abs(whitening.centre))) < NEAR * float(whitening.inverse)
     return is_dense and is_near

@@ -1,4 +1,4 @@
-"""Passes of EM over the rows: the objective, plain steps, and a run that counts its passes."""
+"""Passes of EM over the rows: the objective, plain EM, and a run with a limited number of passes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 
 Callback = Callable[[FitResult], bool]
-"""Called after each pass with the best so far; true to stop."""
+"""Called after each pass with the best result so far; returns whether to stop."""
 
 
-def evaluated(
+def evaluate_batch(
     data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None
 ) -> tuple[SufficientStats, Array, Array]:
-    """Return sufficient statistics, objectives and log-likelihoods of a batch of mixtures: one E-step."""
+    """Return sufficient statistics, objectives and log-likelihoods of a batch of mixtures, by one E-step."""
     stats, log_likelihood = data.e_step(parameters)
     return stats, log_likelihood + data.family.log_prior(parameters, prior), log_likelihood
 
@@ -30,13 +30,13 @@ def evaluated(
 def short_runs(
     data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None, n_steps: int
 ) -> tuple[WhitenedParameters, Array]:
-    """Return a batch of mixtures after some steps of EM, and log-likelihoods one step before the last.
+    """Return a batch of mixtures after some steps of EM, and their log-likelihoods before the last step.
 
     Parameters
     ----------
     data : WhitenedData
     parameters : WhitenedParameters
-        With one leading axis.
+        A batch: with one leading axis.
     prior : Prior or None
     n_steps : int
 
@@ -44,7 +44,8 @@ def short_runs(
     -------
     parameters : WhitenedParameters
     log_likelihood : ndarray, shape (n_mixtures,)
-        Of the mixtures that the last step started from; minus infinity where it is NaN or infinite.
+        Of the mixtures before the last step, for which no further pass is needed; minus infinity in place of
+        NaN or infinity.
     """
     log_likelihood = np.full(len(parameters.weights), -np.inf)
     for _ in range(n_steps):
@@ -54,7 +55,7 @@ def short_runs(
 
 
 class EMRun:
-    """One run of EM: counts the passes and keeps the best mixture.
+    """One run of EM, which counts the passes and remembers the best mixture.
 
     Parameters
     ----------
@@ -85,12 +86,12 @@ class EMRun:
     def evaluate(self, parameters: WhitenedParameters) -> tuple[SufficientStats, float] | None:
         """Return sufficient statistics and objective of one mixture, by one pass; None if the run has ended.
 
-        It has when all passes are spent, or the callback asks to stop.
+        A run ends after `max_iter` passes, or when the callback asks to stop.
         """
         if len(self.history) >= self.max_iter:
             self.has_ended = True
             return None
-        stats, objective, likelihood = evaluated(self.data, parameters[None], self.prior)
+        stats, objective, likelihood = evaluate_batch(self.data, parameters[None], self.prior)
         value = float(objective[0])
         if self.best is None or value >= self.best.objective:
             self.history.append(value)
@@ -132,10 +133,10 @@ def plain_em(
     relative_tol: float,
     max_iter: int,
 ) -> FitResult:
-    """Run EM as mclust does: until the log-likelihood changes by `relative_tol` of itself.
+    """Run EM as mclust does: until the relative change of the log-likelihood is at most `relative_tol`.
 
-    Each iteration is an M-step and an E-step; the objective of iteration i is after i M-steps. The start
-    is the result of a first M-step.
+    Each iteration is an M-step and an E-step: the objective of iteration i is that after i M-steps, the first
+    of which made the start.
     """
     run = EMRun(data, start, prior, max_iter)
     offset = data.whitening.log_det * data.weight

@@ -1,4 +1,4 @@
-"""Rows in whitened coordinates, ready for EM: its sums over them, and the rows themselves."""
+"""Rows in whitened coordinates, with the sums over them that EM needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.stats import SufficientStats
 from apolar.moments.covariance import RowCovariance, row_covariance
 
-# Row statistics are kept if they are no more numbers than this (16 MB); else they are made anew in each pass.
+# Row statistics of at most this many numbers (16 MB) are stored; larger ones are recomputed in each pass.
 KEPT_ROW_STATS = 2**21
 
 
@@ -34,21 +34,21 @@ class WhitenedData:
     Parameters
     ----------
     rows : Rows
-        That can be read again.
+        Rows that can be read more than once.
     family : Family
     whitening : Whitening, optional
-        By default that of the rows, which are read once and checked for it.
+        By default that of the rows, which are checked and read once for it.
     threads : int, default=1
     noise : float, default=0.0
-        The variance of the noise of each row, for a whitening that is made here.
+        The variance of the noise of each row, if `whitening` is not given.
 
     Attributes
     ----------
     n_features : int
     n_stats : int
-        The number of statistics of a row.
+        The number of statistics per row.
     covariance : RowCovariance or None
-        Of the rows, in the units of the data, where the whitening was made of it.
+        Of the rows, in the units of the data, if the whitening was computed from it.
     """
 
     def __init__(
@@ -69,23 +69,23 @@ class WhitenedData:
         self.whitening = whitening
         self.n_features = rows.n_features
         self.n_stats = family.n_stats(rows.n_features)
-        # A device has threads of its own.
+        # On a device, the device runs in parallel by itself.
         self.threads = 1 if rows.device_template is not None else threads
         self._kept_stats = self._stats_to_keep()
-        # Where the blocks of EM come from, and how they are made.
+        # The source of the blocks of EM, and their preparation.
         self._source: Rows = rows if self._kept_stats is None else self._kept_stats
         self._prepare: Preparation = RowStats(family, whitening)
         if self._kept_stats is not None:
             self._prepare = KeptRowStats()
         elif rows.in_memory and reads_as_stored(rows, family, whitening):
-            # The squared length of each row: 8 bytes per row.
+            # Squared lengths are stored: they take only 8 bytes per row.
             squares = np.concatenate(list(self.map_blocks(lambda block, _: block.squares)))
             self._prepare = RowStats(family, whitening, squares)
 
     def _stats_to_keep(self) -> ArrayRows | None:
-        """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if these are few."""
+        """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if small enough."""
         rows = self.rows
-        # The number of rows that are elsewhere may have to be counted: it is not asked for in vain.
+        # `is_distributed` is tested first, as `n_rows` of distributed rows may take a pass over them.
         if self.is_wide or rows.is_distributed or not rows.can_take or rows.n_rows is None:
             return None
         if rows.n_rows * self.n_stats > KEPT_ROW_STATS:
@@ -108,11 +108,11 @@ class WhitenedData:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the rows are sparse, and not to be made dense."""
+        """Whether the rows are sparse, with too many columns to make them dense."""
         return is_wide(self.rows)
 
     def under(self, family: Family) -> WhitenedData:
-        """Return the same rows under a family of the same statistics (the tied one, or the untied)."""
+        """Return the same rows for another family of the same row statistics: with or without sharing."""
         other = copy.copy(self)
         other.family = family
         if isinstance(self._prepare, RowStats):
@@ -132,9 +132,9 @@ class WhitenedData:
         Returns
         -------
         stats : SufficientStats
-            Of each mixture: sums of the row statistics under the responsibilities.
+            Per mixture: sums of the row statistics under the responsibilities.
         log_likelihood : ndarray, shape (n_mixtures,)
-            In whitened coordinates: `whitening.log_det` per row is to be added.
+            In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
         natural, noise = self.family.natural(parameters), self._noise_quadratics()
         if noise is not None:
@@ -149,7 +149,7 @@ class WhitenedData:
         return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
-        """Return the sufficient statistics of each label; labels in row order."""
+        """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
         return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
@@ -163,38 +163,39 @@ class WhitenedData:
             return block.stats(block.to_device(part if weights is None else part * to_numpy(weights)))
 
         stats = np.zeros((len(responsibilities), self.n_stats))
-        # In order, by one thread: each block takes its part of the responsibilities.
+        # In order and by one thread, as each block takes the next part of the responsibilities.
         for part in self._source.map_blocks(BlockFunction(block_stats), self._prepare):
             stats += to_numpy(part)
         return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
 
     def _noise_quadratics(self) -> Array | None:
-        """Return what noise of the rows adds to the expected quadratics of each of them, if there is any.
+        """Return what the noise of a row adds to its expected quadratics, or None without noise.
 
-        The log-density is linear in the quadratics: with this, E-step, M-step and gradient are those of rows
-        that are known up to that noise, and EM still raises an objective.
+        The log-density is linear in the quadratics. With this term, E-step, M-step and gradient are those of
+        rows observed up to Gaussian noise, and EM still maximises an objective.
         """
         if not self.whitening.noise:
             return None
-        one, family, m = np.ones(1), self.family.untied, self.n_features
-        covariances = family.from_spherical(self.whitening.noise * one, self.whitening.metric(family), one)
-        return family.moments(WhitenedParameters(one, np.zeros((1, m)), covariances)).second[0]
+        family, weights, means = self.family.untied, np.ones(1), np.zeros((1, self.n_features))
+        variances, metric = np.full(1, self.whitening.noise), self.whitening.metric(family)
+        covariances = family.from_spherical(variances, metric, weights)
+        return family.moments(WhitenedParameters(weights, means, covariances)).second[0]
 
     # --- the rows themselves ---------------------------------------------------------
 
     def map_blocks(
         self, function: Callable[[Any, Any], Any], n_working: int = 0, *, written: bool = False
     ) -> Iterator[Any]:
-        """Yield a function of each block and its weights, in order.
+        """Yield the results of a function for all blocks, in order.
 
         Parameters
         ----------
         function : callable
-            Takes a `Block` and the weights of its rows or None. What it returns must not be working memory.
+            Takes a `Block` and the weights of its rows, or None. Must not return working memory.
         n_working : int, default=0
-            How many numbers per row it works on besides the row statistics.
+            The working memory of the function per row, in numbers, besides the row statistics.
         written : bool, default=False
-            Whether it needs the row statistics written out: a `StatsBlock`.
+            Whether the function needs the statistics of each row: a `StatsBlock`.
         """
         prepare = self._prepare
         if written and isinstance(prepare, RowStats):
@@ -204,7 +205,7 @@ class WhitenedData:
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
 
-        Of one mixture, in whitened coordinates.
+        Parameters and log-densities are those of one mixture, in whitened coordinates.
         """
         natural = self.family.natural(parameters)
         parts = list(
@@ -213,13 +214,13 @@ class WhitenedData:
             )
         )
         xp = namespace(parts[0][0])
-        return xp.concat([p for p, _ in parts], axis=1), xp.concat([d for _, d in parts])
+        return xp.concat([part[0] for part in parts], axis=1), xp.concat([part[1] for part in parts])
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if self.n_rows * self.n_stats <= KEPT_ROW_STATS:
             return natural @ self.row_stats()[:, rows]
-        # Block by block: the statistics of wide rows are many.
+        # Block by block: all row statistics together would take too much memory.
         parts = list(self.map_blocks(lambda block, _: block.logits(natural).copy(), 2 * len(natural)))
         return np.concatenate(parts, axis=1)[:, rows]
 
@@ -248,8 +249,8 @@ class WhitenedData:
     def standardised(self) -> Array:
         """The rows, shape (n_rows, n_features), centred, each column divided by its deviation.
 
-        Families of one variance divide all columns by one number. Full covariances are not whitened: that
-        makes the directions in which clusters lie apart as short as all others.
+        For spherical families all columns are divided by one number. For full covariances rows are not
+        whitened, which would shrink the directions in which clusters are far apart.
         """
         if self.whitening.matrix.ndim < 2:
             return np.ascontiguousarray(self.whitened_rows().T)
@@ -268,22 +269,22 @@ class WhitenedData:
     def subsample(self, n_rows: int, rng: np.random.Generator) -> WhitenedData:
         """Return rows chosen at random, on the host, in the same coordinates."""
         available = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
-        here = self.rows.device_template is None and not self.rows.is_distributed
-        if n_rows >= available and here:
+        is_on_host = self.rows.device_template is None and not self.rows.is_distributed
+        if n_rows >= available and is_on_host:
             return self
-        # All of them are not drawn, here and elsewhere: chance is the same.
+        # To take all rows draws nothing: the generator is in the same state wherever the rows are.
         n_rows = min(n_rows, available)
-        whole = n_rows == available
-        positions = np.arange(n_rows) if whole else np.sort(rng.choice(available, n_rows, replace=False))
+        is_all = n_rows == available
+        positions = np.arange(n_rows) if is_all else np.sort(rng.choice(available, n_rows, replace=False))
         values, weights = fetch_rows(self.rows, positions)
         weight = float(n_rows if weights is None else weights.sum())
         return self._with_rows(open_rows(values, weights), n_rows, weight)
 
     def distinct(self) -> WhitenedData:
-        """Return the different rows on the host, each with the weight of all its copies.
+        """Return the distinct rows on the host, each with the total weight of its copies.
 
-        They are sorted by their numbers, so that what is drawn from them depends neither on the order of the
-        rows nor on whether a row is given twice or has twice the weight. Wide sparse rows stay as they are.
+        They are sorted by their values, so that samples depend neither on the order of the rows nor on
+        whether a row is given twice or has twice the weight. Wide sparse rows are returned unchanged.
         """
         if self.is_wide or not self.rows.can_take:
             return self
@@ -300,7 +301,7 @@ class WhitenedData:
     def refuse_rows_out_of_reach(self) -> None:
         """Refuse weighted rows so far from the others that squares of their distances overflow.
 
-        Rows without weights are never so far from their own mean, in their own deviations.
+        Rows without weights cannot be that far from their own mean, in their own deviations.
         """
         if not (self.rows.can_take and self.rows.in_memory) or self.rows.device_template is not None:
             return
@@ -311,11 +312,11 @@ class WhitenedData:
             row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
             raise ValueError(
                 f"A row of X (number {row} of those with weight) lies more than {MOST_DISTANCE:.0e} "
-                "deviations from the mean, and its weight is next to nothing: leave it out."
+                "deviations from the mean, and its weight is negligible: leave it out."
             )
 
     def systematic_sample(self, step: int) -> WhitenedData:
-        """Return one of each `step` rows, where they are, in the same coordinates."""
+        """Return every `step`-th row, on the same device or cluster, in the same coordinates."""
         rows = self.rows.systematic_sample(step)
         return self._with_rows(rows, *rows.count())
 
@@ -331,7 +332,7 @@ def _dense(block: Any) -> Array:
 
 
 def _with_noise(stats: Array, noise: Array | None) -> Array:
-    """Return sums of row statistics with what noise adds to the quadratics of each row."""
+    """Return sums of row statistics, with what the noise adds to the quadratics of each row."""
     if noise is not None:
         stats[..., -len(noise) :] += stats[..., :1] * noise
     return stats

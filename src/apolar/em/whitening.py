@@ -1,4 +1,4 @@
-"""Whitened coordinates, in which EM works: the mean of all rows as origin, their spread as unit."""
+"""Whitened coordinates, in which EM runs: rows have mean zero and unit variance."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from apolar.mixture.families import Family, Invariance
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.covariance import RowCovariance, column_moments, row_covariance
 
-# The largest deviation of a column, and one over the smallest: squares of squares must still be numbers.
+# The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MOST_SPREAD = 1e145
-# The variance of noise that rows may have, relative to that of a column.
+# The largest variance of the noise of a row, relative to the variance of a column.
 MOST_NOISE = 1e100
 # The largest distance of a row from the centre, in deviations of the columns.
 MOST_DISTANCE = 1e140
-# A column whose deviation is below this much of its size is constant but for rounding.
+# A column whose deviation is at most this fraction of its mean is constant up to rounding.
 ROUNDING = 1e-14
-# The unit of a constant column, relative to the other columns.
+# The unit of a constant column, relative to the deviations of the other columns.
 CONSTANT_UNIT = 1e-3
-# The least variance of a direction, relative to uncorrelated columns, in the units of the columns.
-LEAST_DIRECTION = 1e-6
+# The least eigenvalue of the correlation matrix that is divided by.
+LEAST_EIGENVALUE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,14 @@ class Whitening:
     inverse : ndarray
         Of the same shape as `matrix`.
     log_det : float
-        log |det A|: log-densities of whitened rows, plus this, are those in the units of the data.
+        log |det A|: adding it to the log-density of a whitened row gives that in the units of the data.
     n_rows : int
         The number of rows that are whitened.
     weight : float
         The sum of the weights of those rows.
     noise : float
-        The variance of the Gaussian noise, in the units of the data, that each row is taken to have in every
-        column: `reg_covar`. The M-step adds it to the variances.
+        The variance of the Gaussian noise that each row is assumed to have in every column, in the units of
+        the data: `reg_covar`. The M-step adds it to the variances.
     """
 
     centre: Array
@@ -60,17 +60,17 @@ class Whitening:
     noise: float = 0.0
 
     def metric(self, family: Family) -> Array:
-        """Return what the identity becomes as one covariance of a family: A^t A."""
+        """Return the transformed identity, A^t A, as one covariance of a family."""
         return metric_of(self.matrix, family.identity(len(self.centre)))
 
     @property
     def deviations(self) -> Array:
-        """The deviation of each column, in the units of the data; one number where all have one unit."""
+        """The deviation of each column, in the units of the data; one number if all columns have one unit."""
         inverse = self.inverse
         return np.sqrt(np.einsum("ij,ij->j", inverse, inverse)) if inverse.ndim == 2 else inverse
 
     def write(self, block: Any, out: Any) -> None:
-        """Write rows, shape (n, n_features), into `out`, shape (n_features, n), in whitened coordinates."""
+        """Write rows, shape (n, n_features), in whitened coordinates into `out`, shape (n_features, n)."""
         dense = block.toarray() if sparse.issparse(block) else block
         centre = to_device_of(self.centre, out)
         if self.matrix.ndim == 2:
@@ -90,10 +90,10 @@ class Whitening:
         return self.centre + offsets
 
     def within_reach(self, block: Array) -> Array:
-        """Return rows, shape (n, n_features), moved to where squares of their distances are numbers.
+        """Return rows, shape (n, n_features), clipped so that squares of their distances do not overflow.
 
-        Rows further from the centre than `MOST_DISTANCE` deviations have a log-density below the range of
-        numbers; it is computed as if they were at that distance.
+        The log-density of rows further than `MOST_DISTANCE` deviations from the centre would overflow; it is
+        computed as if they were at that distance.
         """
         reach = MOST_DISTANCE * self.deviations
         if max(float(block.max(initial=0.0)), -float(block.min(initial=0.0))) < float(np.min(reach)):
@@ -114,42 +114,56 @@ class Whitening:
 
 
 def metric_of(matrix: Array, identity: Array) -> Array:
-    """Return A^t A, where the identity is that of the covariances of a family."""
+    """Return A^t A, in the form of `identity`, the identity as one covariance of a family."""
     return matrix.T @ matrix if matrix.ndim == 2 else identity * matrix**2
 
 
 def _congruent(covariances: Array, matrix: Array) -> Array:
     """Return A^t S A for each covariance S."""
     if matrix.ndim == 2:
-        moved = matrix.T @ covariances @ matrix
-        return (moved + np.swapaxes(moved, -1, -2)) / 2
+        product = matrix.T @ covariances @ matrix
+        return (product + np.swapaxes(product, -1, -2)) / 2
     return covariances * matrix**2
 
 
 def whitening_of(
-    rows: Rows, family: Family, noise: float = 0.0, known: RowCovariance | None = None
+    rows: Rows, family: Family, noise: float = 0.0, covariance_of_rows: RowCovariance | None = None
 ) -> Whitening:
-    """Return the whitening of rows for a family of covariances, by the maps that leave the family as it is.
+    """Return the whitening of rows for a family, by a map under which the family is invariant.
 
-    The rows are read once, or not at all if their covariance is known. Spherical families divide all columns
-    by one number, diagonal ones each column by its own, and full ones make the covariance of all rows the
-    identity.
+    For spherical families all columns are divided by one number, for diagonal ones each column by its
+    deviation, and for full ones the covariance of all rows becomes the identity.
+
+    Parameters
+    ----------
+    rows : Rows
+        Read once, or not at all if their covariance is given.
+    family : Family
+    noise : float, default=0.0
+        The variance of the noise of each row.
+    covariance_of_rows : RowCovariance, optional
+        Used by families of full covariances.
+
+    Returns
+    -------
+    whitening : Whitening
     """
     covariance = None
     if family.invariance is Invariance.LINEAR:
-        weight, n_rows, mean, covariance = row_covariance(rows) if known is None else known
+        moments = row_covariance(rows) if covariance_of_rows is None else covariance_of_rows
+        weight, n_rows, mean, covariance = moments
         variances = np.diag(covariance).copy()
     else:
         weight, n_rows, mean, variances = column_moments(rows)
-    # The sample variance: a single row has none.
+    # The sample variance, which a single row does not have.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction
     units = _units(variances, mean)
     _check_scales(variances, units, rows.names, noise)
     if family.invariance is Invariance.SCALING:
         unit = float(np.sqrt(np.mean(variances)))
-        constant = np.all(np.sqrt(variances) <= ROUNDING * np.abs(mean))
-        unit = float(units.max()) if constant or not unit > 0 else unit
+        is_constant = np.all(np.sqrt(variances) <= ROUNDING * np.abs(mean))
+        unit = float(units.max()) if is_constant or not unit > 0 else unit
         return _scaling(mean, np.asarray(unit), n_rows, weight, noise)
     if covariance is None:
         return _scaling(mean, units, n_rows, weight, noise)
@@ -158,7 +172,7 @@ def whitening_of(
 
 
 def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
-    """Refuse columns whose squares leave the range of numbers, and noise beside which they are nothing."""
+    """Refuse columns whose squares overflow or underflow, and noise that dwarfs a column."""
     with np.errstate(invalid="ignore"):
         in_range = np.isfinite(variances) & (units < MOST_SPREAD) & (units > 1 / MOST_SPREAD)
     if not np.all(in_range):
@@ -178,7 +192,7 @@ def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None,
 
 
 def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening:
-    """Return the whitening of a mixture, in the units of the data: that of rows with its moments."""
+    """Return the whitening of rows with the mean and covariance of a mixture, in the units of the data."""
     weights, means = parameters.weights, parameters.means
     n_components, n_features = means.shape
     centre = weights @ means
@@ -203,9 +217,9 @@ def _scaling(centre: Array, units: Array, n_rows: int, weight: float, noise: flo
 def _decorrelation(
     centre: Array, units: Array, correlation: Array, n_rows: int, weight: float, noise: float = 0.0
 ) -> Whitening:
-    """Return the whitening that divides columns by their units, and makes their correlation the identity."""
+    """Return the whitening that divides columns by their units and decorrelates them."""
     values, vectors = np.linalg.eigh(correlation)
-    roots = np.sqrt(np.maximum(values, LEAST_DIRECTION))
+    roots = np.sqrt(np.maximum(values, LEAST_EIGENVALUE))
     matrix = vectors / roots / units[:, None]
     inverse = (vectors * roots).T * units
     log_det = -float(np.log(roots).sum() + np.log(units).sum())
@@ -213,15 +227,15 @@ def _decorrelation(
 
 
 def _units(variances: Array, mean: Array) -> Array:
-    """Return a unit for each column: its deviation, or a small one if it is constant."""
+    """Return the unit of each column: its deviation, or a small unit if the column is constant."""
     deviations = np.sqrt(variances)
-    constant = deviations <= ROUNDING * np.abs(mean)
-    if not np.any(constant):
+    is_constant = deviations <= ROUNDING * np.abs(mean)
+    if not np.any(is_constant):
         return deviations
-    others = deviations[~constant]
-    if len(others):
-        unit = CONSTANT_UNIT * float(np.sqrt(np.mean(others**2)))
+    varying = deviations[~is_constant]
+    if len(varying):
+        unit = CONSTANT_UNIT * float(np.sqrt(np.mean(varying**2)))
     else:
         unit = CONSTANT_UNIT * max(float(np.abs(mean).max()), 1.0)
-    # The unit must be large beside the rounding of the numbers in the column.
-    return np.where(constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)
+    # The unit must be large compared with the rounding errors of the column.
+    return np.where(is_constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)

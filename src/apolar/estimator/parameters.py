@@ -63,7 +63,7 @@ def _family(value: Any, _: str) -> Family:
 def _start(value: Any, name: str) -> None:
     # Labels and responsibilities are checked later, against the rows.
     if isinstance(value, str):
-        one_of(value, name, STARTS)
+        one_of(value, name, tuple(STARTS))
 
 
 def _prior(value: Any, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The order of components: the same for every mixture that is returned."""
+"""The canonical order of components, so that equal mixtures are returned as equal arrays."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 
-# Decimals to which the weights of components that count as equally heavy agree.
-EQUAL_WEIGHTS = 6
+# Weights that agree to this many decimals count as equal.
+WEIGHT_DECIMALS = 6
 
 
 def canonical_order(weights: Array, means: Array) -> IndexArray:
-    """Return the order of components: the heaviest first; of equals, the one with the lower first column.
+    """Return the order of components by decreasing weight, and by their means where weights are equal.
 
-    Weights that differ by rounding only count as equal.
+    Weights that differ only by rounding count as equal; means are compared column by column.
 
     Parameters
     ----------
@@ -25,4 +25,4 @@ def canonical_order(weights: Array, means: Array) -> IndexArray:
     -------
     order : ndarray of int, shape (n_components,)
     """
-    return np.lexsort((*means.T[::-1], -np.round(weights, EQUAL_WEIGHTS)))
+    return np.lexsort((*means.T[::-1], -np.round(weights, WEIGHT_DECIMALS)))

@@ -1,4 +1,4 @@
-"""The parameters of mixtures as arrays, one mixture or a batch: in the units of the data, or whitened."""
+"""The parameters of one mixture or of a batch, in the units of the data or in whitened coordinates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Parameters:
     weights : ndarray, shape (..., n_components)
     means : ndarray, shape (..., n_components, n_features)
     covariances : ndarray
-        In the shape of their family: (..., n_components) spherical,
+        Of a shape that depends on the family: (..., n_components) spherical,
         (..., n_components, n_features) diagonal, (..., n_components,
         n_features, n_features) full, and the same without n_components where
         components share one covariance.
@@ -43,7 +43,7 @@ class Parameters:
         return int(self.means.shape[-1])
 
     def __getitem__(self, index: Any) -> Self:
-        """Return some mixtures of a batch."""
+        """Return the parameters of some mixtures of a batch."""
         return type(self)(self.weights[index], self.means[index], self.covariances[index])
 
     @property
@@ -57,16 +57,16 @@ class MixtureParameters(Parameters):
 
 
 class WhitenedParameters(Parameters):
-    """Parameters in whitened coordinates: those of EM, see `apolar.em.whitening`."""
+    """Parameters in whitened coordinates, in which EM runs: see `apolar.em.whitening`."""
 
 
 AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 
 def batch(mixtures: Sequence[AnyParameters]) -> AnyParameters:
-    """Return mixtures of one shape as a batch."""
+    """Return mixtures of the same shape as a batch, along a new leading axis."""
     return type(mixtures[0])(
-        np.stack([c.weights for c in mixtures]),
-        np.stack([c.means for c in mixtures]),
-        np.stack([c.covariances for c in mixtures]),
+        np.stack([mixture.weights for mixture in mixtures]),
+        np.stack([mixture.means for mixture in mixtures]),
+        np.stack([mixture.covariances for mixture in mixtures]),
     )

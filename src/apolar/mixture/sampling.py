@@ -1,4 +1,4 @@
-"""Rows drawn from a mixture."""
+"""Random rows from a mixture."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def sample(
     n_samples : int
     rng : numpy.random.Generator or RandomState
     grouped : bool, default=False
-        Draw how many rows each component has, and return its rows together, as scikit-learn does; else draw
-        the component of each row.
+        Draw the number of rows of each component, and return the rows of a component together, as
+        scikit-learn does; else draw the component of each row.
 
     Returns
     -------
     X : ndarray, shape (n_samples, n_features)
     labels : ndarray of int, shape (n_samples,)
     """
-    n_components, chances = parameters.n_components, parameters.weights / parameters.weights.sum()
+    n_components, probabilities = parameters.n_components, parameters.weights / parameters.weights.sum()
     if grouped:
-        labels = np.repeat(np.arange(n_components), rng.multinomial(n_samples, chances))
+        labels = np.repeat(np.arange(n_components), rng.multinomial(n_samples, probabilities))
     else:
-        labels = rng.choice(n_components, n_samples, p=chances)
+        labels = rng.choice(n_components, n_samples, p=probabilities)
     noise = rng.standard_normal((n_samples, parameters.n_features))
     roots = family.taken(family.root(parameters.covariances), labels)
     return parameters.means[labels] + family.mean_retraction(roots, noise), labels

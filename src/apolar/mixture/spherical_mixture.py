@@ -1,4 +1,4 @@
-"""A mixture of spherical Gaussians: weights, means, variances, and how it came about."""
+"""A mixture of spherical Gaussians: weights, means, variances, and how it was recovered."""
 
 import enum
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class SphericalMixture:
         Positive.
     status : MixtureStatus
     projected : tuple of str
-        What was moved to make the mixture valid, in words.
+        What was changed to make the mixture valid, in words.
     spectrum : ndarray
         Eigenvalues of the covariance, largest first, where they were computed.
     """
@@ -67,6 +67,7 @@ class SphericalMixture:
             raise ValueError("The parameters of a mixture are real.")
         if not (np.all(weights > 0) and abs(weights.sum() - 1) < 1e-6 and np.all(variances > 0)):
             raise ValueError("A mixture has positive weights of sum one, and positive variances.")
+        # The fields become read-only arrays; a frozen dataclass has no other way to normalise its arguments.
         for name, array in (("weights", weights), ("means", means), ("variances", variances)):
             object.__setattr__(self, name, frozen(array))
 

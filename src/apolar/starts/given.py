@@ -1,4 +1,4 @@
-"""Starts that the user gives: labels, responsibilities, or parameters."""
+"""Starts given by the user: labels, responsibilities, or parameters."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
-# How far the sum of weights_init may be from one.
-WEIGHT_ROUNDING = 1e-6
+# How far the sum of weights_init, or of the responsibilities of a row, may be from one.
+SUM_ROUNDING = 1e-6
+# A weight of zero would stay zero in all steps of EM.
+LEAST_WEIGHT = 1e-12
 
 
 def from_assignment(
     data: WhitenedData,
     n_components: int,
     prior: Prior | None,
-    given: Any,
+    assignment: Any,
     name: str,
-    kept: Array | None = None,
+    row_mask: Array | None = None,
+    *,
+    alternative: str = "the name of a start",
 ) -> WhitenedParameters:
     """Return the M-step from labels or responsibilities.
 
@@ -32,12 +36,14 @@ def from_assignment(
     data : WhitenedData
     n_components : int
     prior : Prior or None
-    given : array_like, shape (n_rows,) or (n_rows, n_components)
-        Labels of any kind, or responsibilities.
+    assignment : array_like, shape (n_rows,) or (n_rows, n_components)
+        Labels of any type, or responsibilities.
     name : str
-        How messages call it.
-    kept : ndarray of bool, optional
-        Which rows of the user are in the data, if not all are.
+        How messages refer to the assignment.
+    row_mask : ndarray of bool, optional
+        Which of the user's rows are in the data, if not all are.
+    alternative : str, default="the name of a start"
+        What else could have been given, for messages.
 
     Returns
     -------
@@ -49,22 +55,22 @@ def from_assignment(
             f"{name}: labels and responsibilities are for rows in memory, and those of Dask stay where they "
             "are. Give means_init, or the name of a start."
         )
-    array = np.asarray(given)
-    n_rows = data.n_rows if kept is None else len(kept)
+    array = np.asarray(assignment)
+    n_rows = data.n_rows if row_mask is None else len(row_mask)
     if array.ndim not in (1, 2) or len(array) != n_rows:
-        got = f"shape {array.shape}" if array.ndim else type(given).__name__
+        got = f"shape {array.shape}" if array.ndim else type(assignment).__name__
         raise ValueError(
             f"{name} must be labels of shape ({n_rows},), responsibilities of shape "
-            f"({n_rows}, {n_components}), or the name of a start; got {got}."
+            f"({n_rows}, {n_components}), or {alternative}; got {got}."
         )
-    if kept is not None:
-        array = array[kept]
+    if row_mask is not None:
+        array = array[row_mask]
     if array.ndim == 1:
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has labels that are NaN or infinite: give every row one.")
-        kinds, labels = np.unique(array, return_inverse=True)
-        if len(kinds) != n_components:
-            raise ValueError(f"{name} has {len(kinds)} different labels; n_components is {n_components}.")
+        distinct, labels = np.unique(array, return_inverse=True)
+        if len(distinct) != n_components:
+            raise ValueError(f"{name} has {len(distinct)} different labels; n_components is {n_components}.")
         return data.family.m_step(data.hard_stats(labels, n_components), prior)
     responsibilities = numeric_array(array, name)
     if array.shape[1] != n_components or np.iscomplexobj(responsibilities) or np.any(responsibilities < 0):
@@ -72,33 +78,34 @@ def from_assignment(
             f"{name} must hold {n_components} responsibilities per row, none negative; got shape "
             f"{array.shape}."
         )
-    if not np.allclose(responsibilities.sum(axis=1), 1, atol=1e-6):
+    if not np.allclose(responsibilities.sum(axis=1), 1, atol=SUM_ROUNDING):
         raise ValueError(f"The responsibilities of {name} must add up to one per row.")
     stats = data.soft_stats(responsibilities.T)
     if np.any(stats.counts <= 0):
-        raise ValueError(f"{name} leaves components without rows: give each one some.")
+        raise ValueError(f"{name} leaves components without rows: give each of them some.")
     return data.family.m_step(stats, prior)
 
 
 def checked_weights(weights: Any, n_components: int) -> Array:
-    """Return weights of sum one."""
+    """Return the checked weights, with sum one and none of them zero."""
     array = _real_array(weights, "weights_init")
     _check_shape(array, (n_components,), "weights", "weights_init", "one number for each component")
-    if np.any(array < 0) or np.any(array > 1 + WEIGHT_ROUNDING):
+    if np.any(array < 0) or np.any(array > 1 + SUM_ROUNDING):
         raise ValueError(
             f"The parameter 'weights' should be in the range [0, 1], but got max value {array.max():.5f}, "
             f"min value {array.min():.5f}. Divide weights_init by its sum."
         )
-    if not np.isclose(array.sum(), 1, rtol=0, atol=WEIGHT_ROUNDING):
+    if not np.isclose(array.sum(), 1, rtol=0, atol=SUM_ROUNDING):
         raise ValueError(
             f"The parameter 'weights' should be normalized, but got sum(weights) = {array.sum():.5f}. Divide "
             "weights_init by its sum."
         )
-    return np.maximum(array, 1e-12) / np.maximum(array, 1e-12).sum()
+    positive = np.maximum(array, LEAST_WEIGHT)
+    return positive / positive.sum()
 
 
 def checked_means(means: Any, n_components: int, n_features: int) -> Array:
-    """Return means, checked."""
+    """Return the checked means, shape (n_components, n_features)."""
     array = _real_array(means, "means_init")
     _check_shape(
         array,
@@ -111,7 +118,7 @@ def checked_means(means: Any, n_components: int, n_features: int) -> Array:
 
 
 def checked_precisions(precisions: Any, family: Family, n_components: int, n_features: int) -> Array:
-    """Return the covariances that precisions in the shape of a family stand for."""
+    """Return the covariances whose inverses are the checked precisions, in the shape of a family."""
     array = _real_array(precisions, "precisions_init")
     name = f"{family.name} precision"
     shape = family.covariance_shape(n_components, n_features)
@@ -132,7 +139,7 @@ def _real_array(value: Any, name: str) -> Array:
 
 
 def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, remedy: str) -> None:
-    """Refuse an array of another shape, in the words that scripts for scikit-learn look for."""
+    """Refuse an array of another shape. The message begins as scikit-learn's, which scripts may match."""
     if array.shape != shape:
         raise ValueError(
             f"The parameter '{what}' should have the shape of {shape}, but got {array.shape}. "

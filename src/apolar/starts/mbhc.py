@@ -14,21 +14,21 @@ TRANSFORMS = (None, "svd")
 
 # The most rows of a tree: its time, and the memory under "EII", grow with the square of the rows.
 MAX_ROWS = 20_000
-# The least variance of a cluster that takes in rows, relative to the mean variance of the data.
+# The least variance of a cluster to which rows are assigned, relative to the mean variance of the data.
 LEAST_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class MergeTree:
-    """The merges that take single rows to one cluster.
+    """The merges that lead from single rows to one cluster.
 
     Attributes
     ----------
     merges : ndarray of int, shape (n_samples - 1, 2)
-        In order of merging. A cluster is named after the least of its rows: the
-        union of a pair keeps the name that stands first, the smaller.
+        In order of merging. The name of a cluster is the smallest of its row
+        numbers; of the two names of a merge, the smaller comes first.
     costs : ndarray, shape (n_samples - 1,)
-        What each merge adds to the criterion. They need not increase.
+        The increase of the criterion by each merge. They need not increase.
     """
 
     merges: IndexArray
@@ -40,7 +40,7 @@ class MergeTree:
         return len(self.merges) + 1
 
     def labels(self, n_clusters: int) -> IndexArray:
-        """Return the clusters of the rows when `n_clusters` are left.
+        """Return the clusters of the rows when `n_clusters` remain.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class MergeTree:
         names = np.arange(self.n_samples)
         first, second = self.merges[: self.n_samples - n_clusters].T
         names[second] = first
-        # A name leads to a smaller one, and so on until a name leads to itself.
+        # Each name points to a smaller one, and the name of a remaining cluster to itself.
         while np.any(names[names] != names):
             names = names[names]
         return _by_appearance(names)
@@ -65,7 +65,7 @@ class MergeTree:
 def merge_tree(
     X: Array, criterion: str = "VII", *, transform: str | None = None, sizes: Array | None = None
 ) -> MergeTree:
-    """Return the tree of merges, each the one that costs least at its time.
+    """Return the tree of merges, in which each merge is the one that costs least at that point.
 
     With W the scatter matrix of a cluster of c rows about its mean, the costs
     are increases of
@@ -75,9 +75,9 @@ def merge_tree(
     - "EII", spherical clusters of one variance: the sum of tr W. This is
       Ward's criterion.
 
-    These are the merges of mclust's `hc`, ties included: of pairs that cost the
-    same, the last in its order is merged. Where costs differ by rounding only,
-    as they may on data of few decimals, its order may still be another.
+    These are the merges of mclust's `hc`, ties included: of pairs of equal cost,
+    the last in its order is merged. Where costs differ only by rounding, as they
+    may on data of few decimals, the order can still differ from that of mclust.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ def merge_tree(
 
     Notes
     -----
-    Time is quadratic in the rows, as a rule: a merge computes the costs of two
-    groups to all others, and those of a few further groups whose least cost is
-    no longer known. Memory is linear under "VII", and 8 n_samples^2 bytes under "EII".
+    Time is usually quadratic in the number of rows: a merge computes the costs
+    of two groups with all others, and those of a few further groups whose least
+    cost is no longer known. Memory is linear under "VII", and 8 n_samples^2 bytes under "EII".
 
     Examples
     --------
@@ -146,8 +146,8 @@ def mbhc_labels(
 ) -> IndexArray:
     """Return the clusters of all rows, from the merge tree of all or of a random subsample.
 
-    Rows outside the subsample go to the cluster under whose spherical Gaussian,
-    times its fraction of the rows, they are likeliest.
+    Rows outside the subsample are assigned to the cluster of largest posterior
+    probability, with clusters as spherical Gaussians.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def mbhc_labels(
     n_components : int
         At most the number of rows of the tree.
     rng : numpy.random.Generator
-        Draws the subsample, and is not used where there is none.
+        Draws the subsample; not used if all rows are in the tree.
     criterion, transform
         As in `merge_tree`. "svd" is the transform of the subsample.
     max_rows : int, default=5_000
@@ -177,15 +177,15 @@ def mbhc_labels(
         return merge_tree(X, criterion, transform=transform, sizes=sizes).labels(n_components)
     chosen = np.sort(rng.choice(n_samples, max_rows, replace=False))
     sample = X[chosen]
-    to_variables = _ScaledDirections(sample) if transform == "svd" else _unchanged
-    variables = to_variables(sample)
+    transformed = _ScaledDirections(sample) if transform == "svd" else _unchanged
+    variables = transformed(sample)
     sample_sizes = None if sizes is None else sizes[chosen]
     sample_labels = merge_tree(variables, criterion, sizes=sample_sizes).labels(n_components)
     likeliest = _LikeliestCluster(variables, sample_labels, n_components)
     labels = np.empty(n_samples, dtype=np.intp)
     n_rows = max(1, CHUNK_SIZE // max(n_components, X.shape[1]))
     for start in range(0, n_samples, n_rows):
-        labels[start : start + n_rows] = likeliest(to_variables(X[start : start + n_rows]))
+        labels[start : start + n_rows] = likeliest(transformed(X[start : start + n_rows]))
     labels[chosen] = sample_labels
     return _by_appearance(labels)
 
@@ -205,7 +205,7 @@ def _by_appearance(names: IndexArray) -> IndexArray:
     return ranks[inverse]
 
 
-# --- the variables of the tree, and the rows outside it ----------------------------------
+# --- the transform of the columns, and the rows outside the subsample --------------------
 
 
 class _ScaledDirections:
@@ -221,8 +221,8 @@ class _ScaledDirections:
         varies &= deviations > 0
         scales = np.where(varies, 1 / np.where(varies, deviations, 1), 0)
         _, singular, directions = np.linalg.svd(centred * scales, full_matrices=False)
-        kept = singular > max(X.shape) * np.finfo(float).eps * singular.max(initial=0.0)
-        self._matrix = scales[:, None] * directions[kept].T / np.sqrt(singular[kept])
+        is_varying = singular > max(X.shape) * np.finfo(float).eps * singular.max(initial=0.0)
+        self._matrix = scales[:, None] * directions[is_varying].T / np.sqrt(singular[is_varying])
 
     def __call__(self, X: Array) -> Array:
         """Return the variables of rows, of shape (n_samples, n_directions)."""
@@ -230,12 +230,12 @@ class _ScaledDirections:
 
 
 def _unchanged(X: Array) -> Array:
-    """Return the rows as they are: the transform None."""
+    """Return the rows unchanged: the transform None."""
     return X
 
 
 class _LikeliestCluster:
-    """Assigns rows to clusters by their spherical Gaussian densities, times their fractions of the rows."""
+    """Assigns rows to the clusters of largest posterior probability, as spherical Gaussians."""
 
     def __init__(self, X: Array, labels: IndexArray, n_clusters: int) -> None:
         n_samples, n_features = X.shape
@@ -249,7 +249,7 @@ class _LikeliestCluster:
         self._offsets = np.log(counts / n_samples) - 0.5 * n_features * np.log(self._variances)
 
     def __call__(self, X: Array) -> IndexArray:
-        """Return the likeliest cluster of each row."""
+        """Return the cluster of largest posterior probability of each row."""
         squares = np.empty((len(X), len(self._means)))
         for cluster, mean in enumerate(self._means):
             squares[:, cluster] = np.sum((X - mean) ** 2, axis=1)

@@ -1,9 +1,9 @@
-"""Groups of rows that are merged two by two, and what each merge adds to the criterion.
+"""Groups of rows that are merged in pairs, and the increase of the criterion by each merge.
 
-A pair must have the same cost, to the last bit, whichever of the two is asked for and however many others
-with it, or else rounding would break ties. So no sum or product depends on the order of the two, and sums
-over features are taken one by one. The formulas are those of mclust also where others would be shorter:
-on data of few decimals rounding decides between equal costs, and it should decide alike.
+The cost of a pair must be the same to the last bit, whichever of the two groups it is computed for and in
+whatever array, or rounding would break ties. So no sum or product depends on the order of the two groups, and
+sums over features are taken one feature at a time. The formulas are those of mclust even where shorter ones
+exist: on data of few decimals rounding decides between equal costs, and must decide as it does in mclust.
 """
 
 from abc import ABC, abstractmethod
@@ -27,18 +27,18 @@ class Groups(ABC):
 
     @abstractmethod
     def costs(self, position: int, stop: int) -> Array:
-        """Return what the unions of a group with those in positions 0 to `stop` - 1 add to the criterion.
+        """Return the increases of the criterion by merging a group with those in positions 0 to `stop` - 1.
 
-        The cost with itself has no meaning. The array is the caller's.
+        The entry of the group itself has no meaning. The caller may change the array.
         """
 
     @abstractmethod
     def _join(self, first: int, second: int) -> None:
-        """Replace the first group by the union of two, in all but name and size."""
+        """Replace the first group by the union of the two, except for name and size."""
 
     @abstractmethod
     def _move(self, source: int, target: int) -> None:
-        """Copy a group, in all but name and size."""
+        """Copy a group to another position, except for name and size."""
 
     def merge(self, first: int, second: int) -> tuple[int, int]:
         """Merge the groups in two positions, and return their names, the smaller first."""
@@ -62,8 +62,8 @@ class LogScatters(Groups):
         # The sums over the rows of each group, divided by the square root of its size: one column per group.
         self._sums = X.T * np.sqrt(sizes)
         self._scatters = np.zeros(len(X))
-        # mclust floors the spread at machine epsilon; without that, costs do not depend on the unit of the
-        # data. If all rows are equal, any spread gives the same costs.
+        # mclust raises the spread to at least machine epsilon, which makes costs depend on the units of the
+        # data; here there is no such floor. If all rows are equal, any spread gives the same costs.
         self._spread = mean_variance(X, sizes) or 1.0
         self._terms = self._term(self._sizes, self._scatters)
 
@@ -111,8 +111,8 @@ class LogScatters(Groups):
 class Scatters(Groups):
     """Groups under "EII": a group has the term tr W.
 
-    The costs of unions follow from those of their parts by the recurrence of Lance and Williams. All are
-    kept: other ways to compute the same numbers round differently.
+    The costs of a union follow from those of its parts by the recurrence of Lance and Williams. The matrix of
+    all costs is stored, as mclust does: computing costs from means and sizes would round differently.
     """
 
     def __init__(self, X: Array, sizes: Array | None = None) -> None:
@@ -125,11 +125,11 @@ class Scatters(Groups):
                 difference = column - column[position]
                 difference *= difference
                 costs += difference
-            # Half the square for two single rows: the product of the sizes over their sum.
+            # The product of the sizes over their sum: for two single rows, half their squared distance.
             costs *= 2 * sizes[position] * sizes / (sizes[position] + sizes)
 
     def costs(self, position: int, stop: int) -> Array:
-        """Return the costs, which are all kept."""
+        """Return the costs, from the stored matrix."""
         return self._costs[position, :stop].copy()
 
     def _join(self, first: int, second: int) -> None:

@@ -1,4 +1,4 @@
-"""Fewer components out of more: merge the pair that costs least, until as many are left as asked for."""
+"""Mixtures of fewer components: the pair that costs least is merged until as many remain as asked for."""
 
 from dataclasses import replace
 
@@ -10,59 +10,60 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.stats import SufficientStats
 
-# Rows per parameter from which on likelihood tells which components to merge.
-ROWS_A_PARAMETER = 5
+# With fewer rows per parameter than this, the likelihood does not tell which components to merge.
+ROWS_PER_PARAMETER = 5
 # Rows on which the likelihoods of mergers are compared.
-JUDGES = 1000
-# Numbers that are worked on at once.
-MOST_AT_ONCE = 2**18
-# The logarithm of the ratio of densities beyond which all are the same, and a ratio that is next to nothing:
-# numbers of single precision.
-LARGEST = 50.0
-TINY = 1e-30
+COMPARED_ROWS = 1000
+# Entries of the arrays of densities that are computed in one call.
+CHUNK_SIZE = 2**18
+# Bounds of single precision: ratios of densities are clipped to exp(+-MOST_LOG_RATIO), and sums of them are
+# at least LEAST_RATIO.
+MOST_LOG_RATIO = 50.0
+LEAST_RATIO = 1e-30
 
 
-class Mergers:
-    """What the log-likelihood of a mixture loses if two of its components become one.
+class MergeCosts:
+    """The log-likelihood that a mixture loses when two of its components are merged.
 
-    Components that overlap, as parts of one cluster do, are merged at hardly any cost; the cost by weight and
-    log-determinant, as in `merged_down`, counts them as if they were apart, and would rather merge two small
+    Merging components that overlap, as parts of one cluster do, costs very little. The cost by weights
+    and log-determinants, as in `greedily_merged_stats`, ignores overlap, and prefers to merge two small
     clusters.
 
     Parameters
     ----------
     data : WhitenedData
-        On whose rows, or some of them, likelihoods are compared.
+        Likelihoods are compared on its rows, or on some of them.
     parameters : WhitenedParameters
         One mixture, of the family of the data.
     """
 
     def __init__(self, data: WhitenedData, parameters: WhitenedParameters) -> None:
         self._data, self._family = data, data.family
-        self._judges = slice(None, None, max(1, data.n_rows // JUDGES))
+        self._compared = slice(None, None, max(1, data.n_rows // COMPARED_ROWS))
         weights = data.row_weights()
-        judge_weights = (np.ones(data.n_rows) if weights is None else weights)[self._judges]
-        self._judge_weights = (judge_weights * (data.weight / judge_weights.sum())).astype(np.float32)
+        compared_weights = (np.ones(data.n_rows) if weights is None else weights)[self._compared]
+        compared_weights = compared_weights * (data.weight / compared_weights.sum())
+        self._compared_weights = compared_weights.astype(np.float32)
         self._covariances = parameters.covariances
-        # A bare array: it is changed in place, component by component.
+        # A bare array, as components are merged in place.
         self._stats = untied_stats(data, parameters).array
-        logits = data.row_logits(self._family.natural(parameters), self._judges)
+        logits = data.row_logits(self._family.natural(parameters), self._compared)
         self._largest = logits.max(axis=0)
         self._parts = self._densities(logits)
         self._total = self._parts.sum(axis=0)
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)
         first, second = np.triu_indices(n, 1)
-        together = max(1, MOST_AT_ONCE // len(judge_weights))
-        for start in range(0, len(first), together):
-            i, j = first[start : start + together], second[start : start + together]
+        n_pairs = max(1, CHUNK_SIZE // len(compared_weights))
+        for start in range(0, len(first), n_pairs):
+            i, j = first[start : start + n_pairs], second[start : start + n_pairs]
             self._set_costs(i, j, self._densities_of(self._stats[i] + self._stats[j]))
 
     def _densities(self, logits: Array) -> Array:
-        """Return densities relative to the largest at each row, in single precision: they are compared."""
+        """Return densities relative to the largest one of each row; single precision is enough to compare."""
         logits -= self._largest
-        # Where all the others are next to nothing, more than this is no better.
-        np.clip(logits, -LARGEST, LARGEST, out=logits)
+        # A merged component may be far denser than the densest one before; exp must not overflow.
+        np.clip(logits, -MOST_LOG_RATIO, MOST_LOG_RATIO, out=logits)
         return np.exp(logits.astype(np.float32))
 
     def _densities_of(self, array: Array) -> Array:
@@ -70,21 +71,21 @@ class Mergers:
         stats = SufficientStats(array, self._data.n_features)
         merged = self._family.merged(stats, self._covariances)
         merged = replace(merged, weights=stats.counts / self._data.weight)
-        return self._densities(self._data.row_logits(self._family.natural(merged), self._judges))
+        return self._densities(self._data.row_logits(self._family.natural(merged), self._compared))
 
     def _set_costs(self, first: Array, second: Array, merged: Array) -> None:
-        """Set the costs of merging pairs of components, the lower number first, into those densities."""
-        left = self._total - self._parts[first]
-        left -= self._parts[second]
-        # Rounding may leave less than nothing.
-        np.maximum(left, 0.0, out=left)
-        left += merged
-        np.maximum(left, TINY, out=left)
-        np.log(left, out=left)
-        left -= np.log(np.maximum(self._total, TINY))
-        self._costs[first, second] = -(left @ self._judge_weights)
+        """Set the costs of pairs of components, `first` < `second`, from the densities of their mergers."""
+        densities = self._total - self._parts[first]
+        densities -= self._parts[second]
+        # Rounding may leave a negative difference.
+        np.maximum(densities, 0.0, out=densities)
+        densities += merged
+        np.maximum(densities, LEAST_RATIO, out=densities)
+        np.log(densities, out=densities)
+        densities -= np.log(np.maximum(self._total, LEAST_RATIO))
+        self._costs[first, second] = -(densities @ self._compared_weights)
 
-    def cheapest(self, n_pairs: int) -> list[SufficientStats]:
+    def cheapest_mergers(self, n_pairs: int) -> list[SufficientStats]:
         """Return the statistics with one pair merged, for each of the pairs that cost least."""
         merged = []
         for pair in np.argsort(self._costs, axis=None, kind="stable")[:n_pairs]:
@@ -93,8 +94,8 @@ class Mergers:
                 merged.append(SufficientStats(_with_pair_merged(self._stats, i, j), self._data.n_features))
         return merged
 
-    def reduced(self, n_components: int) -> SufficientStats:
-        """Return the statistics of so many components, merging the pair that costs least again and again."""
+    def merged_stats(self, n_components: int) -> SufficientStats:
+        """Return the statistics of `n_components` components, by greedy merging. Changes the object."""
         active = np.ones(len(self._stats), dtype=bool)
         while active.sum() > n_components:
             i, j = divmod(int(self._costs.argmin()), len(self._costs))
@@ -119,18 +120,18 @@ def _with_pair_merged(array: Array, i: int, j: int) -> Array:
 
 
 def is_crowded(data: WhitenedData, n_components: int) -> bool:
-    """Return whether there are so few rows per parameter that likelihood says little.
+    """Return whether there are too few rows per parameter to choose mergers by likelihood.
 
-    It then rewards small, thin components, which mergers by likelihood keep: on such tables the known classes
-    are found more often by weight and log-determinant.
+    The likelihood is then high for small, thin components, and mergers by likelihood keep these. On such data
+    mergers by weights and log-determinants recover known classes more often.
     """
-    return data.weight < ROWS_A_PARAMETER * data.family.n_parameters(n_components, data.n_features)
+    return data.weight < ROWS_PER_PARAMETER * data.family.n_parameters(n_components, data.n_features)
 
 
 def merged_pairs(data: WhitenedData, parameters: WhitenedParameters, n_pairs: int) -> list[SufficientStats]:
     """Return the statistics of a mixture with one pair merged, for each of the pairs that cost least."""
     if not is_crowded(data, parameters.n_components - 1):
-        return Mergers(data, parameters).cheapest(n_pairs)
+        return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
     family, stats = data.family.untied, untied_stats(data, parameters)
     terms = family.merging_term(stats)
     first, second = np.triu_indices(len(stats), 1)
@@ -142,21 +143,21 @@ def merged_pairs(data: WhitenedData, parameters: WhitenedParameters, n_pairs: in
     ]
 
 
-def reduced_stats(data: WhitenedData, parameters: WhitenedParameters, n_components: int) -> SufficientStats:
-    """Return a mixture as the statistics of at most so many components, merged where that costs least."""
+def merged_stats(data: WhitenedData, parameters: WhitenedParameters, n_components: int) -> SufficientStats:
+    """Return the statistics of a mixture after merging to at most `n_components` components."""
     if is_crowded(data, n_components):
-        return merged_down(data.family.untied, untied_stats(data, parameters), n_components)
-    return Mergers(data, parameters).reduced(n_components)
+        return greedily_merged_stats(data.family.untied, untied_stats(data, parameters), n_components)
+    return MergeCosts(data, parameters).merged_stats(n_components)
 
 
 def untied_stats(data: WhitenedData, parameters: WhitenedParameters) -> SufficientStats:
-    """Return one mixture as statistics of the rows, in which each component has a covariance of its own."""
+    """Return the expected statistics of the rows under one mixture, as of the family without sharing."""
     family = data.family
     return family.untied.moments(family.without_sharing(parameters[None]))[0] * data.weight
 
 
-def apart(family: Family, first: SufficientStats, second: SufficientStats) -> float:
-    """Return how far apart two mixtures are, in log-likelihood: what it costs to merge like with like.
+def mixture_distance(family: Family, first: SufficientStats, second: SufficientStats) -> float:
+    """Return how far two mixtures are apart, in log-likelihood: the cost of merging their like components.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def apart(family: Family, first: SufficientStats, second: SufficientStats) -> fl
 
     Returns
     -------
-    cost : float
+    distance : float
         Zero if the components are the same, whatever their weights.
     """
     terms = family.merging_term(first)[:, None] + family.merging_term(second)
@@ -174,11 +175,11 @@ def apart(family: Family, first: SufficientStats, second: SufficientStats) -> fl
     return 0.5 * float(max(costs.min(axis=0).sum(), costs.min(axis=1).sum()))
 
 
-def merged_down(family: Family, stats: SufficientStats, n_components: int) -> SufficientStats:
+def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: int) -> SufficientStats:
     """Return the statistics of fewer components, by greedy merging [runnalls2007].
 
-    Merging is addition of statistics: mean and covariance of the merger are those of the two together. The
-    cost of a pair is what its merger adds to the sum of weight times log-determinant.
+    Components are merged by adding their statistics, which keeps their joint mean and covariance. The cost of
+    a pair is the increase of the sum of weight times log-determinant.
 
     Parameters
     ----------
@@ -216,3 +217,16 @@ def merged_down(family: Family, stats: SufficientStats, n_components: int) -> Su
             new = terms_of(array[i] + array[others]) - terms[i] - terms[others]
             costs[np.minimum(i, others), np.maximum(i, others)] = new
     return SufficientStats(array[active], n_features)
+
+
+def resized_stats(data: WhitenedData, stats: SufficientStats, n_components: int) -> SufficientStats:
+    """Return statistics of exactly `n_components` components.
+
+    Too many components are merged; of too few, the heaviest is split into equal halves, again and again.
+    """
+    resized = greedily_merged_stats(data.family.untied, stats, n_components).array
+    while len(resized) < n_components:
+        heaviest = int(resized[:, 0].argmax())
+        resized[heaviest] /= 2
+        resized = np.concatenate([resized, resized[heaviest : heaviest + 1]])
+    return SufficientStats(resized, data.n_features)

@@ -1,4 +1,4 @@
-"""The start from moments: no randomness, one or two passes."""
+"""The start from moments: no randomness, one or two passes over the rows."""
 
 from dataclasses import replace
 
@@ -15,27 +15,36 @@ from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments import signal_moments
 from apolar.recovery.mixtures import mixture_of_signal
-from apolar.starts.merging import reduced_stats
-from apolar.starts.overseed import reduced
+from apolar.starts.merging import merged_stats, resized_stats
 
-# Steps of EM with one component more than asked for, before it is merged away.
+# Steps of EM with one component more than asked for, before two are merged.
 STEPS = 5
+# Deviations beyond these have third powers that underflow or overflow: such columns are standardised first.
+LEAST_DEVIATION = 1e-60
+MOST_DEVIATION = 1e60
+
+
+def from_moments_of_all_rows(
+    data: WhitenedData, n_components: int, _prior: Prior | None, _rng: np.random.Generator
+) -> WhitenedParameters:
+    """Return the mixture of the moments of the rows: a `Start`."""
+    return from_moments(data, n_components)
 
 
 def from_moments(
-    data: WhitenedData, n_components: int, whole: WhitenedData | None = None, *, refine: bool = True
+    data: WhitenedData, n_components: int, source: WhitenedData | None = None, *, refine: bool = True
 ) -> WhitenedParameters:
     """Return the mixture of the moments of the rows, by the equivariant form.
 
-    For families in which each column has a unit of its own, the columns are standardised first.
+    Columns are standardised first, unless the family has one scale for all of them.
 
     Parameters
     ----------
     data : WhitenedData
     n_components : int
         At most n_features.
-    whole : WhitenedData, optional
-        Of whose rows to take the moments; by default those of `data`.
+    source : WhitenedData, optional
+        The rows whose moments are taken; by default those of `data`.
     refine : bool, default=True
         Weight the moments by their sampling errors.
 
@@ -44,26 +53,28 @@ def from_moments(
     parameters : WhitenedParameters
         In the whitened coordinates of `data`.
     """
-    whole = data if whole is None else whole
+    source = data if source is None else source
     units = np.ones(data.n_features)
-    # Third powers of very small or large units would underflow or overflow.
-    usual = float(np.min(data.whitening.inverse)) > 1e-60 and float(np.max(data.whitening.inverse)) < 1e60
-    rows, known = whole.rows, whole.covariance
-    if data.family.invariance is not Invariance.SCALING or not usual:
+    least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
+    is_in_range = least > LEAST_DEVIATION and most < MOST_DEVIATION
+    rows, covariance = source.rows, source.covariance
+    if data.family.invariance is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.map(Divided(units))
-        known = None if known is None else known.divided(units)
-    signal = signal_moments(rows, n_components - 1, None, np.random.default_rng(0), known)
-    # Weights count rows here: one of weight two is as two.
-    signal = replace(signal, n_rows=round(whole.weight), n_effective=whole.weight)
+        covariance = None if covariance is None else covariance.divided(units)
+    signal = signal_moments(rows, n_components - 1, None, np.random.default_rng(0), covariance)
+    # Weights count rows: a row of weight two has the same effect as the row given twice.
+    signal = replace(signal, n_rows=round(source.weight), n_effective=source.weight)
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
 
 
-def from_more_moments(data: WhitenedData, n_components: int, prior: Prior | None) -> WhitenedParameters:
-    """Return the mixture of one component more, after a few steps of EM, merged to as many as asked for."""
-    more = from_moments(data, n_components + 1, refine=False)
-    grown, _ = short_runs(data, more[None], Prior() if prior is None else prior, STEPS)
-    stats = reduced(data, reduced_stats(data, grown[0], n_components), n_components)
+def from_moments_with_one_merged(
+    data: WhitenedData, n_components: int, prior: Prior | None
+) -> WhitenedParameters:
+    """Return the moment mixture of one component more, with two merged after a few steps of EM."""
+    larger = from_moments(data, n_components + 1, refine=False)
+    runs, _ = short_runs(data, larger[None], Prior() if prior is None else prior, STEPS)
+    stats = resized_stats(data, merged_stats(data, runs[0], n_components), n_components)
     return data.family.m_step(stats, prior)
 
 

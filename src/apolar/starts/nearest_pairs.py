@@ -1,4 +1,4 @@
-"""The pair of groups that costs least to merge, kept up to date from one merge to the next."""
+"""The pair of groups that costs least to merge, updated from one merge to the next."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from apolar.starts.merge_criteria import Groups
 class NearestPairs:
     """For each position, the least cost of a merge with one of the positions before it.
 
-    Only that cost and its position are kept, with a lower bound on the other costs. Where a merge takes the
-    nearest group away, the bound may be all that is known (`_partners` is then -1), and the costs are
-    computed anew only if the bound becomes the least of all.
+    Stored are that cost, its position, and a lower bound on all other costs. When the partner of a position
+    is merged away, only the bound remains (`_partners` is then -1); the costs of the position are recomputed
+    only if the bound becomes the least of all.
     """
 
     def __init__(self, groups: Groups) -> None:
@@ -25,7 +25,7 @@ class NearestPairs:
     def nearest(self) -> tuple[int, int, float]:
         """Return the positions of the pair that costs least, the smaller first, and the cost.
 
-        Of several such pairs it is the last, by the second and then by the first.
+        Of several such pairs it is the last one in the order of (second, first).
         """
         while True:
             least = self._least[: self._groups.count]
@@ -35,18 +35,18 @@ class NearestPairs:
             self._set(second, self._groups.costs(second, second))
 
     def update(self, first: int, second: int) -> None:
-        """Bring the costs up to date after the groups in two positions were merged."""
+        """Update the costs after the groups in two positions were merged."""
         count = self._groups.count
         partners = self._partners[:count]
         lost = np.flatnonzero((partners == first) | (partners == second))
         partners[lost] = -1
         self._least[lost] = self._others[lost]
-        self._enter(first)
+        self._update_position(first)
         if second < count:
-            self._enter(second)
+            self._update_position(second)
 
-    def _enter(self, position: int) -> None:
-        """Bring the costs up to date for the group that is new in a position."""
+    def _update_position(self, position: int) -> None:
+        """Update the costs for the new group in a position."""
         count = self._groups.count
         costs = self._groups.costs(position, count)
         if position > 0:
@@ -54,17 +54,18 @@ class NearestPairs:
         costs = costs[position + 1 :]
         after = slice(position + 1, count)
         least, others, partners = self._least[after], self._others[after], self._partners[after]
-        # Of the old least, the old bound and the new cost: the smallest is the new least, the next the bound.
+        # Of the old least cost, the old bound and the new cost, the smallest becomes the least cost, and the
+        # second smallest the bound.
         np.minimum(others, costs, out=others)
         np.maximum(others, least, out=others)
-        # On ties the last position wins; where the least is only a bound, a tie does not make it known.
+        # On ties the last position wins. A tie with a bound does not tell which position the bound is of.
         tied = (costs == least) & (partners >= 0)
         partners[tied] = np.maximum(partners[tied], position)
         partners[costs < least] = position
         np.minimum(least, costs, out=least)
 
     def _set(self, position: int, costs: Array) -> None:
-        """Set the least cost of a position, from its costs to all positions before it; changes `costs`."""
+        """Set the least cost of a position, from its costs with all positions before it; changes `costs`."""
         partner = int(costs.argmin())
         least = costs[partner]
         costs[partner] = np.inf

@@ -1,4 +1,4 @@
-"""Sparse rows of many columns in the few directions where their means can be, dense."""
+"""Sparse rows of many columns, projected on the few directions that hold the means of a mixture."""
 
 import numpy as np
 from scipy import sparse
@@ -9,14 +9,16 @@ from apolar.moments.covariance import column_moments
 from apolar.moments.signal import leading_directions
 
 # Directions beyond those in which the means of a spherical mixture lie.
-MORE_DIRECTIONS = 10
+EXTRA_DIRECTIONS = 10
 
 
-def narrowed(data: WhitenedData, n_components: int, rng: np.random.Generator) -> WhitenedData:
-    """Return sparse rows in their leading directions, as spherical components see them.
+def projected_on_leading_directions(
+    data: WhitenedData, n_components: int, rng: np.random.Generator
+) -> WhitenedData:
+    """Return sparse rows projected on their leading directions, for spherical components.
 
-    A spherical mixture of r components has its means in r - 1 directions, those of largest variance; in any
-    of them its components have the same variance as in all columns.
+    The means of a spherical mixture of r components lie in an affine space of r - 1 dimensions, which the
+    directions of largest variance span. Projected on them, components keep their variances.
 
     Parameters
     ----------
@@ -27,12 +29,12 @@ def narrowed(data: WhitenedData, n_components: int, rng: np.random.Generator) ->
 
     Returns
     -------
-    narrow : WhitenedData
+    projected : WhitenedData
         Of the same rows, dense.
     """
     rows = data.rows
     weight, _, mean, variances = column_moments(rows)
-    n_directions = min(n_components + MORE_DIRECTIONS, rows.n_features, max(data.n_rows - 1, 1))
+    n_directions = min(n_components + EXTRA_DIRECTIONS, rows.n_features, max(data.n_rows - 1, 1))
     directions = leading_directions(
         rows, mean, float(variances.sum()), weight, n_directions, rng, or_fewer=True
     )[1]
@@ -41,5 +43,5 @@ def narrowed(data: WhitenedData, n_components: int, rng: np.random.Generator) ->
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - offset
         for block, _ in rows.read(rows.chunk_rows(n_directions))
     ]
-    narrow_rows = open_rows(np.concatenate(parts), data.row_weights())
-    return WhitenedData(narrow_rows, data.family.as_spherical, threads=data.threads)
+    projected_rows = open_rows(np.concatenate(parts), data.row_weights())
+    return WhitenedData(projected_rows, data.family.as_spherical, threads=data.threads)

@@ -1,7 +1,7 @@
 """The E-step of spherical and diagonal mixtures as one kernel for NVIDIA GPUs, by Triton.
 
-It reads each row once, and keeps everything else in registers. Without Triton, or for other families, the
-plain steps of `apolar.em.blocks` do the same.
+It reads each row once and keeps all intermediate results in registers. Without Triton, or for other families,
+`apolar.em.blocks` computes the same.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from apolar.em.blocks import Block, StatsBlock, weights_to_device_of
 if TYPE_CHECKING:
     from apolar.em.row_stats import RowStats
 
-# Columns and components at most: beyond, products of matrices are as fast.
+# The most columns and components: for more, matrix products are as fast.
 MOST_COLUMNS = 64
 MOST_COMPONENTS = 32
-# Rows of a block, warps that share it, and programs per multiprocessor.
+# Rows per block, warps per block, and programs per multiprocessor.
 BLOCK_ROWS = 64
 WARPS = 2
 PROGRAMS = 16
-# Rows that one call sums.
+# The most rows per call.
 MOST_ROWS = 2**28
 
 
@@ -43,7 +43,7 @@ class KernelBlocks:
 
 
 class KernelBlock(Block):
-    """Rows as they are stored on a GPU: the E-step of one mixture reads them once.
+    """Rows as they are stored on a GPU, which the E-step of one mixture reads once.
 
     Parameters
     ----------
@@ -64,15 +64,15 @@ class KernelBlock(Block):
         return StatsBlock(self.preparation.written(self.values, self.scratch), self.scratch)
 
     def logits(self, natural: Array) -> Any:
-        """Return natural parameters times row statistics, which are written out for it."""
+        """Return natural parameters times row statistics, which are computed first."""
         return self._written.logits(natural)
 
     def stats(self, responsibilities: Any) -> Any:
-        """Return the row statistics, written out and summed under responsibilities."""
+        """Return the row statistics, which are computed first, summed under responsibilities."""
         return self._written.stats(responsibilities)
 
     def to_device(self, values: Array) -> Any:
-        """Return numbers of the host where the block is."""
+        """Return an array of the host on the device of the block."""
         return self._written.to_device(values)
 
     def e_step(self, natural: Array, weights: Any) -> tuple[Any, Any]:
@@ -91,12 +91,12 @@ class KernelBlock(Block):
 
 
 def is_fused(device_template: Any, n_columns: int, n_components: int) -> bool:
-    """Return whether there is a kernel for rows like these.
+    """Return whether there is a kernel for rows on this device, with so many columns and components.
 
     Parameters
     ----------
     device_template : array or None
-        An array of no rows, of the library and on the device of the rows.
+        An empty array of the same library, and on the same device, as the rows.
     n_columns, n_components : int
     """
     library = type(device_template).__module__.partition(".")[0]
@@ -107,8 +107,8 @@ def is_fused(device_template: Any, n_columns: int, n_components: int) -> bool:
     return _works(str(device_template.device))
 
 
-def reads_numbers_of(device_template: Any) -> bool:
-    """Return whether the kernel reads the numbers of an array as they are stored."""
+def reads_dtype_of(device_template: Any) -> bool:
+    """Return whether the kernel reads the dtype of an array without conversion."""
     return str(device_template.dtype).rpartition(".")[2] in ("float32", "float64")
 
 
@@ -121,10 +121,10 @@ def e_step(
     linear: Array,
     quadratic: Array,
 ) -> tuple[Any, Any]:
-    """Return the sufficient statistics of rows on a GPU, and the log-likelihood; both stay there.
+    """Return the sufficient statistics of rows on a GPU, and their log-likelihood, both on that GPU.
 
     With z = (x - centre) scale, the logarithm of a component's weighted density is constant + linear . z +
-    quadratic . z^2, or quadratic |z|^2 if there is one of these per component.
+    quadratic . z^2, or quadratic |z|^2 if `quadratic` has one column.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def e_step(
     """
     import torch
 
-    # Of another library: the same memory.
+    # An array of another library shares its memory with the tensor.
     block = torch.from_dlpack(block)
     weights = None if weights is None else torch.from_dlpack(weights)
     if block.dtype not in (torch.float32, torch.float64):
@@ -154,13 +154,13 @@ def e_step(
     padded = max(16, 1 << (n_columns - 1).bit_length())
     n_padded = max(8, 1 << (n_components - 1).bit_length())
     device = block.device
-    # Components beyond the last have no density.
-    data = np.zeros((1 + n_columns + quadratic.shape[1], n_padded))
-    data[0] = -1e300
-    data[0, :n_components] = constants
-    data[1 : 1 + n_columns, :n_components] = linear.T
-    data[1 + n_columns :, :n_components] = quadratic.T
-    flat = torch.from_numpy(np.concatenate([centre, scale, data.ravel()])).to(device)
+    # Components of the padding have density zero.
+    natural = np.zeros((1 + n_columns + n_quadratics, n_padded))
+    natural[0] = -1e300
+    natural[0, :n_components] = constants
+    natural[1 : 1 + n_columns, :n_components] = linear.T
+    natural[1 + n_columns :, :n_components] = quadratic.T
+    flat = torch.from_numpy(np.concatenate([centre, scale, natural.ravel()])).to(device)
     with torch.cuda.device(device):
         n_programs = min(PROGRAMS * _multiprocessors(device.index or 0), -(-n_rows // BLOCK_ROWS))
         stats = torch.empty(
@@ -187,8 +187,9 @@ def e_step(
             num_warps=WARPS,
         )
     total = stats.sum(dim=0)[:n_components]
-    kept = [total[:, :1], total[:, 1 : 1 + n_columns], total[:, 1 + padded : 1 + padded + n_quadratics]]
-    return torch.cat(kept, dim=1), likelihood.sum().reshape(1)
+    # Without the padding.
+    parts = [total[:, :1], total[:, 1 : 1 + n_columns], total[:, 1 + padded : 1 + padded + n_quadratics]]
+    return torch.cat(parts, dim=1), likelihood.sum().reshape(1)
 
 
 # The devices on which the kernel was tried, and whether it worked.
@@ -196,7 +197,7 @@ _tried: dict[str, bool] = {}
 
 
 def _works(device: str) -> bool:
-    """Return whether the kernel can be made and run on a device: not every Triton knows double precision."""
+    """Return whether the kernel compiles and runs on a device: not every Triton supports double precision."""
     if device not in _tried:
         if _kernel() is None:
             return False
@@ -204,11 +205,11 @@ def _works(device: str) -> bool:
 
         try:
             rows = torch.zeros((8, 2), dtype=torch.float64, device=device if "cuda" in device else "cuda")
-            one = np.ones((1, 2))
-            stats, _ = e_step(rows, None, np.zeros(2), np.ones(2), np.zeros(1), one, one[:, :1])
+            ones = np.ones((1, 2))
+            stats, _ = e_step(rows, None, np.zeros(2), np.ones(2), np.zeros(1), ones, ones[:, :1])
             _tried[device] = bool(abs(float(stats[0, 0]) - 8) < 1e-9)
         except torch.cuda.OutOfMemoryError:
-            # That says nothing of the kernel.
+            # The kernel itself may work: it is tried again next time.
             return False
         except Exception:
             _tried[device] = False
@@ -224,7 +225,7 @@ def _multiprocessors(index: int) -> int:
 
 @functools.cache
 def _kernel() -> Any:
-    """Return the kernel, or None where there is no Triton."""
+    """Return the kernel, or None if Triton is not installed."""
     try:
         from apolar.em.kernels.triton_e_step import e_step_kernel
     except ImportError:

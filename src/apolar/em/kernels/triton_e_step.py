@@ -1,9 +1,9 @@
-"""Kernels in Triton's language. To be imported only where Triton is."""
+"""Kernels in Triton's language. To be imported only if Triton is installed."""
 
 import triton
 import triton.language as tl
 
-# Columns up to which the loop over them is unrolled.
+# The loop over columns is unrolled up to this many.
 UNROLLED = tl.constexpr(16)
 
 
@@ -14,7 +14,7 @@ def with_column(
     x,
     parameters,
     rows,
-    inside,
+    is_row,
     j,
     row_stride,
     column_stride,
@@ -22,11 +22,11 @@ def with_column(
     N_COMPONENTS: tl.constexpr,
     BY_COLUMN: tl.constexpr,
 ):
-    """Return the logits, and the sum of squares, with what a column adds to them."""
+    """Return the logits and the sum of squares with the terms of one column added."""
     components = tl.arange(0, N_COMPONENTS)
     linear = parameters + 2 * N_COLUMNS + N_COMPONENTS
     quadratic = linear + N_COLUMNS * N_COMPONENTS
-    value = tl.load(x + rows * row_stride + j * column_stride, mask=inside, other=0.0).to(tl.float64)
+    value = tl.load(x + rows * row_stride + j * column_stride, mask=is_row, other=0.0).to(tl.float64)
     z = (value - tl.load(parameters + j)) * tl.load(parameters + N_COLUMNS + j)
     logits += z[:, None] * tl.load(linear + j * N_COMPONENTS + components)[None, :]
     if BY_COLUMN:
@@ -55,7 +55,7 @@ def e_step_kernel(
 ):
     """Sum 1, z and squares of z under the responsibilities of rows, and the log-densities.
 
-    Rows are stored in any precision, and worked with in double.
+    Rows may be stored in single or double precision; sums are in double.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     components, columns = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED)
@@ -68,13 +68,13 @@ def e_step_kernel(
     weight = tl.zeros([N_COMPONENTS], tl.float64)
     first = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
     second = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
-    second_of_all = tl.zeros([N_COMPONENTS], tl.float64)
+    square_sums = tl.zeros([N_COMPONENTS], tl.float64)
     total = tl.zeros([BLOCK], tl.float64)
     if not BY_COLUMN:
         curvature = tl.load(quadratic + components)
     for block in range(program, tl.cdiv(n_rows, BLOCK), n_programs):
         rows = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        inside = rows < n_rows
+        is_row = rows < n_rows
         logits = tl.zeros([BLOCK, N_COMPONENTS], tl.float64) + constants[None, :]
         square = tl.zeros([BLOCK], tl.float64)
         if N_COLUMNS <= UNROLLED:
@@ -85,7 +85,7 @@ def e_step_kernel(
                     x,
                     parameters,
                     rows,
-                    inside,
+                    is_row,
                     j,
                     row_stride,
                     column_stride,
@@ -94,7 +94,7 @@ def e_step_kernel(
                     BY_COLUMN,
                 )
         else:
-            # Longer loops take long to compile, and are as fast as they are.
+            # Unrolled, longer loops take long to compile and are no faster.
             for j in range(N_COLUMNS):
                 logits, square = with_column(
                     logits,
@@ -102,7 +102,7 @@ def e_step_kernel(
                     x,
                     parameters,
                     rows,
-                    inside,
+                    is_row,
                     j,
                     row_stride,
                     column_stride,
@@ -115,24 +115,24 @@ def e_step_kernel(
         largest = tl.max(logits, axis=1)
         responsibilities = tl.exp(logits - largest[:, None])
         normaliser = tl.sum(responsibilities, axis=1)
-        row_weight = tl.where(inside, 1.0, 0.0).to(tl.float64)
+        row_weight = tl.where(is_row, 1.0, 0.0).to(tl.float64)
         if WEIGHTED:
-            row_weight *= tl.load(weights + rows, mask=inside, other=0.0).to(tl.float64)
+            row_weight *= tl.load(weights + rows, mask=is_row, other=0.0).to(tl.float64)
         total += row_weight * (largest + tl.log(normaliser))
         responsibilities *= (row_weight / normaliser)[:, None]
         weight += tl.sum(responsibilities, axis=0)
-        whole = tl.load(
+        values = tl.load(
             x + rows[:, None] * row_stride + columns[None, :].to(tl.int64) * column_stride,
-            mask=inside[:, None] & (columns < N_COLUMNS)[None, :],
+            mask=is_row[:, None] & (columns < N_COLUMNS)[None, :],
             other=0.0,
         ).to(tl.float64)
-        z_all = (whole - centres[None, :]) * scales[None, :]
-        across = tl.trans(responsibilities)
-        first = tl.dot(across, z_all, first, out_dtype=tl.float64)
+        z_all = (values - centres[None, :]) * scales[None, :]
+        transposed = tl.trans(responsibilities)
+        first = tl.dot(transposed, z_all, first, out_dtype=tl.float64)
         if BY_COLUMN:
-            second = tl.dot(across, z_all * z_all, second, out_dtype=tl.float64)
+            second = tl.dot(transposed, z_all * z_all, second, out_dtype=tl.float64)
         else:
-            second_of_all += tl.sum(responsibilities * square[:, None], axis=0)
+            square_sums += tl.sum(responsibilities * square[:, None], axis=0)
     n_stats = 1 + PADDED + (PADDED if BY_COLUMN else 1)
     out = stats + (program * N_COMPONENTS + components) * n_stats
     tl.store(out, weight)
@@ -140,5 +140,5 @@ def e_step_kernel(
     if BY_COLUMN:
         tl.store(out[:, None] + 1 + PADDED + columns[None, :], second)
     else:
-        tl.store(out + 1 + PADDED, second_of_all)
+        tl.store(out + 1 + PADDED, square_sums)
     tl.store(likelihood + program, tl.sum(total, axis=0))

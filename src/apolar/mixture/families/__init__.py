@@ -10,16 +10,16 @@ from apolar.mixture.families.tied_spherical import TiedSpherical
 
 __all__ = ["FAMILIES", "Family", "Invariance", "family"]
 
-# The table of families: a new one is a file beside this and a name in this line.
+# The table of families: a new family is a file in this package and an entry here.
 _ALL: tuple[Family, ...] = (Full(), Tied(), Diagonal(), TiedDiagonal(), Spherical(), TiedSpherical())
 
-FAMILIES: dict[str, Family] = {kind.name: kind for kind in _ALL} | {kind.code: kind for kind in _ALL}
+FAMILIES: dict[str, Family] = {entry.name: entry for entry in _ALL} | {entry.code: entry for entry in _ALL}
 
 
 def family(covariance_type: str) -> Family:
-    """Return a family by its name or code."""
+    """Return a family by its name or by its code."""
     try:
         return FAMILIES[covariance_type]
     except (KeyError, TypeError):
-        listed = ", ".join(f"{kind.name!r} ({kind.code})" for kind in _ALL)
+        listed = ", ".join(f"{entry.name!r} ({entry.code})" for entry in _ALL)
         raise ValueError(f"covariance_type must be one of {listed}; got {covariance_type!r}.") from None

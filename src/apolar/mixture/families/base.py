@@ -15,14 +15,14 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 
 LOG_2PI = float(np.log(2 * np.pi))
-# The least weight of a component in a logarithm: an empty one must not become NaN.
+# The least weight of a component in logarithms and divisors: an empty component must not give NaN.
 LEAST_WEIGHT = 1e-300
-# A component with less than a row is moved, in local coordinates, like one with a row.
+# In local coordinates a component of less than one row is scaled like a component of one row.
 LEAST_COUNT = 1.0
 
 
 class Invariance(enum.Enum):
-    """The linear maps of the data under which the covariances of a family stay in the family.
+    """The linear maps of the data that map covariances of a family to covariances of the family.
 
     Data are whitened by such a map, so that fits are equivariant under all of them.
     """
@@ -35,18 +35,18 @@ class Invariance(enum.Enum):
 class Family(CovarianceStorage):
     """A family of covariances, as an exponential family.
 
-    The logarithm of a component's weighted density is linear in the features (1, x, quadratics of x) of a
-    row, and a component is estimated from the weighted sums of those features: its sufficient statistics.
-    So the E-step is one product of matrices, features times natural parameters, and the statistics of the
-    M-step are another.
+    The logarithm of a component's weighted density is linear in the row statistics (1, x, quadratics of x),
+    and a component is estimated from the sums of these under its responsibilities: its sufficient statistics.
+    So the E-step is one matrix product, of natural parameters and row statistics, and the sufficient
+    statistics for the M-step are another, of responsibilities and row statistics.
 
-    Everything is in whitened coordinates, centred at the mean of all rows and scaled by their spread, unless
-    a method says otherwise.
+    All quantities are in whitened coordinates, centred at the mean of all rows and scaled by their spread,
+    unless a method says otherwise.
 
-    The families `Spherical`, `Diagonal` and `Full` say how one covariance is stored, and give each component
-    one of its own. Families in which components share something derive from one of them. Where they share
-    the whole covariance, `SharedCovariance` does the rest. Where they share a part, such as the volume,
-    covariances are still stored for each component, and the family overrides `untied`, its relatives,
+    The families `Spherical`, `Diagonal` and `Full` define how one covariance is stored, and have a separate
+    covariance for each component. Families with shared parameters derive from one of them. If components
+    share the whole covariance, `SharedCovariance` does the rest. If they share a part of it, such as the
+    volume, covariances are still stored per component, and the family overrides `untied`, its relatives,
     `n_covariance_parameters`, `covariances_maximising` for the M-step, and for the local coordinates
     `covariance_information`, `covariance_coordinates`, `covariance_retraction` and `covariance_gradient`.
 
@@ -58,8 +58,9 @@ class Family(CovarianceStorage):
     code: str
     """mclust's code: volume, shape and orientation, each [E]qual, [V]ariable or the [I]dentity."""
     words: str
-    """How the components look, for reports: "round, each with its own size"."""
+    """The shape of the components, for reports: "round, each with its own size"."""
     invariance: Invariance
+    """By which linear maps data are whitened."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -72,17 +73,17 @@ class Family(CovarianceStorage):
     @property
     @abc.abstractmethod
     def untied(self) -> Family:
-        """The family of the same storage whose components share nothing; itself if it is that."""
+        """The family of the same storage without shared parameters; itself if it has none."""
 
     @property
     @abc.abstractmethod
     def without_correlations(self) -> Family:
-        """The family of the same sharing with independent columns in each component; itself if it is that."""
+        """The family of the same sharing with diagonal covariances; itself if they are axis-aligned."""
 
     @property
     @abc.abstractmethod
     def as_spherical(self) -> Family:
-        """The family of spherical covariances of the same sharing; itself if it is that."""
+        """The family of the same sharing with spherical covariances; itself if they are spherical."""
 
     @property
     def is_axis_aligned(self) -> bool:
@@ -101,7 +102,7 @@ class Family(CovarianceStorage):
         """Return the number of quadratics of a row."""
 
     def n_stats(self, n_features: int) -> int:
-        """Return the number of features of a row: 1, x, and quadratics."""
+        """Return the number of row statistics: 1, x, and quadratics of x."""
         return 1 + n_features + self.n_quadratics(n_features)
 
     @abc.abstractmethod
@@ -112,22 +113,34 @@ class Family(CovarianceStorage):
     def natural(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters, shape (..., n_components, n_stats).
 
-        Their product with the features of a row is log(w_k) + log N(x; mu_k, S_k).
+        Their product with the statistics of a row is log(w_k) + log N(x; mu_k, S_k).
         """
 
     @abc.abstractmethod
     def moments(self, parameters: WhitenedParameters) -> SufficientStats:
-        """Return the statistics, of total weight one, whose M-step without a prior is these components."""
+        """Return the expected statistics of a row: their M-step without a prior gives these components."""
 
     @abc.abstractmethod
     def scatter(self, stats: SufficientStats) -> Array:
-        """Return the scatter of each component about its mean, (..., n_components, *one covariance)."""
+        """Return the scatter of each component about its mean, (..., n_components, *covariance)."""
 
     @abc.abstractmethod
     def prior_terms(
         self, prior: Prior, n_components: int, n_features: int
     ) -> tuple[float, Array, float, float]:
-        """Return the prior as (shrinkage, scatter it adds, divisor it adds, divisor that a mean adds)."""
+        """Return what the prior adds to the M-step.
+
+        Returns
+        -------
+        shrinkage : float
+            The number of rows, at the mean of all rows, that it adds to each component.
+        scatter : ndarray
+            Added to the scatter of each covariance.
+        divisor : float
+            Added to the divisor of each covariance.
+        mean_divisor : float
+            Added to the divisor of each covariance for every component that has it, by the prior of the mean.
+        """
 
     # --- the covariances of all components ------------------------------------------------------
 
@@ -148,7 +161,7 @@ class Family(CovarianceStorage):
         variances : ndarray, shape (n_components,)
             In the units of the data.
         metric : ndarray
-            What the identity, as one covariance of this family, becomes in whitened coordinates.
+            The identity of the units of the data in whitened coordinates, as one covariance of this family.
         weights : ndarray, shape (n_components,)
         """
 
@@ -164,44 +177,41 @@ class Family(CovarianceStorage):
         """Return the covariances of one mixture as matrices, (n_components, n_features, n_features)."""
 
     def per_component(self, covariances: Array) -> Array:
-        """Return the covariances with an axis of components, of length one where they share a covariance."""
+        """Return the covariances with an axis of components, of length one if they share a covariance."""
         return covariances
 
     def repeated(self, covariance: Array, n_components: int) -> Array:
-        """Return the covariances of a mixture whose components all have the same one."""
+        """Return the covariances of a mixture whose components all have that covariance."""
         return np.repeat(covariance[None], n_components, axis=0)
 
     def taken(self, values: Array, components: IndexArray) -> Array:
-        """Return the values of some components of one mixture, out of values stored for each covariance."""
+        """Return the values of some components of one mixture, from values per covariance."""
         return values[components]
 
     def appended(self, covariances: Array, covariance: Array) -> Array:
-        """Return the covariances of one mixture with one component more, of that covariance."""
+        """Return the covariances of one mixture with a component of that covariance appended."""
         return np.concatenate([covariances, covariance[None]])
 
     def replaced(self, covariances: Array, component: int, covariance: Array) -> Array:
-        """Return the covariances of one mixture with another one for a component."""
+        """Return the covariances of one mixture with that of one component replaced."""
         covariances = covariances.copy()
         covariances[component] = covariance
         return covariances
 
     def halved(self, covariances: Array, component: int, offset: Array) -> Array:
-        """Return the covariances of one mixture after a component was cut into two equal parts.
+        """Return the covariances of one mixture after a component is split into two equal halves.
 
-        Its parts are at plus and minus the offset from its mean; one takes its place, the other comes last.
+        The halves are at plus and minus the offset from its mean; one replaces it, the other is appended.
         """
-        narrowed = self.narrowed(covariances[component], offset)
-        return self.appended(self.replaced(covariances, component, narrowed), narrowed)
+        half = self.half_covariance(covariances[component], offset)
+        return self.appended(self.replaced(covariances, component, half), half)
 
     def average(self, covariances: Array, weights: Array) -> Array:
         """Return the mean covariance of one mixture, under weights of sum one."""
         return np.tensordot(weights, covariances, axes=1)
 
     def pooled(self, values: Array, axis: int) -> Array:
-        """Return values for each covariance from values for each component, along an axis.
-
-        Those of components that share a covariance are added up.
-        """
+        """Return values per covariance: the sums, along an axis, over the components that share it."""
         return values
 
     def reordered(self, parameters: AnyParameters, order: IndexArray) -> AnyParameters:
@@ -210,41 +220,41 @@ class Family(CovarianceStorage):
         return type(parameters)(parameters.weights[order], parameters.means[order], covariances)
 
     def without_sharing(self, parameters: WhitenedParameters) -> WhitenedParameters:
-        """Return a batch of the same mixtures in the family `untied`: a covariance for each component."""
+        """Return a batch of mixtures in the family `untied`, with the same covariances per component."""
         return parameters
 
     # --- local coordinates, of one mixture: see `apolar.em.coordinates` -------------------------
 
     @abc.abstractmethod
     def row_information(self, n_features: int) -> Array:
-        """Return the Fisher information that one row has on each coordinate of its component's covariance."""
+        """Return the Fisher information of one row about each coordinate of its component's covariance."""
 
     def covariance_information(self, counts: Array, n_features: int) -> Array:
-        """Return the Fisher information on the coordinates of the covariances, in their shape.
+        """Return the Fisher information about the coordinates of the covariances, in their shape.
 
         Parameters
         ----------
         counts : ndarray, shape (n_components,)
-            The rows that each component holds.
+            The number of rows of each component.
         n_features : int
         """
         counts = np.maximum(self.pooled(counts, axis=0), LEAST_COUNT)
         return counts[..., None] * self.row_information(n_features)
 
     def covariance_coordinates(self, n_components: int, n_features: int) -> IndexArray:
-        """Return which coordinates of the covariances, counted one by one, move that of each component.
+        """Return the positions of the coordinates, among those of all covariances, of each component.
 
         Returns
         -------
         positions : ndarray of int, shape (n_components, n_coordinates of one component)
-            A coordinate that components share is there for each of them, in the same place.
+            Shared coordinates occur in the row of each component that shares them.
         """
-        n_own = self.n_covariance_parameters(1, n_features)
-        return np.arange(n_components * n_own).reshape(n_components, n_own)
+        n_coordinates = self.n_covariance_parameters(1, n_features)
+        return np.arange(n_components * n_coordinates).reshape(n_components, n_coordinates)
 
     @abc.abstractmethod
     def covariance_retraction(self, root: Array, tangents: Array) -> Array:
-        """Return the covariances at tangent vectors; at zero, L L^t.
+        """Return the covariances at tangent vectors; at the tangent vector zero they are L L^t.
 
         The tangent vectors have the shape of `covariance_information`.
         """
@@ -260,7 +270,7 @@ class Family(CovarianceStorage):
         tangents : ndarray
             Where the gradient is taken.
         scatter, divisor : ndarray
-            For each covariance; `divisor` is in the units of the method of that name.
+            Per covariance; `divisor` is on the scale of the method `divisor`.
 
         Returns
         -------
@@ -272,8 +282,8 @@ class Family(CovarianceStorage):
 
     def n_parameters(self, n_components: int, n_features: int) -> int:
         """Return the number of free parameters of a mixture."""
-        of_covariances = self.n_covariance_parameters(n_components, n_features)
-        return n_components - 1 + n_components * n_features + of_covariances
+        n_of_covariances = self.n_covariance_parameters(n_components, n_features)
+        return n_components - 1 + n_components * n_features + n_of_covariances
 
     def covariances_maximising(self, scatter: Array, divisor: Array) -> Array:
         """Return the covariances S at which -1/2 (divisor log|S| + tr(S^-1 scatter)), summed, is largest.
@@ -281,12 +291,12 @@ class Family(CovarianceStorage):
         Parameters
         ----------
         scatter, divisor : ndarray
-            For each covariance; with what the prior adds.
+            Per covariance, including what the prior adds.
         """
         return scatter / divisor[(...,) + (None,) * (scatter.ndim - divisor.ndim)]
 
     def m_step(self, stats: SufficientStats, prior: Prior | None) -> WhitenedParameters:
-        """Return the M-step: the components that the statistics give, with the prior or without.
+        """Return the M-step: the parameters that maximise the expected complete objective.
 
         Parameters
         ----------
@@ -306,8 +316,9 @@ class Family(CovarianceStorage):
         means = first / weight[..., None]
         if prior is not None:
             shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
-            drawn = weight * shrinkage / (weight + shrinkage)
-            scatter = scatter + self.between(means, drawn)
+            # The scatter between the mean of the rows and that of the prior, which is zero.
+            factors = weight * shrinkage / (weight + shrinkage)
+            scatter = scatter + self.between(means, factors)
             divisor = divisor + mean_dof
             means = first / (weight + shrinkage)[..., None]
         axis = weight.ndim - 1
@@ -318,7 +329,7 @@ class Family(CovarianceStorage):
         return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), means, covariances)
 
     def stats_of(self, parameters: WhitenedParameters, weight: float, prior: Prior | None) -> SufficientStats:
-        """Return statistics of that total weight whose M-step, with the prior, is these components."""
+        """Return statistics of that total weight whose M-step, with the prior, gives these components."""
         if prior is None:
             return self.moments(parameters) * weight
         n_components, n_features = parameters.means.shape
@@ -343,7 +354,7 @@ class Family(CovarianceStorage):
         unit = self.divisor(np.ones(()), n_features)
         covariances, axis = parameters.covariances, len(shape) - 1
         log_det = self.log_det(covariances, n_features)
-        # Multiples of log|S|: the divisors count what one row adds to them as `unit`.
+        # Divided by the divisor of one row, divisors are multiples of log|S|.
         spread = -0.5 * (dof / unit * log_det + self.trace_ratio(added, covariances))
         squares = self.pooled(self.between(parameters.means, np.full(shape, shrinkage)), axis)
         mean_divisor = self.pooled(np.full(shape, mean_dof), axis)
@@ -351,7 +362,7 @@ class Family(CovarianceStorage):
         return (spread + pulled).reshape(*shape[:-1], -1).sum(axis=-1)
 
     def merging_term(self, stats: SufficientStats) -> Array:
-        """Return weight times log-determinant of each component: what merging raises [runnalls2007]."""
+        """Return weight times log-determinant of each component: merging raises their sum [runnalls2007]."""
         n_features, untied = stats.n_features, self.untied
         weight = np.maximum(stats.counts, LEAST_WEIGHT)
         divisor = untied.divisor(weight, n_features)
@@ -359,13 +370,13 @@ class Family(CovarianceStorage):
         return weight * untied.log_det(covariances, n_features)
 
     def merged(self, stats: SufficientStats, covariances: Array) -> WhitenedParameters:
-        """Return the components that come of mergers in a mixture, each by itself and without a prior.
+        """Return the components that result from mergers in a mixture, each by itself and without a prior.
 
         Parameters
         ----------
         stats : SufficientStats
-            Of each merger.
+            Of the merged components.
         covariances : ndarray
-            Those of the mixture: where its components share a covariance, mergers keep it.
+            Of the mixture. If its components share a covariance, merged components keep it.
         """
         return self.untied.m_step(stats, None)

@@ -67,7 +67,7 @@ class Diagonal(Family):
     def prior_terms(
         self, prior: Prior, n_components: int, n_features: int
     ) -> tuple[float, Array, float, float]:
-        # The prior of a single column, on each of them.
+        # Each column has the prior of data of one column.
         shrinkage, dof, scale = prior.scaled(n_components, 1)
         return shrinkage, np.full(n_features, scale), dof + 2, 1.0
 

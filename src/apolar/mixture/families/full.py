@@ -15,16 +15,16 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 
 # The scale of the default prior, relative to that of the other families.
-SPREAD = 0.01
-# The rounding of a product of matrices, relative to its largest eigenvalue, with room.
+PRIOR_SCALE = 0.01
+# The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.
 ROUNDING = 1e-15
-# How far the two triangles of a covariance may differ, relative to its diagonal: rounding, with room.
+# How far the two triangles of a covariance may differ by rounding, relative to its diagonal, with a margin.
 ASYMMETRY = 1e-8
 
 
 @functools.lru_cache(maxsize=64)
 def _upper(n_features: int) -> tuple[IndexArray, IndexArray, Array]:
-    """Return rows and columns of the upper triangle, and how often each entry stands in a matrix."""
+    """Return rows and columns of the upper triangle, and how often each entry occurs in the matrix."""
     rows, columns = np.triu_indices(n_features)
     return rows, columns, np.where(rows == columns, 1.0, 2.0)
 
@@ -46,7 +46,7 @@ class Full(Family):
     words = "stretched in any direction, each in its own way"
     invariance = Invariance.LINEAR
     n_axes = 2
-    # Matrices lose half the digits of their condition on the way to the units of the data and back.
+    # Rounding in the transformation to the units of the data and back is relative to the largest eigenvalue.
     least_variance = 1e-8
 
     @property
@@ -101,14 +101,14 @@ class Full(Family):
         self, prior: Prior, n_components: int, n_features: int
     ) -> tuple[float, Array, float, float]:
         shrinkage, dof, scale = prior.scaled(n_components, n_features)
-        # The usual prior widens clusters that are thin in some direction, and narrows all where columns are
-        # many: by default it counts as one row, of a hundredth of that spread.
-        scale = SPREAD * scale if prior.scale is None else scale
+        # The prior of the other families would widen clusters that are thin in some direction, and narrow all
+        # clusters if there are many columns. By default it counts as one row, of a hundredth of that scale.
+        scale = PRIOR_SCALE * scale if prior.scale is None else scale
         divisor = 1.0 if prior.dof is None else dof + n_features + 1
         return shrinkage, scale * np.eye(n_features), divisor, 1.0
 
     def floored(self, covariances: Array) -> Array:
-        # Positive definite as a rule: the eigenvalues are looked at only where Cholesky fails.
+        # Usually all are positive definite, and Cholesky, which is faster, is enough to see that.
         try:
             factors = np.linalg.cholesky(covariances)
             if np.all(np.diagonal(factors, axis1=-2, axis2=-1) ** 2 > self.least_variance):
@@ -118,7 +118,7 @@ class Full(Family):
         if not np.all(np.isfinite(covariances)):
             return covariances
         values, vectors = np.linalg.eigh(covariances)
-        # What is below the rounding of the largest would not be positive when it is multiplied out.
+        # Eigenvalues below the rounding of the largest could become negative in the product.
         least = np.maximum(self.least_variance, ROUNDING * values.shape[-1] * values[..., -1:])
         return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
@@ -165,19 +165,19 @@ class Full(Family):
         return np.swapaxes(np.linalg.inv(self.root(covariances)), -1, -2)
 
     def check_covariances(self, covariances: Array, name: str) -> None:
-        refusal = f"{name} must be positive definite and symmetric."
+        message = f"{name} must be positive definite and symmetric."
         variances = self.diagonals(covariances)
         if np.any(variances <= 0):
-            raise ValueError(refusal)
+            raise ValueError(message)
         with np.errstate(all="ignore"):
             deviations = np.sqrt(variances)
             sizes = deviations[..., :, None] * deviations[..., None, :]
             if not np.all(np.abs(covariances - np.swapaxes(covariances, -1, -2)) <= ASYMMETRY * sizes):
-                raise ValueError(refusal)
+                raise ValueError(message)
             try:
                 self.root(covariances)
             except np.linalg.LinAlgError as error:
-                raise ValueError(refusal) from error
+                raise ValueError(message) from error
 
     def from_precisions(self, precisions: Array, name: str) -> Array:
         is_symmetric = np.allclose(precisions, np.swapaxes(precisions, -1, -2))
@@ -188,18 +188,18 @@ class Full(Family):
             )
         return np.linalg.inv(precisions)
 
-    def narrowed(self, covariance: Array, offset: Array) -> Array:
-        # No more than leaves a tenth of the spread in that direction.
-        reach = float(offset @ np.linalg.solve(covariance, offset))
-        factor = np.asarray(min(1.0, 0.9 / max(reach, 1e-300)))
+    def half_covariance(self, covariance: Array, offset: Array) -> Array:
+        # At least a tenth of the variance in the direction of the offset remains.
+        squared_length = float(offset @ np.linalg.solve(covariance, offset))
+        factor = np.asarray(min(1.0, 0.9 / max(squared_length, 1e-300)))
         return covariance - self.between(offset, factor)
 
     def root(self, covariances: Array) -> Array:
         try:
             return np.linalg.cholesky(covariances)
         except np.linalg.LinAlgError:
-            # Columns that depend on each other, and no prior: positive definite but for rounding. In units of
-            # the deviations, which may differ by many orders of magnitude.
+            # Of linearly dependent columns, without a prior, covariances are positive definite only up to
+            # rounding. Repaired as correlations: deviations may differ by many orders of magnitude.
             deviations = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))
             if not np.all(deviations > 0):
                 raise
@@ -222,7 +222,7 @@ class Full(Family):
         return _upper(n_features)[2] % 2 + 1
 
     def _triangle(self, tangents: Array, n_features: int) -> Array:
-        """Return the lower triangular T of S = L T T^t L^t; tangents hold the logarithms of its diagonal."""
+        """Return the lower triangular T of S = L T T^t L^t; tangents hold the logarithm of its diagonal."""
         rows, columns, _ = _upper(n_features)
         out = np.zeros((*tangents.shape[:-1], n_features, n_features))
         out[..., columns, rows] = tangents

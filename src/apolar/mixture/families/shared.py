@@ -13,7 +13,7 @@ from apolar.mixture.stats import SufficientStats
 class SharedCovariance(Family):
     """One covariance for all components, stored without an axis of components.
 
-    To be named before the class that says how a covariance is stored: `class Tied(SharedCovariance, Full)`.
+    To be named as a base class before the one that stores a covariance: `class Tied(SharedCovariance, Full)`.
     """
 
     def covariance_shape(self, n_components: int, n_features: int) -> tuple[int, ...]:
@@ -27,8 +27,8 @@ class SharedCovariance(Family):
         return self.untied.from_spherical(np.array([mean_variance]), metric, np.ones(1))[0]
 
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
-        each = np.broadcast_to(covariances, (n_components, *covariances.shape))
-        return self.untied.matrices(each, n_components, n_features)
+        copies = np.broadcast_to(covariances, (n_components, *covariances.shape))
+        return self.untied.matrices(copies, n_components, n_features)
 
     def per_component(self, covariances: Array) -> Array:
         return np.expand_dims(covariances, -1 - self.n_axes)
@@ -55,9 +55,9 @@ class SharedCovariance(Family):
         return values.sum(axis=axis)
 
     def without_sharing(self, parameters: WhitenedParameters) -> WhitenedParameters:
-        each = self.per_component(parameters.covariances)
-        shape = (*parameters.weights.shape, *each.shape[each.ndim - self.n_axes :])
-        return WhitenedParameters(parameters.weights, parameters.means, np.broadcast_to(each, shape))
+        covariances = self.per_component(parameters.covariances)
+        shape = (*parameters.weights.shape, *covariances.shape[covariances.ndim - self.n_axes :])
+        return WhitenedParameters(parameters.weights, parameters.means, np.broadcast_to(covariances, shape))
 
     def covariance_coordinates(self, n_components: int, n_features: int) -> IndexArray:
         n_shared = self.n_covariance_parameters(n_components, n_features)

@@ -1,4 +1,4 @@
-"""How one covariance is stored, and what can be done with it."""
+"""How one covariance is stored, and operations on arrays of covariances."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 from apolar._core.arrays import Array
 
-# The least variance, relative to the variance of all rows, where there is no prior.
+# The least variance without a prior, relative to the variance of all rows.
 LEAST_VARIANCE = 1e-12
 
 
 class CovarianceStorage(abc.ABC):
-    """Covariances as numbers, diagonals or matrices; the methods take arrays of any leading axes.
+    """Covariances stored as numbers, diagonals or matrices; methods take arrays with any leading axes.
 
-    The methods that are not abstract are those for numbers and diagonals.
+    The implementations given here are those for numbers and diagonals.
     """
 
     n_axes: int
     """The number of axes of one covariance: 0 for a number, 1 for a diagonal, 2 for a matrix."""
     least_variance = LEAST_VARIANCE
-    """The floor of the variances, in whitened coordinates, where there is no prior."""
+    """The floor of the variances in whitened coordinates, for fits without a prior."""
 
     @abc.abstractmethod
     def identity(self, n_features: int) -> Array:
@@ -29,11 +29,11 @@ class CovarianceStorage(abc.ABC):
 
     @abc.abstractmethod
     def between(self, offsets: Array, factors: Array) -> Array:
-        """Return factor times the outer product of each offset with itself, as covariances are stored."""
+        """Return factor times the outer product of each offset with itself, in the form of a covariance."""
 
     @abc.abstractmethod
     def divisor(self, weight: Array, n_features: int) -> Array:
-        """Return what scatter is divided by, for components of that weight and without a prior."""
+        """Return the divisor of the scatter of components of that weight, without a prior."""
 
     @abc.abstractmethod
     def log_det(self, covariances: Array, n_features: int) -> Array:
@@ -48,7 +48,7 @@ class CovarianceStorage(abc.ABC):
         """Return the covariances of some of the columns."""
 
     def floored(self, covariances: Array) -> Array:
-        """Return the covariances, no variance below the least one."""
+        """Return the covariances with variances raised to `least_variance` where they are below."""
         return np.maximum(covariances, self.least_variance)
 
     def smallest_variance(self, covariances: Array) -> float:
@@ -56,7 +56,7 @@ class CovarianceStorage(abc.ABC):
         return float(covariances.min())
 
     def diagonals(self, covariances: Array) -> Array:
-        """Return the diagonals: the variances of the columns, or the one that all columns have."""
+        """Return the variances of the columns; for spherical covariances, the one variance of all columns."""
         return covariances
 
     def precisions(self, covariances: Array) -> Array:
@@ -64,18 +64,18 @@ class CovarianceStorage(abc.ABC):
         return 1 / covariances
 
     def whiteners(self, covariances: Array) -> Array:
-        """Return A with A A^t the inverse of each covariance; upper triangular where it is a matrix."""
+        """Return A, with A A^t the inverse of each covariance; upper triangular for matrices."""
         return 1 / np.sqrt(covariances)
 
     def check_covariances(self, covariances: Array, name: str) -> None:
-        """Refuse what are no covariances of this family; `name` is how the message calls them."""
+        """Refuse arrays that are not covariances of this family; `name` is for the message."""
         if np.any(covariances <= 0):
             raise ValueError(f"{name} must be positive.")
 
     def from_precisions(self, precisions: Array, name: str) -> Array:
-        """Return the covariances that `precisions_init` stand for, or refuse those that stand for none.
+        """Return the covariances whose inverses are `precisions_init`, or refuse invalid ones.
 
-        `name` is how the message calls them, which is in words that scripts for scikit-learn look for.
+        `name` is for the message, which begins as scikit-learn's, as scripts may match that.
         """
         if np.any(precisions <= 0):
             raise ValueError(
@@ -83,11 +83,11 @@ class CovarianceStorage(abc.ABC):
             )
         return 1 / precisions
 
-    def narrowed(self, covariance: Array, offset: Array) -> Array:
-        """Return one covariance less the spread of two equal parts at plus and minus the offset."""
+    def half_covariance(self, covariance: Array, offset: Array) -> Array:
+        """Return the covariance of each of two equal parts, at plus and minus the offset, of a component."""
         n_features = offset.shape[-1]
-        parted = self.between(offset, np.ones(())) / self.divisor(np.ones(()), n_features)
-        return np.maximum(covariance - parted, 0.1 * covariance)
+        spread_of_means = self.between(offset, np.ones(())) / self.divisor(np.ones(()), n_features)
+        return np.maximum(covariance - spread_of_means, 0.1 * covariance)
 
     # --- local coordinates, around covariances L L^t: see `apolar.em.coordinates` ---------------
 
@@ -97,7 +97,7 @@ class CovarianceStorage(abc.ABC):
 
     @abc.abstractmethod
     def mean_retraction(self, root: Array, tangents: Array) -> Array:
-        """Return the moves L b of the means along the tangent vectors b, shape (n_components, n_features)."""
+        """Return the changes L b of the means along tangent vectors b, shape (n_components, n_features)."""
 
     @abc.abstractmethod
     def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
@@ -110,7 +110,7 @@ class CovarianceStorage(abc.ABC):
         covariances : ndarray
             S, where the gradient is taken.
         vectors : ndarray, shape (n_components, n_features)
-            d: the sums of the rows of each component less its mean.
+            d: the sums, over the rows of each component, of their differences from its mean.
 
         Returns
         -------

@@ -1,0 +1,101 @@
+"""Starts from a simpler problem: with diagonal covariances, or in the leading directions of sparse rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from apolar.em.result import FitResult
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.prior import Prior
+from apolar.starts.auto import KEPT
+from apolar.starts.auto import MOST_ROWS as MOST_ROWS_OF_SEARCH
+from apolar.starts.base import MOST_ROWS
+from apolar.starts.projection import projected_on_leading_directions
+
+# With more columns than this, a search for full covariances is run with diagonal ones.
+MOST_COLUMNS_OF_SEARCH = 32
+
+
+@dataclass(frozen=True, eq=False)
+class SimplifiedProblem:
+    """A problem in which good starts cost less, or are more reliable, than in the original one.
+
+    Attributes
+    ----------
+    simple : WhitenedData
+        The rows of the simpler problem.
+    sample : WhitenedData
+        The same rows in the original problem.
+    n_candidates : int
+        How many candidates of the simpler problem are starts of the original one.
+    remark : str
+        What was done, for the user.
+    """
+
+    simple: WhitenedData
+    sample: WhitenedData
+    n_candidates: int
+    remark: str
+
+    def starts(self, candidates: list[FitResult], prior: Prior | None) -> list[FitResult]:
+        """Return candidates of the simpler problem as starts of the original one.
+
+        Each start is the M-step from the responsibilities of a candidate.
+        """
+        starts = []
+        for candidate in candidates[: self.n_candidates]:
+            responsibilities = self.simple.row_responsibilities(candidate.parameters)[0]
+            stats = self.sample.soft_stats(responsibilities)
+            parameters = self.sample.family.m_step(stats, Prior() if prior is None else prior)
+            skipped = (*candidate.skipped, self.remark)
+            starts.append(FitResult(parameters, candidate.start, skipped=skipped))
+        return starts
+
+
+def diagonal_problem(
+    data: WhitenedData, rng: np.random.Generator, *, is_search: bool
+) -> SimplifiedProblem | None:
+    """Return the problem with diagonal covariances in place of full ones, if starts are better found there.
+
+    Parameters
+    ----------
+    data : WhitenedData
+    rng : numpy.random.Generator
+    is_search : bool
+        Whether the start is a search, which runs EM many times.
+
+    Returns
+    -------
+    problem : SimplifiedProblem or None
+    """
+    if data.family.is_axis_aligned:
+        return None
+    if is_search and data.n_features > MOST_COLUMNS_OF_SEARCH:
+        reason = f"with more than {MOST_COLUMNS_OF_SEARCH} columns that costs far less"
+    elif _has_few_distinct_rows(data):
+        # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
+        reason = "with no more different rows than columns, any row is as far from the others as any"
+    else:
+        return None
+    sample = data.subsample(MOST_ROWS_OF_SEARCH, rng)
+    simple = WhitenedData(sample.rows, data.family.without_correlations, threads=data.threads)
+    remark = f"Starts were looked for among diagonal covariances: {reason}."
+    return SimplifiedProblem(simple, sample, KEPT, remark)
+
+
+def _has_few_distinct_rows(data: WhitenedData) -> bool:
+    """Return whether there are no more distinct rows than columns, as far as that can be told at low cost."""
+    rows = data.rows
+    if rows.is_distributed or rows.device_template is not None or data.n_rows > MOST_ROWS:
+        return False
+    return data.distinct().n_rows <= data.n_features + 1
+
+
+def projected_problem(data: WhitenedData, n_components: int, rng: np.random.Generator) -> SimplifiedProblem:
+    """Return the problem in the leading directions of sparse rows, which are never made dense."""
+    sample = data.subsample(MOST_ROWS, rng)
+    simple = projected_on_leading_directions(sample, n_components, rng)
+    remark = f"Starts were looked for in the {simple.n_features} leading directions of the sparse rows."
+    return SimplifiedProblem(simple, sample, 1, remark)
