@@ -97,7 +97,7 @@ def _stored_start(value: Any) -> Any:
 
 
 def _stored_prior(value: Any) -> Any:
-    return {"Prior": asdict(value)} if isinstance(value, Prior) else value
+    return {type(value).__name__: asdict(value)} if isinstance(value, Prior) else value
 
 
 def _stored_random_state(value: Any) -> Any:

@@ -17,7 +17,7 @@ from apolar.estimator.attributes import exact_parameters, parameter_attributes
 from apolar.estimator.parameters import PARAMETERS
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import PRIORS, Prior
 
 __all__ = ["load_model", "save_model"]
 
@@ -224,9 +224,10 @@ def _parameters(cls: type[Any], text: str) -> dict[str, Any]:
 
 def _decoded(value: Any, name: str) -> Any:
     if isinstance(value, dict):
-        if set(value) != {"Prior"} or not isinstance(value["Prior"], dict):
+        kind, fields = next(iter(value.items()), ("", None))
+        if len(value) != 1 or kind not in PRIORS or not isinstance(fields, dict):
             raise ValueError(f"{name} is of no known kind.")
-        prior = Prior(**value["Prior"])
+        prior = PRIORS[kind](**fields)
         positive_number(prior.shrinkage, "shrinkage")
         return prior
     if isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":

@@ -1,8 +1,36 @@
 """The conjugate prior that keeps components from collapsing on a few rows."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from apolar._core.arrays import Array
 from apolar._core.checks import positive_number
+
+if TYPE_CHECKING:
+    from apolar.mixture.families import Family
+
+
+class PriorTerms(NamedTuple):
+    """What a prior adds to the M-step, in whitened coordinates.
+
+    Attributes
+    ----------
+    shrinkage : float
+        The number of rows, at the mean of all rows, that it adds to each component.
+    scatter : ndarray
+        Added to the scatter of each covariance.
+    divisor : float
+        Added to the divisor of each covariance.
+    mean_divisor : float
+        Added to the divisor of each covariance for every component that has it, by the prior of the mean.
+    """
+
+    shrinkage: float
+    scatter: Array
+    divisor: float
+    mean_divisor: float
 
 
 @dataclass(frozen=True)
@@ -40,8 +68,19 @@ class Prior:
             if value is not None:
                 positive_number(value, name)
 
+    def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
+        """Return what the prior adds to the M-step of a family; a prior of another form has its own.
+
+        This one asks the family, which knows the usual degrees of freedom and scale of its covariances.
+        """
+        return family.prior_terms(self, n_components, n_features)
+
     def scaled(self, n_components: int, n_features: int) -> tuple[float, float, float]:
         """Return shrinkage, degrees of freedom and scale, with the defaults for `n_features` columns."""
         dof = n_features + 2.0 if self.dof is None else float(self.dof)
         scale = n_components ** (-2.0 / n_features) if self.scale is None else float(self.scale)
         return float(self.shrinkage), dof, scale
+
+
+PRIORS: dict[str, type[Prior]] = {"Prior": Prior}
+"""The priors that a file can name. A new one is a subclass with `terms` of its own, and a line here."""

@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.mixture.families.storage import CovarianceStorage
 from apolar.mixture.parameters import AnyParameters, WhitenedParameters
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -125,22 +125,8 @@ class Family(CovarianceStorage):
         """Return the scatter of each component about its mean, (..., n_components, *covariance)."""
 
     @abc.abstractmethod
-    def prior_terms(
-        self, prior: Prior, n_components: int, n_features: int
-    ) -> tuple[float, Array, float, float]:
-        """Return what the prior adds to the M-step.
-
-        Returns
-        -------
-        shrinkage : float
-            The number of rows, at the mean of all rows, that it adds to each component.
-        scatter : ndarray
-            Added to the scatter of each covariance.
-        divisor : float
-            Added to the divisor of each covariance.
-        mean_divisor : float
-            Added to the divisor of each covariance for every component that has it, by the prior of the mean.
-        """
+    def prior_terms(self, prior: Prior, n_components: int, n_features: int) -> PriorTerms:
+        """Return what the conjugate prior adds to the M-step, with the usual defaults for this family."""
 
     # --- the covariances of all components ------------------------------------------------------
 
@@ -315,7 +301,7 @@ class Family(CovarianceStorage):
         divisor = self.divisor(weight, n_features)
         means = first / weight[..., None]
         if prior is not None:
-            shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
+            shrinkage, added, dof, mean_dof = prior.terms(self, n_components, n_features)
             # The scatter between the mean of the rows and that of the prior, which is zero.
             factors = weight * shrinkage / (weight + shrinkage)
             scatter = scatter + self.between(means, factors)
@@ -333,7 +319,7 @@ class Family(CovarianceStorage):
         if prior is None:
             return self.moments(parameters) * weight
         n_components, n_features = parameters.means.shape
-        shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
+        shrinkage, added, dof, mean_dof = prior.terms(self, n_components, n_features)
         counts = np.maximum(parameters.weights * weight, LEAST_WEIGHT)
         means = parameters.means * (1 + shrinkage / counts)[:, None]
         pulled = self.pooled(self.between(means, counts * shrinkage / (counts + shrinkage)), axis=0)
@@ -350,7 +336,7 @@ class Family(CovarianceStorage):
         if prior is None:
             return np.zeros(shape[:-1])
         n_components, n_features = parameters.means.shape[-2:]
-        shrinkage, added, dof, mean_dof = self.prior_terms(prior, n_components, n_features)
+        shrinkage, added, dof, mean_dof = prior.terms(self, n_components, n_features)
         unit = self.divisor(np.ones(()), n_features)
         covariances, axis = parameters.covariances, len(shape) - 1
         log_det = self.log_det(covariances, n_features)

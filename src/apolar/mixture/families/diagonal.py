@@ -9,7 +9,7 @@ from apolar._core.namespaces import write
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 
@@ -64,12 +64,10 @@ class Diagonal(Family):
     def divisor(self, weight: Array, n_features: int) -> Array:
         return weight
 
-    def prior_terms(
-        self, prior: Prior, n_components: int, n_features: int
-    ) -> tuple[float, Array, float, float]:
+    def prior_terms(self, prior: Prior, n_components: int, n_features: int) -> PriorTerms:
         # Each column has the prior of data of one column.
         shrinkage, dof, scale = prior.scaled(n_components, 1)
-        return shrinkage, np.full(n_features, scale), dof + 2, 1.0
+        return PriorTerms(shrinkage, np.full(n_features, scale), dof + 2, 1.0)
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
         return np.log(covariances).sum(axis=-1)

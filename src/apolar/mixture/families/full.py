@@ -11,7 +11,7 @@ from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invarian
 from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 # The scale of the default prior, relative to that of the other families.
@@ -97,15 +97,13 @@ class Full(Family):
     def divisor(self, weight: Array, n_features: int) -> Array:
         return weight
 
-    def prior_terms(
-        self, prior: Prior, n_components: int, n_features: int
-    ) -> tuple[float, Array, float, float]:
+    def prior_terms(self, prior: Prior, n_components: int, n_features: int) -> PriorTerms:
         shrinkage, dof, scale = prior.scaled(n_components, n_features)
         # The prior of the other families would widen clusters that are thin in some direction, and narrow all
         # clusters if there are many columns. By default it counts as one row, of a hundredth of that scale.
         scale = PRIOR_SCALE * scale if prior.scale is None else scale
         divisor = 1.0 if prior.dof is None else dof + n_features + 1
-        return shrinkage, scale * np.eye(n_features), divisor, 1.0
+        return PriorTerms(shrinkage, scale * np.eye(n_features), divisor, 1.0)
 
     def floored(self, covariances: Array) -> Array:
         # Usually all are positive definite, and Cholesky, which is faster, is enough to see that.

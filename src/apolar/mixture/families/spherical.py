@@ -8,7 +8,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 
@@ -70,11 +70,9 @@ class Spherical(Family):
     def divisor(self, weight: Array, n_features: int) -> Array:
         return weight * n_features
 
-    def prior_terms(
-        self, prior: Prior, n_components: int, n_features: int
-    ) -> tuple[float, Array, float, float]:
+    def prior_terms(self, prior: Prior, n_components: int, n_features: int) -> PriorTerms:
         shrinkage, dof, scale = prior.scaled(n_components, n_features)
-        return shrinkage, np.asarray(scale), dof + 2, float(n_features)
+        return PriorTerms(shrinkage, np.asarray(scale), dof + 2, float(n_features))
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
         return n_features * np.log(covariances)
