@@ -49,8 +49,6 @@ FORMATS = {
 }
 """All formats by name. A new one is a file with its reader, and a line here."""
 
-_BY_SUFFIX = {suffix: table_format for table_format in FORMATS.values() for suffix in table_format.suffixes}
-
 # What people also have, and what to do with it.
 _FOREIGN = (
     (b"PK\x03\x04", "an Excel workbook or a zip archive", "Save the table as CSV."),
@@ -156,8 +154,9 @@ def _format(name: str, suffixes: list[str], head: bytes) -> TableFormat:
     for foreign, what, remedy in _FOREIGN:
         if head.startswith(foreign):
             raise TableError(f"{name} is {what}, which cannot be read. {remedy}")
-    if suffixes and suffixes[-1] in _BY_SUFFIX:
-        return _BY_SUFFIX[suffixes[-1]]
+    by_suffix = _formats_by_suffix()
+    if suffixes and suffixes[-1] in by_suffix:
+        return by_suffix[suffixes[-1]]
     if not suffixes or suffixes[-1] != ".gz":
         for table_format in FORMATS.values():
             magic = table_format.magic
@@ -196,8 +195,13 @@ def _not_found(path: Path, name: str) -> str:
     return f"There is no file {name}: {guess or 'check the name and the folder.'}"
 
 
+def _formats_by_suffix() -> dict[str, TableFormat]:
+    return {suffix: entry for entry in FORMATS.values() for suffix in entry.suffixes}
+
+
 def _tables_in(folder: Path) -> list[str]:
-    return [name for name in _names_in(folder) if Path(name.removesuffix(".gz")).suffix.lower() in _BY_SUFFIX]
+    known = _formats_by_suffix()
+    return [name for name in _names_in(folder) if Path(name.removesuffix(".gz")).suffix.lower() in known]
 
 
 def _names_in(folder: Path) -> list[str]:

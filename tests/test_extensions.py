@@ -1,0 +1,193 @@
+"""What CONTRIBUTING says of additions: one file, here a few lines, and one entry of a table."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar import GaussianMixture, Prior
+from apolar.cli.tables import read_table
+from apolar.cli.tables.source import FORMATS, TableFormat
+from apolar.cli.tables.table import Column, RowBatch, TableContent
+from apolar.decomposition.methods import METHODS
+from apolar.mixture.families import FAMILIES, Family
+from apolar.mixture.families.diagonal import Diagonal
+from apolar.mixture.prior import PRIORS, PriorTerms
+from apolar.scores import CRITERIA, lower_is_better_aic
+from apolar.selection import Row
+from apolar.starts import STARTS
+from apolar.starts.base import StartEntry
+
+N_COMPONENTS = 3
+
+
+def rows():
+    """Three clusters of one shape, each with its own size."""
+    rng = np.random.default_rng(0)
+    labels, means = rng.integers(0, N_COMPONENTS, 600), 6 * rng.standard_normal((N_COMPONENTS, 4))
+    volumes, shape = np.array([0.6, 1.0, 1.7]), np.array([2.0, 0.5, 1.25, 0.8])
+    return means[labels] + volumes[labels, None] * np.sqrt(shape) * rng.standard_normal((600, 4))
+
+
+X = rows()
+
+
+# --- a covariance family: diagonal, of one shape, with volumes of their own (mclust's VEI) ------
+
+
+class SharedShape(Diagonal):
+    """Covariances v_k diag(a) with det diag(a) = 1."""
+
+    name = "shared_shape"
+    code = "VEI"
+    words = "stretched along the columns, in one way, each with its own size"
+
+    @property
+    def untied(self) -> Family:
+        return Diagonal()
+
+    def n_covariance_parameters(self, n_components, n_features):
+        return n_components + n_features - 1
+
+    def covariances_maximising(self, scatter, divisor):
+        n_features = scatter.shape[-1]
+        volumes = np.exp(np.log(scatter / divisor[..., None]).mean(axis=-1))
+        for _ in range(100):
+            shape = (scatter / volumes[..., None]).sum(axis=-2)
+            shape /= np.exp(np.log(shape).mean(axis=-1, keepdims=True))
+            volumes = (scatter / shape[..., None, :]).sum(axis=-1) / (n_features * divisor)
+        return volumes[..., None] * shape[..., None, :]
+
+    def covariance_information(self, counts, n_features):
+        counts = np.maximum(counts, 1.0)
+        return np.concatenate([2 * n_features * counts, np.full(n_features - 1, 4 * counts.sum())])
+
+    def covariance_coordinates(self, n_components, n_features):
+        shared = np.broadcast_to(n_components + np.arange(n_features - 1), (n_components, n_features - 1))
+        return np.concatenate([np.arange(n_components)[:, None], shared], axis=1)
+
+    def covariance_retraction(self, root, tangents):
+        volumes, shape = tangents[: len(root)], tangents[len(root) :]
+        return root**2 * np.exp(2 * (volumes[:, None] + np.append(shape, -shape.sum())))
+
+    def covariance_gradient(self, root, tangents, scatter, divisor):
+        columns = scatter / self.covariance_retraction(root, tangents) - divisor[:, None]
+        return np.concatenate([columns.sum(axis=1), (columns[:, :-1] - columns[:, -1:]).sum(axis=0)])
+
+
+@pytest.fixture
+def _shared_shape(monkeypatch):
+    for name in (SharedShape.name, SharedShape.code):
+        monkeypatch.setitem(FAMILIES, name, SharedShape())
+
+
+@pytest.mark.usefixtures("_shared_shape")
+@pytest.mark.parametrize("start", ["auto", "moments", "kmeans", "mbhc"])
+def test_a_family_is_fitted_from_every_start(start):
+    model = GaussianMixture(N_COMPONENTS, covariance_type="VEI", init_params=start, random_state=0).fit(X)
+    shapes = model.covariances_ / np.exp(np.log(model.covariances_).mean(axis=1, keepdims=True))
+    np.testing.assert_allclose(shapes, np.broadcast_to(shapes[0], shapes.shape), rtol=1e-5)
+    assert model.converged_
+    # Between the families that share more and less, by more than the prior makes.
+    likelihoods = [
+        GaussianMixture(N_COMPONENTS, covariance_type=kind, random_state=0).fit(X).lower_bound_
+        for kind in ("spherical", "tied_diag", "diag")
+    ]
+    assert max(likelihoods[:2]) + 0.02 < model.lower_bound_ < likelihoods[2] + 1e-3
+
+
+@pytest.mark.usefixtures("_shared_shape")
+def test_a_family_is_saved_streamed_selected_and_has_standard_errors(tmp_path):
+    model = GaussianMixture(N_COMPONENTS, covariance_type="VEI", random_state=0).fit(X)
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(GaussianMixture.load(tmp_path / "model.npz").predict(X), model.predict(X))
+    errors, resampled = model.standard_errors(X), model.bootstrap(X, n_resamples=20).standard_errors()
+    # Twenty resamples tell a standard error to about a sixth.
+    assert 0.6 < np.median(errors.means / resampled.means) < 1.6
+    assert 0.6 < np.median(errors.covariances / resampled.covariances) < 1.6
+    selection = apolar.select(X, range(2, 5), ["diag", "VEI"], random_state=0)
+    assert selection.best.covariance_type == "VEI"
+    assert np.isfinite(model.partial_fit(X[:200]).lower_bound_)
+
+
+# --- a start, a criterion, a method, a prior, a format ----------------------------------------
+
+
+def test_a_start(monkeypatch):
+    def by_first_column(data, n_components, prior, _):
+        order = np.argsort(data.whitened_rows()[0])
+        labels = np.empty(data.n_rows, dtype=np.intp)
+        labels[order] = np.arange(data.n_rows) * n_components // data.n_rows
+        return data.family.m_step(data.hard_stats(labels, n_components), prior)
+
+    monkeypatch.setitem(STARTS, "sorted", StartEntry(by_first_column))
+    for kind in ("full", "tied"):
+        model = GaussianMixture(3, covariance_type=kind, init_params="sorted", random_state=0).fit(X)
+        assert model.start_ == "sorted"
+        assert model.converged_
+    with pytest.raises(ValueError, match="init_params must be one of .*'sorted'"):
+        GaussianMixture(3, init_params="other").fit(X)
+
+
+def test_a_criterion(monkeypatch):
+    def hannan_quinn(log_likelihood, n_parameters, n_samples, _):
+        more = 2 * n_parameters * (np.log(np.log(n_samples)) - 1)
+        return lower_is_better_aic(log_likelihood, n_parameters) + more
+
+    wider = dataclasses.make_dataclass("Row", [("hq", float, np.nan)], bases=(Row,), frozen=True)
+    monkeypatch.setitem(CRITERIA, "hq", hannan_quinn)
+    monkeypatch.setattr("apolar.selection.candidates.Row", wider)
+    selection = apolar.select(X, range(2, 5), "diag", "hq", random_state=0)
+    assert selection.best.n_components == N_COMPONENTS
+    assert all(row.aic < row.hq < row.bic for row in selection.table)
+    assert "lowest HQ" in str(selection)
+
+
+def test_a_method_of_decomposition(monkeypatch):
+    monkeypatch.setitem(METHODS, "twice", lambda problem, rng: METHODS["pencil"](problem, rng))
+    tensor = apolar.SymmetricTensor.from_waring([1.0, 2.0], [[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]], 3)
+    assert apolar.decompose(tensor, method="twice").residual < 1e-10
+    with pytest.raises(ValueError, match="'twice'"):
+        apolar.decompose(tensor, method="other")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unpulled(Prior):
+    """A prior on covariances alone: the means are those of the rows."""
+
+    def terms(self, family, n_components, n_features):
+        _, scatter, divisor, _ = super().terms(family, n_components, n_features)
+        return PriorTerms(0.0, scatter, divisor, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_a_prior(kind, monkeypatch, tmp_path):
+    monkeypatch.setitem(PRIORS, "Unpulled", Unpulled)
+    model = GaussianMixture(1, covariance_type=kind, prior=Unpulled(dof=50.0), random_state=0).fit(X)
+    np.testing.assert_allclose(model.means_[0], X.mean(axis=0), atol=1e-10)
+    assert model.lower_bound_ < GaussianMixture(1, covariance_type=kind, prior=None).fit(X).lower_bound_
+    model.save(tmp_path / "model.npz")
+    assert GaussianMixture.load(tmp_path / "model.npz").prior == Unpulled(dof=50.0)
+
+
+def test_a_file_format(monkeypatch, tmp_path):
+    def open_json(file):
+        rows = json.load(file.file)
+        names = list(rows[0])
+
+        def batches(choice):
+            values = np.array(
+                [[row[names[column]] for column in choice.columns] for row in rows], dtype=float
+            )
+            yield RowBatch(values, None, range(1, len(rows) + 1), 0)
+
+        return TableContent(tuple(Column(name, True) for name in names), "row", batches)
+
+    monkeypatch.setitem(FORMATS, "json", TableFormat(open_json, (".json",), b"[{"))
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([{"a": float(i), "b": float(i % 3)} for i in range(9)]))
+    with read_table(str(path)) as table:
+        assert table.names == ("a", "b")
+        np.testing.assert_array_equal(table.X[:, 1], np.arange(9) % 3)
