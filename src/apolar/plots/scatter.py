@@ -202,11 +202,11 @@ def _draw_histograms(panels: Array, values: Array, clusters: Clusters) -> None:
         edges = np.linspace(low, high, N_BINS + 1)
         numbers = np.unique(clusters.above)
         counts = [np.histogram(column[clusters.above == number], edges)[0] for number in numbers]
-        shares = [count / count.sum() for count in counts]
-        scale = HISTOGRAM_HEIGHT / max(share.max() for share in shares)
-        for number, share in zip(numbers, shares, strict=True):
+        fractions = [count / count.sum() for count in counts]
+        scale = HISTOGRAM_HEIGHT / max(fraction.max() for fraction in fractions)
+        for number, fraction in zip(numbers, fractions, strict=True):
             panel.stairs(
-                scale * share,
+                scale * fraction,
                 edges,
                 # Heights in parts of the panel: its y-axis is that of the row.
                 transform=panel.get_xaxis_transform(),

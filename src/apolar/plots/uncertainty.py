@@ -161,12 +161,12 @@ def _plane(
 
 def _principal(mixture: MixtureView, table: TableView) -> _Plane:
     spread, axes = np.linalg.eigh(mixture.covariance)
-    axes, shares = axes[:, :-3:-1], spread[:-3:-1] / spread.sum()
+    axes, fractions = axes[:, :-3:-1], spread[:-3:-1] / spread.sum()
     # Of the two directions of an axis, that in which its largest entry is positive.
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(2)])
     values = (table.numbers(list(range(table.n_features))) - mixture.mean) @ axes
     first, second = (
-        f"principal axis {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(shares)
+        f"principal axis {i + 1} ({fraction:.0%} of the variance)" for i, fraction in enumerate(fractions)
     )
     return _Plane(values, (first, second))
 
