@@ -37,7 +37,7 @@ def expected():
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_memory_map_is_a_table(tmp_path, mode, order, expected, monkeypatch):
-    monkeypatch.setattr(disk, "BEHIND", 2**16)
+    monkeypatch.setattr(disk, "RELEASED_BYTES", 2**16)
     np.save(tmp_path / "x.npy", np.asarray(X, order=order))
     mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
     assert not open_rows(mapped).in_memory
@@ -49,7 +49,7 @@ def test_a_memory_map_is_a_table(tmp_path, mode, order, expected, monkeypatch):
 
 
 def test_what_was_written_to_a_private_map_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "BEHIND", 2**14)
+    monkeypatch.setattr(disk, "RELEASED_BYTES", 2**14)
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
     mapped += 1.0
@@ -58,7 +58,7 @@ def test_what_was_written_to_a_private_map_is_kept(tmp_path, monkeypatch):
 
 
 def test_parts_and_weights_of_a_memory_map(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "BEHIND", 2**16)
+    monkeypatch.setattr(disk, "RELEASED_BYTES", 2**16)
     np.save(tmp_path / "x.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     part, weights = mapped[501:, 1:], W[501:]
