@@ -43,11 +43,11 @@ def fitted(rows, kind="spherical", sample_weight=None):
     return model.fit(rows, sample_weight=sample_weight)
 
 
-def assert_same(one, other, tol=1e-8):
-    np.testing.assert_allclose(one.weights_, other.weights_, rtol=0, atol=tol)
-    np.testing.assert_allclose(one.means_, other.means_, rtol=0, atol=10 * tol)
-    np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=0, atol=100 * tol)
-    assert one.n_iter_ == other.n_iter_
+def assert_same(model, expected, tol=1e-8):
+    np.testing.assert_allclose(model.weights_, expected.weights_, rtol=0, atol=tol)
+    np.testing.assert_allclose(model.means_, expected.means_, rtol=0, atol=10 * tol)
+    np.testing.assert_allclose(model.covariances_, expected.covariances_, rtol=0, atol=100 * tol)
+    assert model.n_iter_ == expected.n_iter_
 
 
 def random_components(kind, n_components, n_columns, seed=0):
@@ -112,20 +112,20 @@ def test_without_the_kernel_it_is_the_same(array, monkeypatch):
 
 
 @each_library
-def test_answers_stay_on_the_device(array):
+def test_results_stay_on_the_device(array):
     model, rows = fitted(X, "full"), array(X)
     for method in ("predict", "predict_proba", "score_samples"):
-        found = getattr(model, method)(rows)
-        assert type(found) is type(rows)
-        assert found.device == rows.device
-        np.testing.assert_allclose(to_numpy(found), getattr(model, method)(X), rtol=1e-8, atol=1e-10)
+        result = getattr(model, method)(rows)
+        assert type(result) is type(rows)
+        assert result.device == rows.device
+        np.testing.assert_allclose(to_numpy(result), getattr(model, method)(X), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(model.bic(rows), model.bic(X), rtol=1e-12)
 
 
 @each_library
 def test_moments_are_those_of_the_host(array):
-    found, expected = apolar.mixture_from_moments(array(X), 4), apolar.mixture_from_moments(X, 4)
-    np.testing.assert_allclose(found.means, expected.means, atol=1e-8)
+    mixture, expected = apolar.mixture_from_moments(array(X), 4), apolar.mixture_from_moments(X, 4)
+    np.testing.assert_allclose(mixture.means, expected.means, atol=1e-8)
     sketch = apolar.MomentSketch(6).update(array(X)).central()
     other = apolar.MomentSketch(6).update(X).central()
     np.testing.assert_allclose(sketch.third.coefficients, other.third.coefficients, rtol=1e-9, atol=1e-9)
