@@ -1,4 +1,4 @@
-"""Arrays of other libraries give what NumPy's give, and answers of their own kind."""
+"""Arrays of other libraries: the same results as for NumPy, returned as arrays of that library."""
 
 import array_api_strict
 import numpy as np
@@ -6,6 +6,7 @@ import pytest
 
 import apolar
 from apolar._core.namespaces import is_device_array, to_numpy
+from apolar.data.derived import Divided
 from mixtures import distance
 
 X, LABELS = apolar.datasets.make_example(1, 12_000, random_state=0)
@@ -30,11 +31,11 @@ def fitted(rows, kind="spherical", sample_weight=None, **kwargs):
     return model.fit(rows, sample_weight=sample_weight)
 
 
-def assert_same(one, other, tol=1e-9):
-    np.testing.assert_allclose(one.weights_, other.weights_, atol=tol)
-    np.testing.assert_allclose(one.means_, other.means_, atol=tol * 10)
-    np.testing.assert_allclose(one.covariances_, other.covariances_, atol=tol * 100)
-    assert abs(one.lower_bound_ - other.lower_bound_) < tol
+def assert_same(model, expected, tol=1e-9):
+    np.testing.assert_allclose(model.weights_, expected.weights_, atol=tol)
+    np.testing.assert_allclose(model.means_, expected.means_, atol=tol * 10)
+    np.testing.assert_allclose(model.covariances_, expected.covariances_, atol=tol * 100)
+    assert abs(model.lower_bound_ - expected.lower_bound_) < tol
 
 
 @each_library
@@ -51,19 +52,20 @@ def test_weights_go_with_the_rows(array):
     expected = fitted(X, sample_weight=W)
     assert_same(fitted(array(X), sample_weight=array(W)), expected)
     assert_same(fitted(array(X), sample_weight=W), expected)
-    some = np.where(np.arange(len(X)) % 3 == 0, 0.0, W)
-    found, expected = fitted(array(X), sample_weight=array(some)), fitted(X, sample_weight=some)
-    np.testing.assert_allclose(found.means_, expected.means_, atol=1e-2)
-    assert found.n_samples_seen_ == pytest.approx(some.sum())
+    assert_same(fitted(X, sample_weight=array(W)), expected)
+    with_zeros = np.where(np.arange(len(X)) % 3 == 0, 0.0, W)
+    model, expected = fitted(array(X), sample_weight=array(with_zeros)), fitted(X, sample_weight=with_zeros)
+    np.testing.assert_allclose(model.means_, expected.means_, atol=1e-2)
+    assert model.n_samples_seen_ == pytest.approx(with_zeros.sum())
 
 
 @each_library
-def test_answers_are_of_the_library(array):
+def test_results_are_arrays_of_the_library(array):
     rows, model = array(X), fitted(X, "full")
     for method in ("predict", "predict_proba", "score_samples"):
-        expected, found = getattr(model, method)(X), getattr(model, method)(rows)
-        assert type(found) is type(rows)
-        np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-9, atol=1e-12)
+        expected, result = getattr(model, method)(X), getattr(model, method)(rows)
+        assert type(result) is type(rows)
+        np.testing.assert_allclose(to_numpy(result), expected, rtol=1e-9, atol=1e-12)
     for method in ("score", "bic", "aic", "icl"):
         np.testing.assert_allclose(getattr(model, method)(rows), getattr(model, method)(X), rtol=1e-12)
     np.testing.assert_allclose(
@@ -85,16 +87,17 @@ def test_moments_are_those_of_numpy(array, form):
 @each_library
 def test_sketches_are_those_of_numpy(array):
     expected = apolar.MomentSketch(6).update(X, W).central()
-    found = (
+    central = (
         apolar.MomentSketch(6).update(array(X[:5000]), array(W[:5000])).update(X[5000:], W[5000:]).central()
     )
-    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-10)
-    np.testing.assert_allclose(found.third.coefficients, expected.third.coefficients, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(central.covariance, expected.covariance, rtol=1e-10)
+    np.testing.assert_allclose(central.third.coefficients, expected.third.coefficients, rtol=1e-8, atol=1e-8)
     frame = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 3)))[0]
-    inside = apolar.MomentSketch(6, frame=frame).update(array(X)).central().third.coefficients
-    np.testing.assert_allclose(
-        inside, apolar.MomentSketch(6, frame=frame).update(X).central().third.coefficients
+    third, expected = (
+        apolar.MomentSketch(6, frame=frame).update(rows).central().third.coefficients
+        for rows in (array(X), X)
     )
+    np.testing.assert_allclose(third, expected)
     assert apolar.n_components_from_spectrum(array(X)).n_components == 4
 
 
@@ -107,11 +110,14 @@ def test_many_columns(array):
 
 
 @each_library
-def test_numbers_of_less_precision_are_worked_with_in_double(array):
+def test_other_dtypes_are_converted_to_double_precision(array):
     narrow = X.astype(np.float32)
     assert_same(fitted(array(narrow)), fitted(narrow.astype(np.float64)))
-    whole = np.round(X).astype(np.int32)
-    assert_same(fitted(array(whole)), fitted(whole.astype(np.float64)), 1e-7)
+    integers = np.round(X).astype(np.int32)
+    assert_same(fitted(array(integers)), fitted(integers.astype(np.float64)), 1e-7)
+    units = np.arange(1.0, 7.0)
+    divided, _ = Divided(units)(array(integers), None)
+    np.testing.assert_allclose(to_numpy(divided), integers / units)
 
 
 @each_library
@@ -178,7 +184,7 @@ def test_torch_tensors_that_record_gradients():
     assert_same(fitted(half), fitted(half.double().numpy()))
 
 
-def test_tensors_without_numbers_of_their_own():
+def test_sparse_and_meta_tensors_are_refused():
     torch = pytest.importorskip("torch")
     for rows in (torch.tensor(X[:50]).to_sparse(), torch.empty((50, 3), device="meta")):
         with pytest.raises(TypeError, match="dense tensor"):

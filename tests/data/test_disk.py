@@ -23,10 +23,10 @@ def fitted(rows, kind="spherical", **kwargs):
     return apolar.GaussianMixture(4, covariance_type=kind, random_state=0).fit(rows, **kwargs)
 
 
-def assert_same(one, other, tol=1e-8):
-    np.testing.assert_allclose(one.means_, other.means_, atol=tol)
-    np.testing.assert_allclose(one.covariances_, other.covariances_, atol=10 * tol)
-    assert one.n_iter_ == other.n_iter_
+def assert_same(model, expected, tol=1e-8):
+    np.testing.assert_allclose(model.means_, expected.means_, atol=tol)
+    np.testing.assert_allclose(model.covariances_, expected.covariances_, atol=10 * tol)
+    assert model.n_iter_ == expected.n_iter_
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def expected():
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_memory_map_is_a_table(tmp_path, mode, order, expected, monkeypatch):
-    monkeypatch.setattr(disk, "BEHIND", 2**16)
+    monkeypatch.setattr(disk, "RELEASED_BYTES", 2**16)
     np.save(tmp_path / "x.npy", np.asarray(X, order=order))
     mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
     assert not open_rows(mapped).in_memory
@@ -49,7 +49,7 @@ def test_a_memory_map_is_a_table(tmp_path, mode, order, expected, monkeypatch):
 
 
 def test_what_was_written_to_a_private_map_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "BEHIND", 2**14)
+    monkeypatch.setattr(disk, "RELEASED_BYTES", 2**14)
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
     mapped += 1.0
@@ -58,12 +58,12 @@ def test_what_was_written_to_a_private_map_is_kept(tmp_path, monkeypatch):
 
 
 def test_parts_and_weights_of_a_memory_map(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "BEHIND", 2**16)
+    monkeypatch.setattr(disk, "RELEASED_BYTES", 2**16)
     np.save(tmp_path / "x.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     part, weights = mapped[501:, 1:], W[501:]
-    whole = np.array(part)
-    assert_same(fitted(part, sample_weight=weights), fitted(whole, sample_weight=weights))
+    in_memory = np.array(part)
+    assert_same(fitted(part, sample_weight=weights), fitted(in_memory, sample_weight=weights))
     bad = np.lib.format.open_memmap(tmp_path / "b.npy", mode="w+", dtype=np.float64, shape=(500, 2))
     bad[:], bad[3, 1] = X[:500, :2], np.inf
     with pytest.raises(ValueError, match="row 3, column 1"):
@@ -129,18 +129,18 @@ def test_data_sets_that_are_no_tables_of_numbers(tmp_path):
     other = pa.table({name: X[:100, i] for i, name in enumerate("abcdeg")})
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(ds.dataset(other))
-    texts = pa.table({"a": [1.0, 2.0], "city": ["x", "y"]})
+    strings = pa.table({"a": [1.0, 2.0], "city": ["x", "y"]})
     with pytest.raises(TypeError, match="Column 'city' .* holds string"):
-        fitted(ds.dataset(texts))
-    holes = pa.table({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]})
+        fitted(ds.dataset(strings))
+    missing = pa.table({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match="Column 'a' has missing values"):
-        fitted(ds.dataset(holes))
+        fitted(ds.dataset(missing))
     with pytest.raises(ValueError, match="no rows"):
-        fitted(ds.dataset(texts.select(["a"]).slice(0, 0)))
+        fitted(ds.dataset(strings.select(["a"]).slice(0, 0)))
 
 
 class Chunks:
-    """Chunks from elsewhere, counted."""
+    """A rereadable iterable of chunks that counts how often it is read."""
 
     def __init__(self, weighted=False):
         self.weighted, self.n_read = weighted, 0
@@ -174,7 +174,7 @@ def test_a_sample_is_the_same_rows_wherever_they_are(tmp_path):
 
 
 class Reused:
-    """Chunks that are written over as soon as the next is asked for."""
+    """Chunks in one buffer, which the next chunk overwrites."""
 
     def __iter__(self):
         buffer = np.empty((1000, 6))
@@ -183,13 +183,13 @@ class Reused:
             yield buffer
 
 
-def test_chunks_may_be_written_over():
+def test_chunks_may_reuse_their_memory():
     model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0, n_threads=3)
     assert_same(model.fit(Reused()), fitted(X))
     np.testing.assert_array_equal(model.predict(Reused()), fitted(X).predict(X))
 
 
-def test_an_iterable_that_can_be_read_once_is_told_from_others(expected):
+def test_an_iterable_that_can_be_read_once_is_recognised(expected):
     class Same:
         def __init__(self):
             self.iterator = iter([X[:500], X[500:1000]])
@@ -228,21 +228,21 @@ def sources(rows, weights, tmp_path):
     yield [*pairs, (rows[half:], None if weights is None else weights[half:])], None
 
 
-def test_rows_without_weight_are_as_if_they_were_not_there(tmp_path):
+def test_rows_of_weight_zero_are_skipped(tmp_path):
     weights = np.where(np.arange(len(X)) < 40_000, 0.0, W)
     expected = fitted(X[40_000:], sample_weight=weights[40_000:])
-    # Far away: were one of them looked at, it would be seen in every sum and be a component of its own.
-    moved = X + np.where(weights == 0, 100.0, 0.0)[:, None]
-    for rows, given in sources(moved, weights, tmp_path):
+    # They are far away: one that is not skipped would change every sum, and be a component by itself.
+    shifted = X + np.where(weights == 0, 100.0, 0.0)[:, None]
+    for rows, sample_weight in sources(shifted, weights, tmp_path):
         for start in ("auto", "random_from_data", *(["mbhc"] if isinstance(rows, np.memmap) else [])):
             model = apolar.GaussianMixture(4, covariance_type="spherical", init_params=start, random_state=0)
-            found = model.fit(rows, sample_weight=given)
-            assert found.lower_bound_ == pytest.approx(expected.lower_bound_, abs=0.1)
-            assert found.n_samples_seen_ == pytest.approx(weights.sum())
-        if given is not None:
+            model.fit(rows, sample_weight=sample_weight)
+            assert model.lower_bound_ == pytest.approx(expected.lower_bound_, abs=0.1)
+            assert model.n_samples_seen_ == pytest.approx(weights.sum())
+        if sample_weight is not None:
             labels = np.arange(len(X)) % 4
             model = apolar.GaussianMixture(4, covariance_type="spherical", init_params=labels)
-            assert model.fit(rows, sample_weight=given).converged_
+            assert model.fit(rows, sample_weight=sample_weight).converged_
 
 
 def test_rows_are_checked_wherever_they_are_asked_about(tmp_path, expected):

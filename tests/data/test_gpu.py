@@ -1,4 +1,4 @@
-"""On an NVIDIA GPU: the results of the host, by the kernel and without it, of torch and of CuPy."""
+"""On an NVIDIA GPU: the same results as on the host, with and without the kernel, for torch and CuPy."""
 
 import numpy as np
 import pytest
@@ -43,11 +43,11 @@ def fitted(rows, kind="spherical", sample_weight=None):
     return model.fit(rows, sample_weight=sample_weight)
 
 
-def assert_same(one, other, tol=1e-8):
-    np.testing.assert_allclose(one.weights_, other.weights_, rtol=0, atol=tol)
-    np.testing.assert_allclose(one.means_, other.means_, rtol=0, atol=10 * tol)
-    np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=0, atol=100 * tol)
-    assert one.n_iter_ == other.n_iter_
+def assert_same(model, expected, tol=1e-8):
+    np.testing.assert_allclose(model.weights_, expected.weights_, rtol=0, atol=tol)
+    np.testing.assert_allclose(model.means_, expected.means_, rtol=0, atol=10 * tol)
+    np.testing.assert_allclose(model.covariances_, expected.covariances_, rtol=0, atol=100 * tol)
+    assert model.n_iter_ == expected.n_iter_
 
 
 def random_components(kind, n_components, n_columns, seed=0):
@@ -67,7 +67,7 @@ def test_there_is_a_kernel_where_there_is_triton():
 
 
 SIZES = [(1, 1), (1, 3), (2, 3), (6, 4), (16, 8), (17, 9), (64, 32)]
-# Each combination of sizes and kinds of numbers is a kernel of its own, which takes a second or two to make.
+# Each combination of sizes and dtypes is a separate kernel, which takes a second or two to compile.
 CASES = [(name, *size, torch.float32, False) for name in ("spherical", "diag") for size in SIZES]
 CASES += [("tied_spherical", 6, 4, torch.float64, True), ("tied_diag", 6, 4, torch.float64, True)]
 CASES += [("spherical", 6, 4, torch.int32, False), ("diag", 6, 4, torch.float64, False)]
@@ -82,14 +82,16 @@ def test_the_kernel_sums_what_the_host_sums(
     rows = torch.tensor(3 * rng.standard_normal((n_rows, n_columns)) + 5, device="cuda").to(dtype)
     weights = rng.uniform(0, 2, n_rows) if weighted else None
     kind = family(name)
-    here = WhitenedData(open_rows(to_numpy(rows).astype(np.float64), weights), kind)
-    # Even of few rows no statistics are kept here: the kernel is asked for.
+    host_data = WhitenedData(open_rows(to_numpy(rows).astype(np.float64), weights), kind)
+    # The kernel is used only where no row statistics are stored, which few rows would have.
     monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
-    there = WhitenedData(open_rows(rows, None if weights is None else tensor(weights)), kind, here.whitening)
+    device_weights = None if weights is None else tensor(weights)
+    device_data = WhitenedData(open_rows(rows, device_weights), kind, host_data.whitening)
     components = random_components(kind, n_components, n_columns)
-    blocks = RowStats(kind, there.whitening)(there.rows, EStep(kind.natural(components)))
+    blocks = RowStats(kind, device_data.whitening)(device_data.rows, EStep(kind.natural(components)))
     assert isinstance(blocks, triton.KernelBlocks)
-    (stats, likelihood), (host_stats, host_likelihood) = there.e_step(components), here.e_step(components)
+    stats, likelihood = device_data.e_step(components)
+    host_stats, host_likelihood = host_data.e_step(components)
     for ours, expected in ((stats.array, host_stats.array), (likelihood, host_likelihood)):
         np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
 
@@ -100,50 +102,50 @@ def test_the_kernel_sums_what_the_host_sums(
 def test_a_fit_is_that_of_the_host(array, kind, weighted):
     weights = W if weighted else None
     model = fitted(array(X), kind, None if weights is None else array(weights))
-    # Where EM is slow, it ends a little apart.
+    # Where EM converges slowly, rounding changes where it stops.
     assert_same(model, fitted(X, kind, weights), 1e-6 if kind == "tied" else 1e-8)
 
 
 @each_library
-def test_without_the_kernel_it_is_the_same(array, monkeypatch):
+def test_a_fit_without_the_kernel_is_the_same(array, monkeypatch):
     monkeypatch.setattr(triton, "is_fused", lambda *_: False)
     for kind in ("spherical", "diag"):
         assert_same(fitted(array(X), kind), fitted(X, kind))
 
 
 @each_library
-def test_answers_stay_on_the_device(array):
+def test_results_stay_on_the_device(array):
     model, rows = fitted(X, "full"), array(X)
     for method in ("predict", "predict_proba", "score_samples"):
-        found = getattr(model, method)(rows)
-        assert type(found) is type(rows)
-        assert found.device == rows.device
-        np.testing.assert_allclose(to_numpy(found), getattr(model, method)(X), rtol=1e-8, atol=1e-10)
+        result = getattr(model, method)(rows)
+        assert type(result) is type(rows)
+        assert result.device == rows.device
+        np.testing.assert_allclose(to_numpy(result), getattr(model, method)(X), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(model.bic(rows), model.bic(X), rtol=1e-12)
 
 
 @each_library
 def test_moments_are_those_of_the_host(array):
-    found, expected = apolar.mixture_from_moments(array(X), 4), apolar.mixture_from_moments(X, 4)
-    np.testing.assert_allclose(found.means, expected.means, atol=1e-8)
+    mixture, expected = apolar.mixture_from_moments(array(X), 4), apolar.mixture_from_moments(X, 4)
+    np.testing.assert_allclose(mixture.means, expected.means, atol=1e-8)
     sketch = apolar.MomentSketch(6).update(array(X)).central()
     other = apolar.MomentSketch(6).update(X).central()
     np.testing.assert_allclose(sketch.third.coefficients, other.third.coefficients, rtol=1e-9, atol=1e-9)
 
 
-def test_single_precision_is_worked_with_in_double():
+def test_single_precision_is_converted_to_double():
     narrow = X.astype(np.float32)
     assert_same(fitted(tensor(narrow)), fitted(narrow.astype(np.float64)))
     far = (X + 1e4).astype(np.float32)
     assert_same(fitted(tensor(far)), fitted(far.astype(np.float64)), 1e-7)
 
 
-@pytest.mark.parametrize("room", [None, 1_000_000])
+@pytest.mark.parametrize("max_bytes", [None, 1_000_000])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_of_the_host(room, weighted):
+def test_rows_of_the_host(max_bytes, weighted):
     weights = W if weighted else None
-    rows = apolar.on_device(X, "cuda", weights, max_bytes=room)
-    assert isinstance(rows, TransferredRows) == (room is not None)
+    rows = apolar.on_device(X, "cuda", weights, max_bytes=max_bytes)
+    assert isinstance(rows, TransferredRows) == (max_bytes is not None)
     model, expected = fitted(rows), fitted(X, sample_weight=weights)
     assert_same(model, expected)
     np.testing.assert_array_equal(model.predict(rows), expected.predict(X))

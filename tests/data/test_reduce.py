@@ -1,4 +1,4 @@
-"""One way to sum: the same statistic of the same rows, wherever they are and however they are read."""
+"""Statistics of the same rows agree, wherever the rows are stored and however they are read."""
 
 import array_api_strict
 import numpy as np
@@ -24,7 +24,7 @@ W = RNG.integers(0, 3, len(X)).astype(float)
 
 
 class Chunks:
-    """An iterable of chunks that starts again."""
+    """A rereadable iterable of chunks."""
 
     def __init__(self, weighted):
         self.weighted = weighted
@@ -35,7 +35,7 @@ class Chunks:
 
 
 def sources(folder):
-    """Yield the same rows wherever they can be, without weights and with them."""
+    """Yield the name of each kind of table, and the same rows in it, without weights and with them."""
     np.save(folder / "x.npy", X)
     frame = pd.DataFrame(X, columns=list("abcd"))
     tables = {
@@ -59,8 +59,8 @@ class WeightedMean:
 
     def __call__(self, block, weights):
         dense = block.toarray() if sparse.issparse(block) else to_numpy(block)
-        numbers = np.ones(len(dense)) if weights is None else to_numpy(weights)
-        return numbers.sum(), numbers @ dense, len(dense)
+        weights = np.ones(len(dense)) if weights is None else to_numpy(weights)
+        return weights.sum(), weights @ dense, len(dense)
 
 
 def test_a_statistic_is_the_same_wherever_the_rows_are(tmp_path):
@@ -77,7 +77,7 @@ def test_a_statistic_is_the_same_wherever_the_rows_are(tmp_path):
     assert kinds == {"ArrayRows", "MappedFileRows", "DataframeRows", "DatasetRows", "DaskRows", "ChunkRows"}
 
 
-def test_changed_rows_are_summed_where_they_are(tmp_path):
+def test_transformed_rows_are_summed_where_they_are(tmp_path):
     units = np.array([1.0, 2, 4, 8])
     for name, rows, weighted in sources(tmp_path):
         divided = weighted.map(Divided(units))
@@ -86,8 +86,8 @@ def test_changed_rows_are_summed_where_they_are(tmp_path):
         half = rows.map(Divided(units)).systematic_sample(2)
         assert half.reduce(WeightedMean())[2] == len(X) / 2, name
         if rows.can_take:
-            taken = rows.map(Divided(units)).take(np.arange(3))[0]
-            dense = taken.toarray() if sparse.issparse(taken) else to_numpy(taken)
+            first_rows = rows.map(Divided(units)).take(np.arange(3))[0]
+            dense = first_rows.toarray() if sparse.issparse(first_rows) else to_numpy(first_rows)
             np.testing.assert_allclose(dense, X[:3] / units, err_msg=name)
 
 
@@ -95,10 +95,9 @@ def test_changed_rows_are_summed_where_they_are(tmp_path):
 def test_the_number_of_threads_changes_nothing(n_threads, monkeypatch):
     monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 400)
     rows = open_rows(X, W)
-    for one, other in zip(
-        rows.reduce(WeightedMean()), rows.reduce(WeightedMean(), n_threads=n_threads), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
+    expected, sums = rows.reduce(WeightedMean()), rows.reduce(WeightedMean(), n_threads=n_threads)
+    for expected_sum, computed in zip(expected, sums, strict=True):
+        np.testing.assert_array_equal(computed, expected_sum)
 
 
 def test_blocks_come_in_order(monkeypatch):
@@ -129,7 +128,7 @@ def test_no_rows_are_refused_and_a_part_may_have_none(n_threads):
     assert add_up(part.map_blocks(WeightedMean(), n_threads=n_threads)) is None
 
 
-def test_an_error_tells_its_row():
+def test_an_error_has_the_index_of_its_row():
     bad = X.copy()
     bad[777, 2] = np.nan
     with pytest.raises(ValueError, match="row 777, column 2") as caught:
@@ -148,12 +147,10 @@ def test_rows_are_abstract():
 
 def test_the_moments_of_divided_rows_follow_from_those_of_the_rows():
     units = np.array([1e-3, 1.0, 1e3, 7.0])
-    derived, computed = (
-        row_covariance(open_rows(X, W)).divided(units),
-        row_covariance(open_rows(X / units, W)),
-    )
-    for one, other in zip(derived, computed, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
+    derived = row_covariance(open_rows(X, W)).divided(units)
+    expected = row_covariance(open_rows(X / units, W))
+    for moment, expected_moment in zip(derived, expected, strict=True):
+        np.testing.assert_allclose(moment, expected_moment, rtol=1e-12)
 
 
 def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
@@ -163,17 +160,17 @@ def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
     np.testing.assert_allclose(column_moments(open_rows(far)).variances, np.diag(expected), rtol=1e-9)
 
 
-def test_a_fit_takes_the_covariance_once(monkeypatch):
-    taken = []
-    called = SecondMoments.__call__
+def test_a_fit_computes_the_covariance_once(monkeypatch):
+    shapes = []
+    second_moments = SecondMoments.__call__
 
     def counting(self, block, weights):
-        taken.append(block.shape)
-        return called(self, block, weights)
+        shapes.append(block.shape)
+        return second_moments(self, block, weights)
 
     monkeypatch.setattr(SecondMoments, "__call__", counting)
     apolar.GaussianMixture(3, init_params="moments", random_state=0).fit(X)
-    assert taken == [X.shape]
+    assert shapes == [X.shape]
 
 
 def test_raw_rows_and_written_ones_have_the_same_sums(monkeypatch):

@@ -1,4 +1,4 @@
-"""Sparse rows of many columns: never made dense."""
+"""Sparse rows of many columns, which are never converted to dense arrays."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,17 @@ import apolar
 from apolar.scores import adjusted_rand_index
 
 
-def topics(n_rows=3000, n_columns=2000, n_topics=4, a_row=40, seed=0):
-    """Rows with most entries in columns that their topic prefers, of length one."""
+def topics(n_rows=3000, n_columns=2000, n_topics=4, per_row=40, seed=0):
+    """Return rows of norm one, with most entries in the columns of their topic, and their topics."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, n_topics, n_rows)
-    own = rng.integers(0, n_columns, (n_topics, n_columns // 20))
-    columns = rng.integers(0, n_columns, (n_rows, a_row))
-    prefers = rng.random((n_rows, a_row)) < 0.6
-    picked = own[labels[:, None], rng.integers(0, own.shape[1], (n_rows, a_row))]
-    columns = np.where(prefers, picked, columns)
-    starts = np.arange(0, n_rows * a_row + 1, a_row)
-    X = sparse.csr_matrix((np.ones(n_rows * a_row), columns.ravel(), starts), shape=(n_rows, n_columns))
+    topic_columns = rng.integers(0, n_columns, (n_topics, n_columns // 20))
+    columns = rng.integers(0, n_columns, (n_rows, per_row))
+    is_on_topic = rng.random((n_rows, per_row)) < 0.6
+    choices = rng.integers(0, topic_columns.shape[1], (n_rows, per_row))
+    columns = np.where(is_on_topic, topic_columns[labels[:, None], choices], columns)
+    indptr = np.arange(0, n_rows * per_row + 1, per_row)
+    X = sparse.csr_matrix((np.ones(n_rows * per_row), columns.ravel(), indptr), shape=(n_rows, n_columns))
     X.sum_duplicates()
     return sparse.csr_matrix(X.multiply(1 / np.sqrt(X.multiply(X).sum(axis=1)))), labels
 
@@ -64,12 +64,12 @@ def test_the_same_as_dense_rows(kind):
     means = fitted(X, kind).means_ + 1e-3
     weights = np.random.default_rng(0).uniform(0.5, 2, X.shape[0])
     for weight in (None, weights):
-        given = {"means_init": means, "sample_weight": weight, "tol": 1e-6}
-        one, other = fitted(X, kind, **given), fitted(X.toarray(), kind, **given)
-        np.testing.assert_allclose(one.means_, other.means_, atol=1e-7)
-        np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=1e-6)
-        np.testing.assert_allclose(one.score_samples(X), one.score_samples(X.toarray()), rtol=1e-9)
-        np.testing.assert_allclose(one.predict_proba(X), one.predict_proba(X.toarray()), atol=1e-8)
+        options = {"means_init": means, "sample_weight": weight, "tol": 1e-6}
+        model, expected = fitted(X, kind, **options), fitted(X.toarray(), kind, **options)
+        np.testing.assert_allclose(model.means_, expected.means_, atol=1e-7)
+        np.testing.assert_allclose(model.covariances_, expected.covariances_, rtol=1e-6)
+        np.testing.assert_allclose(model.score_samples(X), model.score_samples(X.toarray()), rtol=1e-9)
+        np.testing.assert_allclose(model.predict_proba(X), model.predict_proba(X.toarray()), atol=1e-8)
 
 
 @pytest.mark.usefixtures("never_dense")
@@ -103,7 +103,7 @@ def test_other_families_and_one_component():
 
 
 def test_rows_in_few_directions():
-    """Fewer columns with numbers than directions are looked for."""
+    """The covariance has a lower rank than the number of directions."""
     rng = np.random.default_rng(0)
     dense = np.zeros((600, 1000))
     labels = rng.integers(0, 4, 600)

@@ -1,4 +1,4 @@
-"""Every kind of table gives what the plain array gives."""
+"""Every kind of table gives the same result as a NumPy array."""
 
 import numpy as np
 import pandas as pd
@@ -68,8 +68,8 @@ def test_a_table_is_a_table(kind, tmp_path):
 )
 def test_weights_go_with_every_table(kind, tmp_path):
     expected = apolar.mixture_from_moments(X, 4, sample_weight=W)
-    found = apolar.mixture_from_moments(KINDS[kind](tmp_path), 4, sample_weight=W)
-    assert distance(expected, found) < 1e-9
+    mixture = apolar.mixture_from_moments(KINDS[kind](tmp_path), 4, sample_weight=W)
+    assert distance(expected, mixture) < 1e-9
     assert distance(expected, apolar.mixture_from_moments(X, 4)) > 1e-4
 
 
@@ -77,13 +77,13 @@ def test_weights_go_with_every_table(kind, tmp_path):
 def test_only_the_ratios_of_weights_matter(form):
     expected = apolar.mixture_from_moments(X, 4, form, sample_weight=W, random_state=0)
     for scale in (1 / W.sum(), 1e6):
-        found = apolar.mixture_from_moments(X, 4, form, sample_weight=scale * W, random_state=0)
-        assert distance(expected, found) < 1e-9
+        mixture = apolar.mixture_from_moments(X, 4, form, sample_weight=scale * W, random_state=0)
+        assert distance(expected, mixture) < 1e-9
     small = apolar.n_components_from_spectrum(X, W / W.sum())
     assert small.n_components == apolar.n_components_from_spectrum(X, W).n_components
 
 
-def test_chunks_bring_their_weights():
+def test_chunks_may_have_weights():
     pairs = list(zip(np.array_split(X, 5), np.array_split(W, 5), strict=True))
     expected = apolar.mixture_from_moments(X, 4, sample_weight=W)
     assert distance(expected, apolar.mixture_from_moments(pairs, 4)) < 1e-9
@@ -96,8 +96,8 @@ def test_chunks_bring_their_weights():
 def test_every_type_of_number(dtype):
     rows = np.abs(X * 10).astype(dtype) if dtype is not bool else X > 0
     expected = apolar.MomentSketch(6).update(rows.astype(np.float64)).central()
-    found = apolar.MomentSketch(6).update(rows).central()
-    np.testing.assert_array_equal(found.third.coefficients, expected.third.coefficients)
+    central = apolar.MomentSketch(6).update(rows).central()
+    np.testing.assert_array_equal(central.third.coefficients, expected.third.coefficients)
 
 
 def test_the_number_of_chunks_does_not_matter(monkeypatch):

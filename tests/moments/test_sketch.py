@@ -1,3 +1,5 @@
+"""Moment sketches: the moments of rows, updates and sums, files, and invalid input."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,12 +16,12 @@ W = RNG.uniform(0, 2, 500)
 laws = settings(max_examples=40, deadline=None, derandomize=True)
 
 
-def close(one, two, tol=1e-10):
-    """Whether two sets of moments agree, relative to the spread of the data."""
-    a, b = one.central(), two.central()
+def close(sketch, other, tol=1e-10):
+    """Return whether the moments of two sketches agree, relative to the spread of the data."""
+    a, b = sketch.central(), other.central()
     scale = np.sqrt(np.trace(a.covariance))
     return (
-        one.n_rows == two.n_rows
+        sketch.n_rows == other.n_rows
         and np.abs(a.mean - b.mean).max() < tol * (scale + np.abs(a.mean).max())
         and np.abs(a.covariance - b.covariance).max() < tol * scale**2
         and (a.third - b.third).norm() < tol * scale**3
@@ -43,16 +45,16 @@ def test_moments_are_those_of_the_rows():
 @given(st.lists(st.integers(1, 499), min_size=0, max_size=6), st.floats(-1e5, 1e5))
 def test_chunks_and_merges_change_nothing(cuts, shift):
     parts = np.split(X + shift, sorted(set(cuts)))
-    whole = MomentSketch(4).update(X + shift)
+    expected = MomentSketch(4).update(X + shift)
     updated = MomentSketch(4)
     merged = MomentSketch(4)
     for part in parts:
         updated.update(part)
         merged = merged + MomentSketch(4).update(part)
-    # A shift of 1e5 costs the data themselves five of their sixteen digits.
+    # Adding 1e5 to the data rounds off five of their sixteen digits.
     tol = 1e-10 * (1 + abs(shift) / 10)
-    assert close(whole, updated, tol)
-    assert close(whole, merged, tol)
+    assert close(expected, updated, tol)
+    assert close(expected, merged, tol)
 
 
 @laws
@@ -77,33 +79,31 @@ def test_weights_are_repeated_rows(counts):
     np.testing.assert_allclose(weighted.third.coefficients, repeated.third.coefficients, atol=1e-8)
 
 
-def test_a_frame_keeps_what_it_spans():
+def test_a_frame_gives_third_moments_in_its_directions():
     frame = np.linalg.qr(RNG.standard_normal((4, 2)))[0]
     framed = MomentSketch(4, frame=frame).update(X[:200]) + MomentSketch(4, frame=frame).update(X[200:])
-    whole = MomentSketch(4).update(X).central()
-    assert (framed.central().third - whole.third.change_variables(frame)).norm() < 1e-9
-    np.testing.assert_allclose(framed.central().square_times, whole.square_times, atol=1e-9)
+    full = MomentSketch(4).update(X).central()
+    assert (framed.central().third - full.third.change_variables(frame)).norm() < 1e-9
+    np.testing.assert_allclose(framed.central().square_times, full.square_times, atol=1e-9)
 
 
 def test_a_mixture_from_a_sketch_is_that_from_the_rows(tmp_path):
     rows, _ = apolar.datasets.make_example(1, 5000, random_state=0)
-    parties = [MomentSketch(6).update(part) for part in np.array_split(rows, 3)]
     paths = [tmp_path / f"{i}.sketch" for i in range(3)]
-    for party, path in zip(parties, paths, strict=True):
-        party.save(path)
-    loaded = [MomentSketch.load(path) for path in paths]
-    together = sum(loaded)
-    direct = apolar.mixture_from_moments(rows, 4)
-    assert distance(direct, apolar.mixture_from_moments(together, 4)) < 1e-8
+    for part, path in zip(np.array_split(rows, 3), paths, strict=True):
+        MomentSketch(6).update(part).save(path)
+    total = sum(MomentSketch.load(path) for path in paths)
+    expected = apolar.mixture_from_moments(rows, 4)
+    assert distance(expected, apolar.mixture_from_moments(total, 4)) < 1e-8
 
 
 def test_a_file_round_trip_is_exact(tmp_path):
     sketch = MomentSketch(4, frame=np.eye(4)[:, :2]).update(X, W)
     sketch.save(tmp_path / "a.sketch")
-    again = MomentSketch.load(tmp_path / "a.sketch")
-    assert again.n_rows == 500
-    assert again.total_weight == sketch.total_weight
-    np.testing.assert_array_equal(again.central().third.coefficients, sketch.central().third.coefficients)
+    loaded = MomentSketch.load(tmp_path / "a.sketch")
+    assert loaded.n_rows == 500
+    assert loaded.total_weight == sketch.total_weight
+    np.testing.assert_array_equal(loaded.central().third.coefficients, sketch.central().third.coefficients)
     MomentSketch(3).save(tmp_path / "empty.sketch")
     assert MomentSketch.load(tmp_path / "empty.sketch").n_rows == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sketch", "empty.sketch"]
@@ -177,12 +177,12 @@ def test_bad_sketches_are_refused():
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "a.sketch"
     MomentSketch(4).update(X).save(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
     with pytest.raises(ValueError, match="damaged"):
         MomentSketch.load(path)
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 0xFF
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 0xFF
     path.write_bytes(bytes(flipped))
     with pytest.raises(ValueError, match="damaged"):
         MomentSketch.load(path)
@@ -211,7 +211,7 @@ def test_foreign_and_future_files_are_refused(tmp_path):
         MomentSketch.load(pickled)
 
 
-def test_rows_of_weight_zero_are_as_if_they_were_not_there():
+def test_rows_of_weight_zero_are_skipped():
     expected = MomentSketch(4).update(X)
     far = np.full((5, 4), 9e9)
     padded = MomentSketch(4).update(np.vstack([far, X]), np.r_[np.zeros(5), np.ones(500)])
@@ -220,7 +220,7 @@ def test_rows_of_weight_zero_are_as_if_they_were_not_there():
     assert close(expected, streamed)
 
 
-def test_the_sum_of_one_sketch_is_another():
+def test_the_sum_of_one_sketch_is_a_new_sketch():
     sketch = MomentSketch(4).update(X)
     total = sum([sketch])
     total.update(X)
@@ -236,15 +236,16 @@ def test_rows_that_overflow_are_refused():
 def test_every_damaged_byte_is_noticed_or_harmless(tmp_path):
     path = tmp_path / "a.sketch"
     MomentSketch(2).update(X[:, :2]).save(path)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     expected = MomentSketch.load(path).central()
-    for place in range(0, len(whole), 17):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+    for position in range(0, len(content), 17):
+        damaged_byte = bytes([content[position] ^ 0x55])
+        path.write_bytes(content[:position] + damaged_byte + content[position + 1 :])
         try:
-            found = MomentSketch.load(path).central()
+            central = MomentSketch.load(path).central()
         except ValueError:
             continue
-        np.testing.assert_array_equal(found.third.coefficients, expected.third.coefficients)
+        np.testing.assert_array_equal(central.third.coefficients, expected.third.coefficients)
     np.save(tmp_path / "plain.npy", X)
     with pytest.raises(ValueError, match="not a moment sketch"):
         MomentSketch.load(tmp_path / "plain.npy")
@@ -270,16 +271,16 @@ def test_repr():
     assert repr(MomentSketch(4)) == "MomentSketch(n_features=4, n_rows=0)"
 
 
-def test_names_travel_and_must_agree(tmp_path):
+def test_feature_names_are_saved_and_must_agree(tmp_path):
     X = np.random.default_rng(0).standard_normal((50, 2))
-    one = MomentSketch(2, feature_names=["a", "b"]).update(X)
-    one.save(tmp_path / "one.npz")
-    loaded = MomentSketch.load(tmp_path / "one.npz")
+    sketch = MomentSketch(2, feature_names=["a", "b"]).update(X)
+    sketch.save(tmp_path / "named.npz")
+    loaded = MomentSketch.load(tmp_path / "named.npz")
     assert loaded.feature_names == ("a", "b")
     assert (loaded + MomentSketch(2).update(X)).feature_names == ("a", "b")
-    assert sum([loaded, one]).feature_names == ("a", "b")
+    assert sum([loaded, sketch]).feature_names == ("a", "b")
     with pytest.raises(ValueError, match="other columns, or have them in another order: a, b; b, a"):
-        _ = one + MomentSketch(2, feature_names=["b", "a"]).update(X)
+        _ = sketch + MomentSketch(2, feature_names=["b", "a"]).update(X)
     with pytest.raises(ValueError, match="feature_names must name all 2 columns; got 1 names"):
         MomentSketch(2, feature_names=["a"])
 
@@ -288,7 +289,7 @@ def test_names_travel_and_must_agree(tmp_path):
 def test_the_unit_of_the_weights_does_not_matter(scale):
     X = np.random.default_rng(0).standard_normal((50, 2))
     weights = np.random.default_rng(1).uniform(0.5, 1.5, 50)
-    found = MomentSketch(2).update(X, weights * scale).central().n_effective
+    n_effective = MomentSketch(2).update(X, weights * scale).central().n_effective
     expected = weights.sum() ** 2 / (weights @ weights)
-    # Squares of 1e-200 are zero: then all rows count.
-    assert found == pytest.approx(expected if scale > 1e-150 else 50)
+    # The squares of 1e-200 underflow to zero: then all rows count.
+    assert n_effective == pytest.approx(expected if scale > 1e-150 else 50)

@@ -1,4 +1,4 @@
-"""From moments to mixtures: exact recovery, equivariance, the paper's form, bad input."""
+"""Mixtures from moments: exact recovery, equivariance, the paper's form, invalid input."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ seeds = st.integers(0, 2**31)
 
 
 def well_spread(mixture):
-    """Whether the affine span of the means is far from degenerate: the laws are about algebra."""
+    """Return whether the means are far from affinely dependent: near that, rounding errors dominate."""
     homogeneous = np.column_stack([np.ones(mixture.n_components), mixture.means - mixture.means.mean(axis=0)])
     singular = np.linalg.svd(homogeneous, compute_uv=False)
     return singular[-1] > 0.05 and mixture.weights.min() > 0.02
@@ -33,7 +33,7 @@ def test_population_moments_give_the_mixture(shape, seed):
     estimate = apolar.mixture_from_moments(population(mixture), shape[0], refine=False)
     assert distance(mixture, estimate) < 1e-8
     assert estimate.status is MixtureStatus.VALID
-    # The prior of the refinement is worth about a row.
+    # The prior of the refinement has about the weight of one row.
     refined = apolar.mixture_from_moments(population(mixture), shape[0])
     assert distance(mixture, refined) < 100 / population(mixture).n_rows
 
@@ -42,7 +42,7 @@ def test_population_moments_give_the_mixture(shape, seed):
 @given(st.sampled_from([(2, 2), (2, 5), (3, 4), (4, 6)]), seeds)
 def test_population_moments_give_the_mixture_by_algorithm_1(shape, seed):
     mixture = random_mixture(*shape, seed)
-    # One noise direction and no origin but zero: the means must be linearly independent.
+    # Algorithm 1 needs linearly independent means, and a noise direction.
     assume(np.linalg.svd(mixture.means, compute_uv=False)[-1] > 0.5 and mixture.weights.min() > 0.02)
     assume(shape[0] < shape[1])
     estimate = apolar.mixture_from_moments(population(mixture), shape[0], form="paper", random_state=0)
@@ -88,9 +88,11 @@ def test_shift_rotation_and_scale_do_the_same_to_the_mixture(seed, shift, scale)
     rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     offset = shift * rng.standard_normal(6)
     estimate = apolar.mixture_from_moments(X, 4)
-    moved = apolar.mixture_from_moments(scale * (X @ rotation + offset), 4)
+    transformed = apolar.mixture_from_moments(scale * (X @ rotation + offset), 4)
     back = apolar.SphericalMixture(
-        moved.weights, (moved.means / scale - offset) @ rotation.T, moved.variances / scale**2
+        transformed.weights,
+        (transformed.means / scale - offset) @ rotation.T,
+        transformed.variances / scale**2,
     )
     assert distance(estimate, back) < 1e-6
 
@@ -147,7 +149,7 @@ def test_many_columns_by_the_range_finder(monkeypatch):
     by_sparse = apolar.mixture_from_moments(sparse.csr_array(X), 4, random_state=0)
     monkeypatch.setattr("apolar.moments.signal.COVARIANCE_COLUMNS", 400)
     direct = apolar.mixture_from_moments(X, 4)
-    # The subspaces agree to the accuracy of three rounds of iteration, far below the sampling error.
+    # The subspaces differ by the error of the range finder, far below the sampling error.
     assert distance(direct, estimate) < 1e-4
     assert distance(estimate, by_sparse) < 1e-8
     assert distance(mixture, estimate) < 0.1
@@ -179,7 +181,12 @@ def test_the_paper_form_does_not_depend_on_units(scale):
     assert distance(estimate, back) < 1e-6
 
 
-def test_streams_of_many_columns_say_what_to_do():
+def test_streams_that_overflow_are_refused_as_such():
+    with pytest.raises(ValueError, match="overflow"):
+        apolar.mixture_from_moments(iter([1e120 * X]), 2)
+
+
+def test_streams_of_many_columns_name_the_remedy():
     with pytest.raises(ValueError, match="frame="):
         apolar.mixture_from_moments(iter([np.ones((10, 500))]), 2)
 
@@ -216,19 +223,19 @@ def test_the_spectrum_shows_the_number_of_components():
 # --- projections -------------------------------------------------------------------------
 
 
-def test_recover_says_what_it_moved():
+def test_recover_reports_its_corrections():
     mixture = apolar.datasets.example_mixture(2)
     moments = apolar.spherical_moments(population(mixture))
     waring = apolar.decompose(moments.third, 3, random_state=0)
     assert apolar.recover(moments, waring).status is MixtureStatus.VALID
-    moved = apolar.recover(replace(moments, first=-moments.first), waring)
-    assert moved.status is MixtureStatus.PROJECTED
-    assert any("variances" in note for note in moved.projected)
-    assert (moved.variances > 0).all()
-    upside_down = replace(moments, second=-moments.second)
-    assert any("weights" in note for note in apolar.recover(upside_down, waring).projected)
-    bent = apolar.Waring(waring.weights, waring.points + 0.01j, 3)
-    assert any("complex" in note for note in apolar.recover(moments, bent).projected)
+    projected = apolar.recover(replace(moments, first=-moments.first), waring)
+    assert projected.status is MixtureStatus.PROJECTED
+    assert any("variances" in correction for correction in projected.projected)
+    assert (projected.variances > 0).all()
+    negative = replace(moments, second=-moments.second)
+    assert any("weights" in correction for correction in apolar.recover(negative, waring).projected)
+    complex_waring = apolar.Waring(waring.weights, waring.points + 0.01j, 3)
+    assert any("complex" in correction for correction in apolar.recover(moments, complex_waring).projected)
 
 
 def test_too_many_components_are_a_weak_signal_not_a_crash():

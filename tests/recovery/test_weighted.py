@@ -1,4 +1,4 @@
-"""Moments weighted by their sampling errors: derivatives, covariance, and what the weights gain."""
+"""Moments weighted by their sampling errors: derivatives, covariance, and the gain in accuracy."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from mixtures import distance, random_mixture
 
 
 def point_of(mixture, n_signal):
-    """The first coordinates of a mixture, as a point of the fit."""
+    """Return a mixture, in its first coordinates, as a point of the fit."""
     return weighted._Point(
         np.log(mixture.weights), mixture.means[:, :n_signal].copy(), np.log(mixture.variances)
     )
@@ -28,7 +28,7 @@ def test_the_derivatives_of_the_moments(n_components):
     for index in range(derivatives.shape[1]):
         step = np.zeros(derivatives.shape[1])
         step[index] = 1e-5
-        difference = weighted._moments(point.moved(step))[0] - weighted._moments(point.moved(-step))[0]
+        difference = weighted._moments(point.plus(step))[0] - weighted._moments(point.plus(-step))[0]
         np.testing.assert_allclose(derivatives[:, index], difference / 2e-5, rtol=1e-6, atol=1e-7)
 
 
@@ -40,13 +40,13 @@ def test_the_gradient_of_the_fit():
     for index in range(len(gradient)):
         step = np.zeros(len(gradient))
         step[index] = 1e-5
-        difference = problem(point.moved(step))[0] - problem(point.moved(-step))[0]
+        difference = problem(point.plus(step))[0] - problem(point.plus(-step))[0]
         np.testing.assert_allclose(gradient[index], difference / 2e-5, rtol=1e-5, atol=1e-5)
 
 
 def test_moments_and_covariance_are_those_of_drawn_rows():
     mixture = random_mixture(3, 5, seed=3, spread=1.0)
-    # The means must not reach into the noise directions.
+    # The means have no component in the noise directions.
     flattened = apolar.SphericalMixture(
         mixture.weights, np.column_stack([mixture.means[:, :2], np.zeros((3, 3))]), mixture.variances
     )
@@ -57,7 +57,7 @@ def test_moments_and_covariance_are_those_of_drawn_rows():
     point = point_of(flattened, 2)
     covariance = weighted._covariance(point, n_noise=3)
     deviations = np.sqrt(np.diag(covariance))
-    # Means of 400,000 rows, within five of their standard errors.
+    # Each mean is within five standard errors.
     assert np.all(np.abs(rows.mean(axis=0) - weighted._moments(point)[0]) < 5 * deviations / np.sqrt(len(X)))
     drawn = np.cov(rows.T)
     np.testing.assert_allclose(
@@ -116,9 +116,9 @@ def test_the_fit_is_better_than_the_start(seed):
 
 
 def test_one_component_and_many_are_left_as_they_are():
-    mixture = random_mixture(weighted.MOST_SIGNAL + 2, 14, seed=0)
+    mixture = random_mixture(weighted.MAX_SIGNAL + 2, 14, seed=0)
     X, _ = mixture.sample(2000, 0)
-    for n_components in (1, weighted.MOST_SIGNAL + 2):
+    for n_components in (1, weighted.MAX_SIGNAL + 2):
         plain = apolar.mixture_from_moments(X, n_components, refine=False)
         assert distance(plain, apolar.mixture_from_moments(X, n_components)) == 0
 
@@ -132,10 +132,10 @@ def test_data_of_no_spherical_mixture_keep_the_exact_solution():
 
 def test_rows_of_hardly_any_weight_do_not_count_as_rows():
     X, _ = apolar.datasets.make_example(2, 300, random_state=0)
-    more, _ = apolar.datasets.make_example(2, 30_000, random_state=1)
-    both = np.concatenate([X, more])
-    weights = np.where(np.arange(len(both)) < 300, 1.0, 1e-12)
-    alone = apolar.mixture_from_moments(X, 3)
-    assert distance(alone, apolar.mixture_from_moments(both, 3, sample_weight=weights)) < 1e-6
-    # Nor does the unit of the weights matter.
-    assert distance(alone, apolar.mixture_from_moments(X, 3, sample_weight=np.full(300, 7.0))) < 1e-8
+    negligible, _ = apolar.datasets.make_example(2, 30_000, random_state=1)
+    rows = np.concatenate([X, negligible])
+    weights = np.where(np.arange(len(rows)) < 300, 1.0, 1e-12)
+    expected = apolar.mixture_from_moments(X, 3)
+    assert distance(expected, apolar.mixture_from_moments(rows, 3, sample_weight=weights)) < 1e-6
+    # The unit of the weights does not matter.
+    assert distance(expected, apolar.mixture_from_moments(X, 3, sample_weight=np.full(300, 7.0))) < 1e-8

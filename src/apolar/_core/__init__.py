@@ -1,1 +1,1 @@
-"""What everything else stands on: arrays and their libraries, checks, files, threads."""
+"""Foundations of the other packages: arrays and array libraries, validation, files, threads."""

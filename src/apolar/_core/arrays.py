@@ -1,4 +1,4 @@
-"""Array types, and the rules by which user input becomes an array."""
+"""Array types, and operations on arrays that several packages need."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def working_dtype(*arrays: Array) -> np.dtype[Any]:
 
 
 def unit_rows(vectors: Array) -> Array:
-    """Return the rows divided by their norms; a row of zeros becomes the first axis."""
+    """Return the rows divided by their norms; a row of zeros becomes the first unit vector."""
     norms = np.linalg.norm(vectors, axis=1)
     units = vectors / np.where(norms > 0, norms, 1)[:, None]
     units[norms == 0, 0] = 1
@@ -27,7 +27,7 @@ def unit_rows(vectors: Array) -> Array:
 
 
 def binary_exponent(array: Array) -> int:
-    """Return the e for which the largest entry, real or imaginary part, is in [2^(e-1), 2^e); 0 for zeros."""
+    """Return e such that the largest real or imaginary part is in [2^(e-1), 2^e) in modulus; 0 for zeros."""
     return int(np.frexp(np.abs(_parts(array)).max(initial=0.0))[1])
 
 
@@ -37,14 +37,14 @@ def binary_exponents(rows: Array) -> IndexArray:
 
 
 def scaled_by_power(array: Array, exponent: Any) -> Array:
-    """Return the array times 2^exponent, exactly unless the result leaves the range of normal numbers.
+    """Return the array times 2^exponent, exact unless the result overflows or is subnormal.
 
     Parameters
     ----------
     array : ndarray, shape (...)
         Real or complex.
     exponent : int or ndarray of int, shape (..., 1)
-        One for all entries, or one per row.
+        The same for all entries, or one per row.
 
     Returns
     -------
@@ -57,11 +57,11 @@ def scaled_by_power(array: Array, exponent: Any) -> Array:
 
 
 def _parts(array: Array) -> Array:
-    """Return the real and imaginary parts side by side, or a real array as it is."""
+    """Return real and imaginary parts interleaved along the last axis, or a real array as it is."""
     return np.ascontiguousarray(array).view(np.float64) if np.iscomplexobj(array) else np.asarray(array)
 
 
 def frozen(array: Array) -> Array:
-    """Return the array itself, marked read-only: values that hold it do not change."""
+    """Return the array itself, marked as read-only."""
     array.setflags(write=False)
     return array

@@ -1,4 +1,4 @@
-"""Validation of what users pass, and the messages they see."""
+"""Validation of arguments, and the messages of its errors."""
 
 import math
 import numbers
@@ -9,7 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, working_dtype
 
-# Strings that stand for a missing value: in lower case, without spaces around them.
+# Strings that stand for a missing value, in lower case and without surrounding spaces.
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "."})
 
 
@@ -24,9 +24,9 @@ def numeric_array(value: Any, name: str) -> Array:
     Parameters
     ----------
     value : array_like
-        What the user passed.
+        The argument.
     name : str
-        The name of the argument, for messages.
+        Its name, for messages.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def numeric_array(value: Any, name: str) -> Array:
             array = array.real
     if array.dtype.kind not in "buifc":
         raise TypeError(f"{name} must hold numbers, not {array.dtype}.")
-    with np.errstate(over="ignore"):  # a long double beyond float64 is infinite, which is refused
+    with np.errstate(over="ignore"):  # a long double may overflow to infinity, which is refused below
         array = array.astype(working_dtype(array))
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} contains NaN or infinity: remove or replace those entries.")
@@ -74,7 +74,7 @@ def positive_number(value: Any, name: str) -> float:
 
 
 def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
-    """Refuse a value that is not among the choices."""
+    """Raise ValueError for a value that is not one of the choices."""
     if not any(value is choice or value == choice for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {listed}; got {value!r}.")
@@ -83,7 +83,7 @@ def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
 def fits_in_memory(
     n_entries: int, what: str, remedy: str = "lower the order or the number of variables"
 ) -> None:
-    """Refuse, before anything is allocated, what does not fit into the memory of this machine."""
+    """Raise MemoryError if an array of `n_entries` float64 values exceeds the memory of this machine."""
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not a POSIX system
@@ -96,9 +96,10 @@ def fits_in_memory(
 
 
 def random_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator from None, a seed, a Generator or a RandomState.
+    """Return a generator for None, a seed, a Generator or a RandomState.
 
-    None is seeded by NumPy's global state, as in scikit-learn: `np.random.seed` makes it repeatable.
+    For None, the seed is drawn from NumPy's global state, as in scikit-learn: `np.random.seed` makes it
+    reproducible.
     """
     if random_state is None:
         return np.random.default_rng(np.random.randint(2**31, dtype=np.int64))  # noqa: NPY002

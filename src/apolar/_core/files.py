@@ -1,4 +1,4 @@
-"""Files of arrays that cannot run code: written completely or not at all, checked when they are read."""
+"""Files of arrays: written atomically, and read without running any code from them."""
 
 import hashlib
 import math
@@ -19,10 +19,10 @@ from apolar._core.arrays import Array
 
 Scalar = TypeVar("Scalar", bool, int, float, str)
 
-# The entries that say what a file is; no array of its content may have these names.
+# Entries that describe the file itself: their names are reserved.
 _LABELS = ("format", "version", "checksum")
 
-# The kinds of array that a file may hold: booleans, integers, real numbers and strings.
+# The dtype kinds that a file may contain: booleans, integers, real numbers and strings.
 _KINDS = "biufU"
 
 _SCALAR_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
@@ -33,16 +33,15 @@ def save_arrays(
 ) -> None:
     """Write arrays to a file, with a format, a version and a checksum.
 
-    The file appears complete or not at all; a file that was there before is kept
-    if anything fails.
+    The write is atomic: if anything fails, no file appears, and an existing file stays as it was.
 
     Parameters
     ----------
     path : str or path
     format : str
-        What kind of file it is.
+        The name of the file format.
     version : int
-        Of the format.
+        The version of the format.
     arrays : dict of str to ndarray
         Numbers, booleans or strings.
     """
@@ -52,13 +51,13 @@ def save_arrays(
             raise ValueError(f"An array {name!r} of {array.dtype} cannot be stored in a file of arrays.")
     content = {**arrays, "format": np.array(format), "version": np.array(version)}
     content["checksum"] = np.frombuffer(_checksum(content), dtype=np.uint8)
-    with whole_file(target) as file:
-        # Nothing is pickled: the kinds have been checked, and not every NumPy has savez(allow_pickle=).
+    with atomic_file(target) as file:
+        # Nothing is pickled, as the dtypes are checked above; older NumPy has no savez(allow_pickle=False).
         np.savez(file, **content)  # type: ignore[arg-type]
 
 
 def check_regular(path: Path) -> None:
-    """Refuse a path at which there is something other than a file: a folder, a device, a pipe."""
+    """Raise OSError for the path of an existing folder, device or pipe."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the path of a file in it.")
     if path.exists() and not path.is_file():
@@ -66,9 +65,9 @@ def check_regular(path: Path) -> None:
 
 
 def check_finite(path: str | os.PathLike[str], what: str) -> None:
-    """Refuse to read what may never end, or never begin: a device, a pipe, a socket.
+    """Raise ValueError for a device, a pipe or a socket: to read them might never end.
 
-    Checked before anything is opened: a pipe that nobody writes to would keep the caller waiting.
+    It is called before the path is opened: to open a pipe that nobody writes to would block.
     """
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder raises an error by itself
@@ -76,9 +75,9 @@ def check_finite(path: str | os.PathLike[str], what: str) -> None:
 
 
 def part_path(target: Path) -> Path:
-    """Return a temporary name for a file that is being written, which tells the machine and the process.
+    """Return a temporary path for a file that is being written; it identifies the machine and the process.
 
-    Its length does not depend on that of the target's name, which may be as long as a name can be.
+    Its name has a fixed length: that of the target may be as long as the file system allows.
     """
     return target.with_name(f"{_part_prefix(target)}{os.getpid()}-{uuid.uuid4().hex}.part")
 
@@ -89,8 +88,8 @@ def _part_prefix(target: Path) -> str:
 
 
 def remove_stale_parts(target: Path) -> None:
-    """Remove the parts of this file that writers on this machine left when they were killed."""
-    if os.name != "posix":  # elsewhere os.kill would end the process
+    """Remove temporary files of this target that killed processes on this machine have left."""
+    if os.name != "posix":  # on Windows, os.kill(pid, 0) terminates the process
         return
     pattern = re.compile(re.escape(_part_prefix(target)) + r"(\d+)-[0-9a-f]{32}\.part")
     for name in os.listdir(target.parent):
@@ -105,36 +104,36 @@ def _is_running(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # it is another user's
+    except OSError:  # a process of another user
         return True
     return True
 
 
-def flushed_to_disk(file: IO[Any]) -> None:
-    """Wait until a file is on the disk: once it is renamed, a power failure must not lose its content."""
+def flush_to_disk(file: IO[Any]) -> None:
+    """Wait until a file is on the disk: after it is renamed, a power failure must not lose its content."""
     file.flush()
     os.fsync(file.fileno())
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file to write that appears complete at the end, or not at all.
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file for writing that replaces the target at the end, or not at all if anything fails.
 
-    Parts that earlier writers of the same file left when they were killed are removed.
+    Temporary files that killed processes have left for the same target are removed.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
-    # The target of a link is written, and the link stays.
+    # A symbolic link stays, and the file it points to is replaced.
     target = target.resolve()
     check_regular(target)
-    with suppress(OSError):  # a folder that may be written to but not listed
+    with suppress(OSError):  # the folder may be writable but not listable
         remove_stale_parts(target)
     part = part_path(target)
     try:
         with open(part, "xb") as file:
             yield file
-            flushed_to_disk(file)
+            flush_to_disk(file)
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
@@ -149,13 +148,13 @@ def load_arrays(
     ----------
     path : str or path
     format : str
-        What kind of file it must be.
+        The expected file format.
     version : int
-        Of the format.
+        The expected version of the format.
     what : str
-        What messages call such a file, with its article.
+        A description of such a file for messages, with an article.
     names : iterable of str, optional
-        The arrays that must be there.
+        The names of required arrays.
 
     Returns
     -------
@@ -164,9 +163,9 @@ def load_arrays(
     Raises
     ------
     ValueError
-        If the file is of another kind or version, incomplete or damaged.
+        If the file has another format or version, or is incomplete or damaged.
     OSError
-        If there is no such file, or it may not be read.
+        If the file does not exist or cannot be read.
     """
     check_finite(path, what)
     with open(path, "rb") as file:
@@ -205,9 +204,9 @@ def load_arrays(
 def stored_value(
     arrays: Mapping[str, Array], name: str, kind: type[Scalar], *, may_be_nan: bool = False
 ) -> Scalar:
-    """Return a single value of a file as a bool, an int, a finite float or a str.
+    """Return a scalar of a file as a bool, an int, a finite float or a str.
 
-    With `may_be_nan`, a float may also be NaN, which says that it was not computed.
+    With `may_be_nan`, a float may also be NaN, which stands for a value that was not computed.
     """
     array = arrays.get(name)
     if array is None or array.shape != () or array.dtype.kind not in _SCALAR_KINDS[kind]:
@@ -219,7 +218,7 @@ def stored_value(
 
 
 def stored_numbers(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
-    """Return an array of a file, after checking that it is of float64, of that shape, and finite."""
+    """Return an array of a file, after checking that it is float64, of the given shape, and finite."""
     array = arrays[name]
     if array.dtype != np.float64 or array.shape != shape:
         raise ValueError(f"{name} must be float64 of shape {shape}; it is {array.dtype} of {array.shape}.")
@@ -229,10 +228,10 @@ def stored_numbers(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...
 
 
 def _members(file: IO[bytes]) -> dict[str, Array]:
-    """Return the arrays of an .npz file, checked only for what could run code or fill the memory."""
+    """Return the arrays of an .npz file; refuse those that could run code or exhaust the memory."""
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
-        # Nothing is compressed: arrays that are larger than the file are refused.
+        # Without compression, the arrays cannot be larger than the file.
         if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
             raise ValueError("it is compressed, which files of this library are not")
         if sum(info.file_size for info in infos) > os.fstat(file.fileno()).st_size:
@@ -250,7 +249,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
         shape, _, dtype = np.lib.format.read_array_header_1_0(member)
         if dtype.kind not in _KINDS:
             raise ValueError(f"{info.filename} holds {dtype}, which this library does not write")
-        # Checked before anything is allocated: a header can claim any shape.
+        # Checked before the array is allocated: a damaged header can claim any shape.
         n_bytes = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or n_bytes != info.file_size - member.tell():
             raise ValueError(f"{info.filename} is not as long as its shape {shape} says")

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: where they are, and how numbers get there and back."""
+"""Arrays of other libraries: their namespace and device, and copies to and from NumPy."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from scipy import sparse
 from apolar._core.arrays import Array
 
 Namespace = Any
-"""A module of functions on arrays, as the array API standard names them."""
+"""A module with the functions of the array API standard."""
 
 
 def namespace(array: Any) -> Namespace:
-    """Return the functions for an array: NumPy's own for its arrays and SciPy's sparse matrices."""
+    """Return the namespace of an array: NumPy for its own arrays and for SciPy's sparse matrices."""
     if isinstance(array, np.ndarray | np.generic) or sparse.issparse(array):
         return np
     return array_api_compat.array_namespace(array)
 
 
 def is_device_array(value: Any) -> bool:
-    """Return whether a value is an array of another library, to be worked on by that library.
+    """Return whether a value is an array of another library, for which that library computes.
 
-    Those that cannot be written to (JAX) or are not there yet (Dask) are not among them, and neither are
-    those on a device without double precision (Apple's).
+    False for arrays that are immutable (JAX) or lazy (Dask), and for those on a device without double
+    precision (Apple's).
     """
     if isinstance(value, np.ndarray | np.generic | type) or sparse.issparse(value):
         return False
@@ -44,7 +44,7 @@ def is_dask(X: Any) -> bool:
 
 
 def detached(array: Any) -> Any:
-    """Return an array without a record of how it came about; refuse one that does not hold its numbers."""
+    """Return a tensor without its autograd graph, other arrays as they are; refuse sparse or meta tensors."""
     if not array_api_compat.is_torch_array(array):
         return array
     if str(array.layout) != "torch.strided" or array.device.type == "meta" or array.is_quantized:
@@ -56,11 +56,12 @@ def detached(array: Any) -> Any:
 
 
 def to_numpy(array: Any) -> Array:
-    """Return an array, wherever it is, as one of NumPy."""
+    """Return an array of any library, on any device, as a NumPy array."""
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
     if array_api_compat.is_torch_array(array):
         array = array.detach().cpu()
+        # NumPy has no bfloat16.
         return np.asarray(array.float() if array.dtype.itemsize == 2 else array)
     if array_api_compat.is_cupy_array(array):
         return np.asarray(array.get())
@@ -71,17 +72,17 @@ def to_numpy(array: Any) -> Array:
 
 
 def to_device_of(values: Any, array: Any) -> Any:
-    """Return numbers of the host where an array is, in double precision."""
+    """Return values of the host on the device of an array, in double precision."""
     if isinstance(array, np.ndarray) or sparse.issparse(array):
         return np.asarray(values)
     xp = namespace(array)
-    # A copy: some libraries take no array that is not to be written to.
+    # Copied, because some libraries do not accept read-only arrays.
     values = np.array(values, dtype=np.float64)
     return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(array))
 
 
 class DeviceCopies:
-    """Numbers of the host that are needed beside array after array: they are sent to a device once.
+    """Values of the host that are needed for many blocks: they are copied to the device once.
 
     Parameters
     ----------
@@ -90,23 +91,25 @@ class DeviceCopies:
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
-        self._sent: tuple[Any, Any] | None = None
+        # The namespace and device of the last copy, and the copy.
+        self._last_copy: tuple[Any, Any] | None = None
 
     def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Array]]:
         return DeviceCopies, (self.values,)
 
     def to_device_of(self, array: Any) -> Any:
-        """Return the numbers where an array is."""
+        """Return the values on the device of an array."""
         if isinstance(array, np.ndarray) or sparse.issparse(array):
             return self.values
         place = (namespace(array), array_api_compat.device(array))
-        if self._sent is None or self._sent[0] != place:
-            self._sent = place, to_device_of(self.values, array)
-        return self._sent[1]
+        last_copy = self._last_copy
+        if last_copy is None or last_copy[0] != place:
+            self._last_copy = last_copy = place, to_device_of(self.values, array)
+        return last_copy[1]
 
 
 def positions_to_device_of(positions: Any, array: Any) -> Any:
-    """Return row numbers where an array is."""
+    """Return row positions on the device of an array."""
     if isinstance(array, np.ndarray) or sparse.issparse(array) or is_device_array(positions):
         return positions
     xp = namespace(array)
@@ -114,12 +117,12 @@ def positions_to_device_of(positions: Any, array: Any) -> Any:
 
 
 def total(array: Any) -> Any:
-    """Return the sum of all numbers."""
+    """Return the sum of all entries."""
     return namespace(array).sum(array)
 
 
 def as_float64(array: Any) -> Any:
-    """Return an array of another library in double precision: numbers of less are stored, not worked with."""
+    """Return an array of another library in double precision; raise TypeError if it is complex."""
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):
         raise TypeError("X is complex; the methods for data take real numbers.")
@@ -127,7 +130,7 @@ def as_float64(array: Any) -> Any:
 
 
 def write(function: str, *arguments: Any, out: Any) -> None:
-    """Write a function of arrays, by its name in the standard, into another."""
+    """Write the result of a function, given by its name in the array API standard, into the array `out`."""
     xp = namespace(out)
     if xp is np or array_api_compat.is_torch_array(out) or array_api_compat.is_cupy_array(out):
         getattr(xp, function)(*arguments, out=out)
@@ -136,7 +139,7 @@ def write(function: str, *arguments: Any, out: Any) -> None:
 
 
 def write_pairs(x: Any, out: Any) -> None:
-    """Write the products x_i x_j, i <= j, of the rows of a matrix into the rows of another, in that order."""
+    """Write the products x_i x_j, i <= j, of the rows of `x` into the rows of `out`, ordered by i, then j."""
     start, dim = 0, x.shape[0]
     for i in range(dim):
         stop = start + dim - i
@@ -145,14 +148,14 @@ def write_pairs(x: Any, out: Any) -> None:
 
 
 def free_memory(array: Any) -> int | None:
-    """Return how many bytes are free on the device of an array, or None if it is in main memory."""
+    """Return the free memory of the device of an array in bytes; None if it is the main memory."""
     if array_api_compat.is_torch_array(array) and array.device.type == "cuda":
         import torch
 
         free, _ = torch.cuda.mem_get_info(array.device)
-        # What the library holds back for itself is free as well.
-        kept = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
-        return int(free + kept)
+        # Memory that torch has reserved but not allocated is available as well.
+        reserved = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
+        return int(free + reserved)
     if array_api_compat.is_cupy_array(array):
         import cupy
 

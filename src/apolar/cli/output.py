@@ -130,8 +130,8 @@ def _back_up(target: Path, name: Path) -> None:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    from apolar._core.files import flushed_to_disk
+    from apolar._core.files import flush_to_disk
 
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
-        flushed_to_disk(file)
+        flush_to_disk(file)

@@ -1,4 +1,4 @@
-"""Rows of data, wherever they are: opening them, reading them in chunks, and summing over them."""
+"""Rows of data, wherever they are stored: opened, read in chunks, and summed over."""
 
 from apolar.data.opening import open_rows
 from apolar.data.reduce import AsStored, BlockFunction, BlockTransform, Checked, Preparation, Statistic

@@ -1,4 +1,4 @@
-"""What is checked of every chunk of rows."""
+"""Validation of chunks of rows and of their weights."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,13 +13,13 @@ Error = TypeVar("Error", bound=Exception)
 
 
 def about_row(error: Error, row: int) -> Error:
-    """Return an error that tells in `error.row` which row its message names."""
+    """Return the error with the attribute `row`, the index of the row that its message names."""
     vars(error)["row"] = row
     return error
 
 
 def table_shape(array: Any) -> tuple[int, int]:
-    """Return the numbers of rows and columns of a table; refuse what is no table."""
+    """Return the numbers of rows and columns; raise ValueError for other dimensions, and for no columns."""
     if array.ndim != 2:
         remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
         raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(array.shape)}. {remedy}")
@@ -28,8 +28,8 @@ def table_shape(array: Any) -> tuple[int, int]:
     return array.shape[0], array.shape[1]
 
 
-def numbers_of(values: Array) -> Array:
-    """Return an array of Python objects as numbers; refuse strings and dates."""
+def objects_to_float64(values: Array) -> Array:
+    """Return an array of Python objects as float64; raise TypeError for strings and for other dtypes."""
     if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):
         raise TypeError(f"{values.dtype} are not numbers")
     return values.astype(np.float64)
@@ -43,44 +43,45 @@ def checked_block(
     *,
     finite: bool = False,
 ) -> Any:
-    """Return rows as floats, after checking that they are numbers, finite, and as many as before.
+    """Return rows as float64, after checking that they are real, finite, and of the expected columns.
 
     Parameters
     ----------
-    values : ndarray, CSR matrix, or array of another library
+    values : ndarray, CSR matrix, or array of another library, shape (n, n_features)
     n_features : int
+        The expected number of columns.
     first : int
-        The number of the first of them, for messages.
+        The index of the first row, for messages.
     scratch : callable, optional
-        Working memory, where rows of other numbers may be written.
+        Working memory that rows of another dtype are converted into.
     finite : bool, default=False
-        Whether the numbers are known to be finite.
+        Whether the values are known to be finite: they are then not checked again.
 
     Returns
     -------
-    block : ndarray, CSR matrix, or array of the other library, of float64
+    block : ndarray, CSR matrix, or array of the other library, of float64, shape (n, n_features)
     """
     if is_device_array(values):
-        block, numbers = as_float64(values), values
+        block, stored = as_float64(values), values
     elif values.dtype.kind == "c":
         raise TypeError("X is complex; the methods for data take real numbers.")
     elif sparse.issparse(values):
         block = values.astype(np.float64, copy=False)
-        numbers = block.data
+        stored = block.data
     else:
         array = np.asarray(values)
         if array.dtype.kind not in "buif":
             try:
-                array = numbers_of(array)
+                array = objects_to_float64(array)
             except (TypeError, ValueError) as error:
                 raise about_row(
                     TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}."), first
                 ) from error
         if scratch is None or array.dtype == np.float64:
-            block = numbers = np.ascontiguousarray(array, dtype=np.float64)
+            block = stored = np.ascontiguousarray(array, dtype=np.float64)
         else:
-            # Fresh pages cost more than the numbers.
-            block = numbers = scratch("block", *array.shape)
+            # Newly allocated memory costs more than the conversion.
+            block = stored = scratch("block", *array.shape)
             block[...] = array
     if block.shape[1] != n_features:
         raise about_row(
@@ -88,11 +89,11 @@ def checked_block(
         )
     if finite:
         return block
-    xp = namespace(numbers)
-    # The sum is finite if all are, short of overflow, and far cheaper to test.
+    xp = namespace(stored)
+    # One sum is cheaper than a test of each value. It is not finite if a value is not, or if it overflows.
     with np.errstate(over="ignore", invalid="ignore"):
-        suspect = not bool(xp.isfinite(xp.sum(numbers)))
-    if suspect and not bool(xp.all(xp.isfinite(numbers))):
+        is_suspect = not bool(xp.isfinite(xp.sum(stored)))
+    if is_suspect and not bool(xp.all(xp.isfinite(stored))):
         if sparse.issparse(block):
             raise ValueError("X contains NaN or infinity: remove or replace those entries.")
         row, column = np.argwhere(~np.isfinite(to_numpy(block)))[0]
@@ -105,13 +106,13 @@ def checked_block(
 
 
 def checked_weights(weights: Any, block: Any, first: int) -> Any:
-    """Return the weights of checked rows, where these are and as precise, after checking them."""
+    """Return the weights of a checked block as float64, on its device, after checking them."""
     if weights is None:
         return None
     if is_device_array(block):
         array = as_float64(weights) if is_device_array(weights) else to_device_of(weights, block)
     else:
-        array = np.asarray(weights)
+        array = to_numpy(weights) if is_device_array(weights) else np.asarray(weights)
         if array.dtype.kind not in "buif":
             raise TypeError("sample_weight must hold real numbers.")
     if tuple(array.shape) != (block.shape[0],):
@@ -121,7 +122,7 @@ def checked_weights(weights: Any, block: Any, first: int) -> Any:
 
 
 def refuse_bad_weights(weights: Any, first: int = 0) -> None:
-    """Refuse weights that are no numbers, negative or not finite; `first` is the number of the first."""
+    """Raise an error for weights that are not real, negative or not finite; `first` is the first row."""
     if isinstance(weights, np.ndarray) and weights.dtype.kind not in "buif":
         raise TypeError("sample_weight must hold real numbers.")
     xp = namespace(weights)

@@ -1,4 +1,4 @@
-"""Rows that come in chunks, from an iterable of tables."""
+"""Rows of an iterable of chunks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scipy import sparse
 
 from apolar._core.namespaces import namespace, to_numpy
 from apolar.data.arrays import take_both
-from apolar.data.checks import numbers_of, refuse_bad_weights
+from apolar.data.checks import objects_to_float64, refuse_bad_weights
 from apolar.data.dataframes import as_frame
 from apolar.data.rows import Rows
 
 
 def is_table(value: Any) -> bool:
-    """Return whether a member of a list is a chunk of rows, not a row."""
+    """Return whether an element of a list is a chunk of rows, not a single row."""
     first = value[0] if isinstance(value, tuple) and len(value) == 2 else value
     return sparse.issparse(first) or getattr(first, "ndim", 0) == 2 or as_frame(first) is not None
 
@@ -27,33 +27,33 @@ def is_pair(chunk: Any) -> bool:
 
 
 class ChunkRows(Rows):
-    """The rows of an iterable of chunks; those of weight zero are as if they were not there.
+    """The rows of an iterable of chunks; rows of weight zero are skipped.
 
     Parameters
     ----------
     chunks : iterable of tables, or of pairs of a table and its weights
-        One that starts again each time can be read again.
+        Rereadable if it returns a new iterator each time, as a list does and a generator does not.
     open_chunk : callable
         Takes a chunk and returns its rows.
     """
 
     def __init__(self, chunks: Iterable[Any], open_chunk: Callable[[Any], Rows]) -> None:
         self._chunks, self._open_chunk = chunks, open_chunk
-        self._rest = iter(chunks)
-        # One that gives the same iterator each time can be read once as well.
-        self.rereadable = self._rest is not chunks and iter(chunks) is not self._rest
-        head = next(self._rest, None)
-        if head is None:
+        self._iterator = iter(chunks)
+        # An object whose __iter__ returns the same iterator each time can be read only once, too.
+        self.rereadable = self._iterator is not chunks and iter(chunks) is not self._iterator
+        first_chunk = next(self._iterator, None)
+        if first_chunk is None:
             raise ValueError("X has no data: it is an iterable without chunks.")
-        # The chunks that have been taken from what can be read only once, and are still to be read.
-        self._taken = [head]
+        # Chunks that were taken from the iterator before its rows are read for good.
+        self._buffered = [first_chunk]
         self._is_past_first_block = False
-        self._first = open_chunk(head)
-        self._is_weighted = _has_weights(head)
+        self._first = open_chunk(first_chunk)
+        self._is_weighted = _has_weights(first_chunk)
         self.row_size, self.names = self._first.row_size, self._first.names
         self.device_template = self._first.device_template
-        # The members of a list stay as they are; others may be written over while they are worked on.
-        self._keep = _as_numbers if isinstance(chunks, list | tuple) else _copied
+        # The elements of a list do not change; other iterables may reuse the memory of a chunk for the next.
+        self._secure = _numeric if isinstance(chunks, list | tuple) else _copy
 
     @property
     def n_features(self) -> int:
@@ -62,15 +62,15 @@ class ChunkRows(Rows):
 
     @property
     def n_rows(self) -> None:
-        """The number of rows, which only reading to the end tells."""
+        """None: the number of rows is known only after reading all chunks."""
         return None
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield the rows of the chunks, at most `size` at a time."""
         n_rows, n_weighted = 0, 0
-        for number, chunk in enumerate(self._chunks if self.rereadable else self._remaining()):
+        for index, chunk in enumerate(self._chunks if self.rereadable else self._remaining()):
             rows = self._open_chunk(chunk)
-            self._check_chunk(number, rows)
+            self._check_chunk(index, rows)
             if _has_weights(chunk) != self._is_weighted:
                 raise ValueError("Some chunks have weights and others have none: give all of them weights.")
             for values, weights in rows.read(size):
@@ -78,43 +78,41 @@ class ChunkRows(Rows):
                 n_rows += values.shape[0]
                 if weights is not None:
                     refuse_bad_weights(weights, first_row)
-                    chosen = np.flatnonzero(to_numpy(weights) > 0)
-                    if not len(chosen):
+                    positive = np.flatnonzero(to_numpy(weights) > 0)
+                    if not len(positive):
                         continue
-                    if len(chosen) < values.shape[0]:
-                        values, weights = take_both(values, weights, chosen)
+                    if len(positive) < values.shape[0]:
+                        values, weights = take_both(values, weights, positive)
                 n_weighted += values.shape[0]
-                yield self._keep(values), None if weights is None else self._keep(weights)
+                yield self._secure(values), None if weights is None else self._secure(weights)
                 self._is_past_first_block = True
         if n_rows and not n_weighted:
             raise ValueError("The weights of the rows are all zero.")
 
     def _remaining(self) -> Iterator[Any]:
-        """Yield the chunks of what can be read only once.
+        """Yield the chunks of an iterable that can be read only once.
 
-        Those up to the first block of rows can be had again: `first` looks at it before all are read.
+        Chunks up to the first block of rows are buffered: `first` reads that block before all rows are read.
         """
-        yield from tuple(self._taken)
-        for chunk in self._rest:
+        yield from tuple(self._buffered)
+        for chunk in self._iterator:
             if not self._is_past_first_block:
-                self._taken.append(chunk)
+                self._buffered.append(chunk)
             yield chunk
 
-    def _check_chunk(self, number: int, rows: Rows) -> None:
-        """Refuse a chunk that is not like the first."""
+    def _check_chunk(self, index: int, rows: Rows) -> None:
+        """Raise an error for a chunk of another kind, or of other columns, than the first."""
         first = self._first
         if rows.n_features != first.n_features:
             raise ValueError(
-                f"Chunk {number} has {rows.n_features} columns, not {first.n_features} as the first has."
+                f"Chunk {index} has {rows.n_features} columns, not {first.n_features} as the first has."
             )
-        is_elsewhere = rows.device_template is not None
-        if is_elsewhere != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
-            raise TypeError(
-                f"Chunk {number} is of another kind than the first: give all of them in one form."
-            )
+        is_on_device = rows.device_template is not None
+        if is_on_device != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
+            raise TypeError(f"Chunk {index} is of another kind than the first: give all of them in one form.")
         if rows.names is not None and first.names is not None and rows.names != first.names:
             raise ValueError(
-                f"Chunk {number} has other columns than the first, or in another order: "
+                f"Chunk {index} has other columns than the first, or in another order: "
                 f"{', '.join(rows.names)[:200]}; {', '.join(first.names)[:200]}."
             )
 
@@ -123,13 +121,14 @@ def _has_weights(chunk: Any) -> bool:
     return is_pair(chunk) and chunk[1] is not None
 
 
-def _as_numbers(values: Any) -> Any:
+def _numeric(values: Any) -> Any:
+    """Return an array of Python objects as float64, others as they are."""
     is_objects = isinstance(values, np.ndarray) and values.dtype.kind == "O"
-    return numbers_of(values) if is_objects else values
+    return objects_to_float64(values) if is_objects else values
 
 
-def _copied(values: Any) -> Any:
-    """Return a chunk that is ours."""
+def _copy(values: Any) -> Any:
+    """Return numeric values that share no memory with the chunk they come from."""
     if isinstance(values, np.ndarray):
-        return numbers_of(values) if values.dtype == object else values.copy()
+        return objects_to_float64(values) if values.dtype.kind == "O" else values.copy()
     return values.copy() if sparse.issparse(values) else namespace(values).asarray(values, copy=True)

@@ -1,4 +1,4 @@
-"""Tables with named columns: pandas, polars, and what pyarrow reads."""
+"""Tables with named columns: of pandas, polars and pyarrow, and data sets of files that pyarrow reads."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.data.checks import numbers_of
+from apolar.data.checks import objects_to_float64
 from apolar.data.rows import Rows
 
-# Rows of a batch that is decoded at once from a data set of files.
+# The number of rows that are decoded at a time from a data set of files.
 BATCH_ROWS = 2**16
 
 
 def as_frame(X: Any) -> Any:
-    """Return a pandas table as it is, one of polars or pyarrow as narwhals sees it, or None."""
+    """Return a dataframe: of pandas as it is, of polars or pyarrow wrapped by narwhals; None if X is none."""
     kind = type(X).__name__
     if kind == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
@@ -40,9 +40,9 @@ def as_frame(X: Any) -> Any:
 
 
 def frame_values(frame: Any, part: Any) -> Array:
-    """Return some rows of a frame, by a slice or by their numbers, as an array."""
+    """Return the rows of a dataframe at some positions, given as indices or a slice, as an array."""
     columns = []
-    # By position: names may be numbers, or repeated.
+    # Columns are selected by position: their names may be integers, or not unique.
     for i in range(frame.shape[1]):
         is_pandas = hasattr(frame, "iloc")
         column = frame.iloc[part, i] if is_pandas else frame[part, i]
@@ -51,7 +51,7 @@ def frame_values(frame: Any, part: Any) -> Array:
             raise ValueError(f"Column {name!r} has missing values: drop those rows or fill them first.")
         try:
             values = np.asarray(column.to_numpy())
-            columns.append(values if values.dtype.kind in "buifc" else numbers_of(values))
+            columns.append(values if values.dtype.kind in "buifc" else objects_to_float64(values))
         except (TypeError, ValueError) as error:
             kind = f"Column {name!r} holds {column.dtype}, not numbers"
             raise TypeError(f"{kind}: drop it or encode it first.") from error
@@ -59,13 +59,13 @@ def frame_values(frame: Any, part: Any) -> Array:
 
 
 class DataframeRows(Rows):
-    """The rows of a table with named columns, in memory.
+    """The rows of a dataframe in memory.
 
     Parameters
     ----------
     frame : dataframe
         As `as_frame` returns it.
-    weights : array or None
+    weights : array, shape (n_rows,), or None
     """
 
     can_take = True
@@ -87,12 +87,12 @@ class DataframeRows(Rows):
         return int(self.frame.shape[0])
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield chunks."""
+        """Yield chunks of at most `size` rows, and their weights or None."""
         for start in range(0, self.n_rows, size):
             yield self.take(slice(start, min(start + size, self.n_rows)))
 
     def take(self, positions: Any) -> tuple[Any, Any]:
-        """Return some rows and their weights."""
+        """Return the rows at some positions, and their weights or None."""
         weights = None if self.weights is None else self.weights[positions]
         return frame_values(self.frame, positions), weights
 
@@ -104,8 +104,9 @@ class DatasetRows(Rows):
     ----------
     dataset : pyarrow Dataset or ParquetFile
     names : tuple of str
+        The names of its columns.
     n_rows : int
-    weights : array or None
+    weights : array, shape (n_rows,), or None
     """
 
     names: tuple[str, ...]
@@ -124,30 +125,30 @@ class DatasetRows(Rows):
         return self._n_rows
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield chunks, read from the files."""
-        first = 0
+        """Yield chunks of at most `size` rows, read from the files, and their weights or None."""
+        start = 0
         for values in dataset_batches(self.dataset, size):
-            last = first + len(values)
-            yield values, None if self.weights is None else self.weights[first:last]
-            first = last
+            stop = start + len(values)
+            yield values, None if self.weights is None else self.weights[start:stop]
+            start = stop
 
 
 def is_dataset(X: Any) -> bool:
-    """Return whether X is a data set of files that pyarrow reads, or a Parquet file that it has opened."""
+    """Return whether X is a Dataset or a ParquetFile of pyarrow."""
     if not type(X).__module__.startswith("pyarrow."):
         return False
     return type(X).__name__ == "ParquetFile" or (hasattr(X, "count_rows") and hasattr(X, "schema"))
 
 
 def dataset_columns(dataset: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a data set; refuse those that are not numbers."""
+    """Return the names of the columns of a data set; raise TypeError if one is not numeric."""
     import pyarrow
 
     schema = dataset.schema_arrow if hasattr(dataset, "schema_arrow") else dataset.schema
     for field in schema:
         kind = field.type
-        numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
-        if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_decimal(kind)):
+        is_number = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+        if not (is_number or pyarrow.types.is_boolean(kind) or pyarrow.types.is_decimal(kind)):
             raise TypeError(
                 f"Column {field.name!r} of the data set holds {kind}, not numbers: pass chunks without it, "
                 "an object whose __iter__ yields dataset.to_batches(columns=[...])."
@@ -167,7 +168,7 @@ def dataset_batches(dataset: Any, size: int) -> Iterator[Array]:
     if hasattr(dataset, "iter_batches"):
         batches = dataset.iter_batches(batch_size=BATCH_ROWS)
     else:
-        # Only a little ahead of what is used: memory stays bounded.
+        # By default pyarrow reads many batches and files ahead, which takes memory.
         batches = dataset.to_batches(batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1)
     for batch in batches:
         frame = as_frame(pyarrow.Table.from_batches([batch]))

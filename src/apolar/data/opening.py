@@ -1,4 +1,4 @@
-"""What a table can be, and how its rows are read."""
+"""Which kinds of tables are accepted, and the rows of each."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from apolar.data.rows import ArrayRows, Rows
 
 
 def open_rows(X: Any, sample_weight: Any = None) -> Rows:
-    """Return the rows of a table; those of weight zero are as if they were not there.
+    """Return the rows of a table; rows of weight zero are skipped.
 
     Parameters
     ----------
     X : array_like, sparse matrix, dataframe, or iterable of these
-        Of shape (n_samples, n_features): a NumPy array or memory map, what
-        NumPy makes an array of, a SciPy sparse matrix, a table of pandas,
-        polars or pyarrow, a data set of files of pyarrow, an array of torch
-        or CuPy, an array or dataframe of Dask, or an iterable of chunks,
-        each one of these or a pair of one and its weights.
+        Of shape (n_samples, n_features): a NumPy array or memory map, nested
+        lists of numbers, a SciPy sparse matrix, a table of pandas, polars or
+        pyarrow, a data set of files of pyarrow, an array of torch or CuPy, an
+        array or dataframe of Dask, or an iterable of chunks. A chunk is one
+        of these, or a pair of one and its weights.
     sample_weight : array_like, shape (n_samples,), optional
 
     Returns
@@ -49,7 +49,7 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
         from apolar.data.dask.rows import from_dask
 
         return from_dask(X, sample_weight)
-    rows = _opened(X, sample_weight)
+    rows = _local_rows(X, sample_weight)
     if sample_weight is None:
         return rows
     weights = detached(sample_weight) if is_device_array(sample_weight) else np.asarray(sample_weight)
@@ -58,8 +58,8 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
     return WeightedRows(rows, weights)
 
 
-def _opened(X: Any, sample_weight: Any) -> Rows:
-    """Return the rows of a table that is in memory, in files, or in chunks, all of them."""
+def _local_rows(X: Any, sample_weight: Any) -> Rows:
+    """Return the rows of a table in memory, in files, or in chunks; those of weight zero are included."""
     if sparse.issparse(X):
         shape = table_shape(X)
         return ArrayRows(X.tocsr(), _weights(sample_weight, shape[0]))
@@ -104,7 +104,7 @@ def _opened(X: Any, sample_weight: Any) -> Rows:
 
 
 def _weights(sample_weight: Any, n_rows: int) -> Any:
-    """Return the weights of as many rows, or None."""
+    """Return the weights of `n_rows` rows as a checked array, or None."""
     if sample_weight is None:
         return None
     weights = detached(sample_weight) if is_device_array(sample_weight) else np.asarray(sample_weight)
@@ -117,7 +117,7 @@ def _weights(sample_weight: Any, n_rows: int) -> Any:
 def _chunk_rows(chunk: Any) -> Rows:
     """Return the rows of a chunk, or of a pair of one and its weights."""
     if is_pair(chunk):
-        return _opened(chunk[0], chunk[1])
+        return _local_rows(chunk[0], chunk[1])
     if isinstance(chunk, list | tuple):
         chunk = np.asarray(chunk)
-    return _opened(chunk, None)
+    return _local_rows(chunk, None)

@@ -1,4 +1,4 @@
-"""Sums over rows: what is summed, what is made of each chunk of rows first, and how the parts are added."""
+"""Sums over rows: the statistic, the preparation of each chunk of rows, and the order of the additions."""
 
 from __future__ import annotations
 
@@ -20,44 +20,41 @@ if TYPE_CHECKING:
 
 
 class Statistic(Protocol):
-    """What is summed over rows: of a block of them these numbers and arrays, together their sums.
+    """A statistic that is summed over rows: its value for many rows is the sum of its values for blocks.
 
-    It may be called by several threads at once, and goes to other processes: what it needs to work with comes
-    from `thread_scratch`.
+    Several threads may call it at once, and it is pickled for other processes: so it has no state, and takes
+    its working memory from `thread_scratch`.
     """
 
     @property
     def n_working(self) -> int:
-        """How many numbers of working memory it takes per row, besides the block."""
+        """The number of float64 values of working memory per row, besides the block."""
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
-        """Return numbers, arrays or others that add up, of a block and the weights of its rows or None."""
+        """Return the terms of a block and its weights or None: numbers, arrays, or other addable values."""
 
 
 class BlockTransform(Protocol):
-    """What a block is made by, of a chunk of rows as they are stored.
-
-    Attributes
-    ----------
-    chunk_rows : int
-        How many rows a chunk is to have.
-    """
+    """A function that makes a block from a chunk of rows as they are stored."""
 
     @property
     def chunk_rows(self) -> int:
-        """How many rows a chunk is to have."""
+        """The number of rows that a chunk should have."""
 
     def __call__(self, values: Any, weights: Any, first_row: int, /) -> tuple[Any, Any] | None:
-        """Return the block and its weights; None if there is nothing in it to be summed."""
+        """Return the block and its weights; None if no row is left in it."""
 
 
 Preparation = Callable[["Rows", Any], BlockTransform]
-"""Takes the rows, wherever a part of them is, and the statistic, and returns how its blocks are made."""
+"""Takes rows and a statistic, and returns the transform that makes blocks for the statistic from chunks.
+
+Of rows in several partitions, it is called once for each partition, where this is.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockFunction:
-    """Any function of a block and its weights, with the working memory that it takes per row."""
+    """A function of a block and its weights, with the working memory that it takes per row."""
 
     function: Callable[[Any, Any], Any]
     n_working: int = 0
@@ -69,24 +66,24 @@ class BlockFunction:
 
 @dataclass(frozen=True)
 class Checked:
-    """The preparation of blocks of numbers in double precision, checked, without rows of weight zero.
+    """The preparation of blocks of checked values in double precision, without rows of weight zero.
 
-    A block is an ndarray, a CSR matrix if the rows are sparse, or an array of another library, where it is.
-    It may be in the working memory of the thread: the next block is written over it.
+    A block is an ndarray, a CSR matrix if the rows are sparse, or an array of another library, on its device.
+    It may be in the working memory of the thread, which the next block of the thread overwrites.
 
     Attributes
     ----------
     is_finite : bool
-        Whether the numbers have been checked to be finite before.
+        Whether the values have been checked to be finite before.
     chunk_size : int or None
-        The numbers of a chunk; by default as many as are good where the rows are.
+        The number of values of a chunk; by default one that suits the statistic and the device of the rows.
     """
 
     is_finite: bool = False
     chunk_size: int | None = None
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        """Return how blocks are made of these rows."""
+        """Return the transform of the chunks of these rows."""
         if self.chunk_size is not None:
             chunk_rows = max(1, self.chunk_size // rows.n_features)
         else:
@@ -107,17 +104,16 @@ class _CheckedBlocks:
         block = checked_block(values, self.n_features, first_row, thread_scratch(), finite=self.is_finite)
         weights = checked_weights(weights, block, first_row)
         if weights is not None and not bool(namespace(weights).all(weights > 0)):
-            # Rows of weight zero are as if they were not there.
             block, weights = block[weights > 0], weights[weights > 0]
         return (block, weights) if block.shape[0] else None
 
 
 @dataclass(frozen=True)
 class AsStored:
-    """The preparation that leaves chunks as they are stored, unchecked."""
+    """The preparation that leaves chunks as they are stored, without any check."""
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        """Return how blocks are made of these rows."""
+        """Return the transform of the chunks of these rows."""
         return _StoredBlocks(rows.chunk_rows(statistic.n_working))
 
 
@@ -131,45 +127,45 @@ class _StoredBlocks:
 
 @dataclass(frozen=True, eq=False)
 class RowCount:
-    """The statistic of the number of rows that have weight, and their weight."""
+    """The number of rows with weight, and their total weight."""
 
     n_working: int = 0
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
-        """Return the number of rows of a block that have weight, and their weight."""
+        """Return the number of rows of a block with weight, and their total weight."""
         if weights is None:
             return block.shape[0], float(block.shape[0])
-        numbers = to_numpy(weights)
-        return int(np.count_nonzero(numbers > 0)), float(numbers.sum(dtype=np.float64))
+        host_weights = to_numpy(weights)
+        return int(np.count_nonzero(host_weights > 0)), float(host_weights.sum(dtype=np.float64))
 
 
 def map_in_threads(
     function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], n_threads: int
 ) -> Iterator[Any]:
-    """Yield a function of each tuple of arguments, in their order, computed by several threads."""
+    """Yield a function of each tuple of arguments, in their order, computed by `n_threads` threads."""
     if n_threads == 1:
-        for some in arguments:
-            yield function(*some)
+        for call_arguments in arguments:
+            yield function(*call_arguments)
         return
     with ThreadPoolExecutor(n_threads) as pool:
-        waiting: deque[Future[Any]] = deque()
-        for some in arguments:
-            # In the context of the caller: what it does about overflow holds for the threads too.
-            waiting.append(pool.submit(contextvars.copy_context().run, function, *some))
-            # A few ahead, so that no thread waits, and memory stays bounded.
-            if len(waiting) > 2 * n_threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        pending: deque[Future[Any]] = deque()
+        for call_arguments in arguments:
+            # NumPy keeps np.errstate in the context: without the context of the caller, threads would warn.
+            pending.append(pool.submit(contextvars.copy_context().run, function, *call_arguments))
+            # Enough calls are pending that no thread is idle, and few enough to bound the memory.
+            if len(pending) > 2 * n_threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
-def add_up(parts: Iterable[Iterable[Any] | None]) -> list[Any] | None:
-    """Return tuples of numbers and arrays added up, member by member, in order and on the host.
+def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:
+    """Return the sums of tuples, element by element, in order and on the host.
 
-    None stands for no rows: it adds nothing, and is what no parts add up to.
+    None stands for the terms of no rows: it adds nothing, and is the sum of no tuples.
     """
     sums: list[Any] | None = None
-    for part in parts:
-        if part is not None:
-            sums = list(part) if sums is None else [old + new for old, new in zip(sums, part, strict=True)]
+    for term in terms:
+        if term is not None:
+            sums = list(term) if sums is None else [old + new for old, new in zip(sums, term, strict=True)]
     return None if sums is None else [to_numpy(value) if is_device_array(value) else value for value in sums]

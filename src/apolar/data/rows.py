@@ -1,4 +1,4 @@
-"""Rows of data, wherever they are: read in chunks, taken by their numbers, changed, sampled, and summed."""
+"""Rows of data, wherever they are stored: read in chunks, selected, transformed, sampled, and summed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import free_memory, to_numpy
-from apolar.data.arrays import row_slice, sample_positions, stacked, take_both
+from apolar.data.arrays import row_slice, sample_positions, stack_rows, take_both
 from apolar.data.reduce import (
     CHECKED,
     AsStored,
@@ -24,49 +24,49 @@ from apolar.data.reduce import (
     map_in_threads,
 )
 
-# Numbers in a chunk: small enough for the cache, large enough for BLAS.
+# The number of values in a chunk: small enough for the cache, large enough for BLAS.
 CHUNK_SIZE = 2**18
-# On a device with memory of its own a chunk is as large as this part of what is free allows, for numbers of
-# eight bytes, but no larger than that many numbers.
-DEVICE_PART = 16
-DEVICE_CHUNK_SIZE = 2**28
-# Sparse rows of more columns than this are never made dense to be kept.
+# On a device with its own memory, a chunk takes one of this many parts of the free memory, but has no more
+# values than the maximum.
+DEVICE_MEMORY_PARTS = 16
+MAX_DEVICE_CHUNK_SIZE = 2**28
+# Sparse rows of more columns than this are never stored as dense arrays.
 DENSE_COLUMNS = 256
-# A systematic sample of rows that are not in memory is kept if it is no more numbers than this.
-KEPT_SAMPLE = 2**25
+# A systematic sample of rows that are not in memory is stored if it has at most this many values.
+MAX_SAMPLE_VALUES = 2**25
 
 RowTransform = Callable[[Any, Any], tuple[Any, Any]]
-"""Takes a chunk of rows and its weights, and returns as many rows of as many columns, and their weights."""
+"""Takes a chunk of rows and its weights or None, and returns a chunk of the same shape and its weights."""
 
 
 class Rows(ABC):
-    """A table whose rows are read a chunk at a time.
+    """The rows of a table, which are read in chunks.
 
     Attributes
     ----------
     n_features : int
     n_rows : int or None
-        None if only reading to the end tells.
+        None if the number is known only after reading all rows.
     rereadable : bool
         Whether the rows can be read more than once.
     can_take : bool
-        Whether rows can be taken by their numbers; if not, they can only be read in order.
+        Whether rows can be selected by position; if not, they can only be read in order.
     row_size : float or None
-        Numbers that a row takes in memory, where that is not the number of features: sparse rows hold fewer.
+        For sparse rows, the memory of a row in units of a float64; None for dense rows.
     in_memory : bool
-        Whether the rows are in memory, so that what grows with their number may be kept beside them.
+        Whether the rows are in memory, so that arrays of one entry per row may be stored as well.
     device_template : array or None
-        For arrays of another library, one of no rows: it tells library and device.
+        For rows of another array library, an array of no rows that shows the library and the device.
     names : tuple of str or None
-        The names of the columns, if they have some.
+        The names of the columns, if they are all strings.
     is_part : bool
-        Whether these are some of the rows of a table: none at all is then no mistake.
+        Whether these are the rows of one partition: it may be empty, which is an error for a table.
     first_row : int
-        The number of the first of them in the whole table, for messages.
+        The index of the first row in the table, for messages.
     returns_to_host : bool
-        Whether the rows come from the host, and results for each of them are to go back there.
+        Whether the rows come from the host, so that results per row are returned there.
     is_distributed : bool
-        Whether the rows are elsewhere, and work is better sent to them than they to the work.
+        Whether the rows are in the partitions of a Dask collection: statistics are computed there.
     """
 
     rereadable: bool = True
@@ -88,14 +88,14 @@ class Rows(ABC):
     @property
     @abstractmethod
     def n_rows(self) -> int | None:
-        """The number of rows; None if only reading to the end tells."""
+        """The number of rows; None if it is known only after reading them."""
 
     @abstractmethod
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks of at most `size` rows, and their weights or None, unchecked."""
 
     def take(self, positions: Any) -> tuple[Any, Any]:
-        """Return some rows, by their numbers or a slice, and their weights or None, unchecked."""
+        """Return the rows at some positions (indices or a slice), and their weights or None, unchecked."""
         raise NotImplementedError(f"{type(self).__name__} can only be read in order.")
 
     @property
@@ -104,33 +104,41 @@ class Rows(ABC):
         return self.row_size is not None
 
     def chunk_rows(self, n_working: int = 0, chunk_size: int | None = None) -> int:
-        """Return the number of rows of a chunk, for so many numbers of working memory per row."""
+        """Return the number of rows of a chunk of `chunk_size` values.
+
+        Parameters
+        ----------
+        n_working : int, default=0
+            The number of values of working memory per row.
+        chunk_size : int, optional
+            By default CHUNK_SIZE. On a device with its own memory, a chunk may be larger.
+        """
         chunk_size = CHUNK_SIZE if chunk_size is None else chunk_size
         if self.device_template is not None:
             free = free_memory(self.device_template)
             if free is not None:
-                chunk_size = max(chunk_size, min(DEVICE_CHUNK_SIZE, free // (8 * DEVICE_PART)))
+                chunk_size = max(chunk_size, min(MAX_DEVICE_CHUNK_SIZE, free // (8 * DEVICE_MEMORY_PARTS)))
         row_size = self.n_features if self.row_size is None else max(1.0, self.row_size)
         return max(1, int(chunk_size // max(n_working, row_size)))
 
-    # --- sums ---------------------------------------------------------------------
+    # --- functions of blocks, and their sums --------------------------------------
 
     def reduce(self, statistic: Statistic, prepare: Preparation = CHECKED, n_threads: int = 1) -> list[Any]:
-        """Return a statistic of the rows, summed over blocks of them, where the rows are.
+        """Return a statistic of the rows: the sum of its values for blocks of them, computed where they are.
 
-        Blocks are added in their order: the result does not depend on the number of threads.
+        The terms are added in the order of the blocks: the result does not depend on the number of threads.
 
         Parameters
         ----------
         statistic : Statistic
         prepare : callable, default=CHECKED
-            How blocks are made of chunks: by default of checked numbers in double precision.
+            How blocks are made from chunks; by default, they are checked values in double precision.
         n_threads : int, default=1
 
         Returns
         -------
-        sums : list of numbers and arrays
-            On the host.
+        sums : list
+            The sums of the elements that the statistic returns, on the host.
         """
         sums = add_up(self.map_blocks(statistic, prepare, n_threads))
         if sums is None:
@@ -143,13 +151,14 @@ class Rows(ABC):
         Parameters
         ----------
         function : Statistic or BlockFunction
-            Takes a block and its weights. What it returns is not None, and no part of the block.
+            Takes a block and its weights. It must not return None, nor a view of the block, whose memory may
+            be reused.
         prepare : callable, default=CHECKED
         n_threads : int, default=1
         """
         transform = prepare(self, function)
         size = transform.chunk_rows
-        # A device has threads of its own.
+        # A device runs in parallel by itself, and a single chunk needs no threads.
         if n_threads > 1 and (self.device_template is not None or 0 < (self.n_rows or 0) <= size):
             n_threads = 1
         n_read = 0
@@ -161,13 +170,13 @@ class Rows(ABC):
                 n_read += values.shape[0]
                 yield values, weights, first_row
 
-        def of_chunk(values: Any, weights: Any, first_row: int) -> Any:
-            # Both in the thread: making the block is work as well.
+        def result_of_chunk(values: Any, weights: Any, first_row: int) -> Any:
+            # The block is made by the thread, too: to convert and check a chunk takes time.
             prepared = transform(values, weights, first_row)
             return None if prepared is None else function(*prepared)
 
         is_empty = True
-        for result in map_in_threads(of_chunk, numbered_chunks(), n_threads):
+        for result in map_in_threads(result_of_chunk, numbered_chunks(), n_threads):
             if result is not None:
                 is_empty = False
                 yield result
@@ -175,35 +184,35 @@ class Rows(ABC):
             raise ValueError("The weights of the rows are all zero." if n_read else "X has no rows.")
 
     def first(self, function: Callable[[Any, Any], Any], prepare: Preparation | None = None) -> Any:
-        """Return a function, never None, of the first block and its weights; other rows are not read.
+        """Return a function of the first block and its weights; it must not return None.
 
-        Rows that can be read only once can still be read from the first on. By default the block is of
-        checked numbers, and small wherever the rows are.
+        Rows that can be read only once can still be read completely afterwards. By default, the block holds
+        checked values, and is small on a device as well.
         """
         return next(self.map_blocks(BlockFunction(function), prepare or Checked(chunk_size=CHUNK_SIZE)), None)
 
     def count(self) -> tuple[int, float]:
-        """Return the number of rows that have weight, and their weight."""
+        """Return the number of rows with weight, and their total weight."""
         if not self.is_distributed and self.n_rows is not None:
-            # All rows have weights, or none: without them nothing is to be read.
-            first = next(self.read(1), None)
-            if first is not None and first[1] is None:
+            # Either all chunks have weights or none has: without weights, one row is enough to know.
+            first_chunk = next(self.read(1), None)
+            if first_chunk is not None and first_chunk[1] is None:
                 return self.n_rows, float(self.n_rows)
         n_rows, weight = self.reduce(RowCount(), AsStored())
         return int(n_rows), float(weight)
 
-    # --- other rows of these -------------------------------------------------------
+    # --- derived rows --------------------------------------------------------------
 
     def map(self, transform: RowTransform) -> Rows:
-        """Return the rows with each chunk changed, as it is read, where it is; its shape stays as it is."""
+        """Return the rows with a transform applied to each chunk when it is read, where it is stored."""
         from apolar.data.derived import TransformedRows
 
         return TransformedRows(self, transform)
 
     def systematic_sample(self, step: int) -> Rows:
-        """Return one of each `step` rows, always the same, at places that are not regular."""
+        """Return one of every `step` rows: always the same ones, without a regular spacing."""
         if self.can_take and self.n_rows is not None:
-            is_small = self.n_rows // step * (self.row_size or self.n_features) <= KEPT_SAMPLE
+            is_small = self.n_rows // step * (self.row_size or self.n_features) <= MAX_SAMPLE_VALUES
             if self.in_memory or is_small:
                 positions = sample_positions(0, self.n_rows, step, self.device_template)
                 return ArrayRows(*self.take(positions), device_template=self.device_template)
@@ -212,13 +221,13 @@ class Rows(ABC):
         return SampledRows(self, step)
 
     def on_host(self) -> Rows:
-        """Return the rows as arrays of NumPy, a chunk at a time."""
+        """Return the rows such that their chunks are NumPy arrays or CSR matrices on the host."""
         from apolar.data.derived import HostRows
 
         return self if self.device_template is None else HostRows(self)
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
-        """Return a function of each part of rows that are elsewhere, not yet computed, in one array."""
+        """Return a function of each partition of distributed rows as one Dask array, not computed yet."""
         raise NotImplementedError(f"{type(self).__name__} is not distributed.")
 
 
@@ -228,7 +237,7 @@ class ArrayRows(Rows):
     Parameters
     ----------
     values : ndarray, CSR matrix or array of another library, shape (n_rows, n_features)
-    weights : array or None, shape (n_rows,)
+    weights : array, shape (n_rows,), or None
     device_template : array, optional
     is_part : bool, default=False
     first_row : int, default=0
@@ -249,6 +258,7 @@ class ArrayRows(Rows):
         self.values, self.weights, self.device_template = values, weights, device_template
         self.is_part, self.first_row = is_part, first_row
         if sparse.issparse(values):
+            # The end of the row, and for each stored value an index of half its size.
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
 
     @property
@@ -262,38 +272,53 @@ class ArrayRows(Rows):
         return int(self.values.shape[0])
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield chunks that share the memory of the array."""
+        """Yield chunks that share the memory of the array, and their weights or None."""
         for start in range(0, self.n_rows, size):
             part = slice(start, min(start + size, self.n_rows))
             yield row_slice(self.values, part), None if self.weights is None else self.weights[part]
 
     def take(self, positions: Any) -> tuple[Any, Any]:
-        """Return some rows and their weights."""
+        """Return the rows at some positions, and their weights or None."""
         return take_both(self.values, self.weights, positions)
 
 
 def fetch_rows(rows: Rows, positions: Array) -> tuple[Any, Array | None]:
-    """Return some rows by their numbers, in ascending order, on the host, and their weights.
+    """Return the rows at some positions, and their weights or None, on the host as float64.
 
-    As float64; sparse rows of many columns stay sparse.
+    Parameters
+    ----------
+    rows : Rows
+    positions : ndarray of int, shape (n,)
+        In ascending order.
+
+    Returns
+    -------
+    values : ndarray or CSR matrix, shape (n, n_features)
+        Sparse if the rows are, and have many columns.
+    weights : ndarray, shape (n,), or None
     """
     if rows.can_take:
         values, weights = rows.take(positions)
-        return _on_host(values), None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
-    parts: list[Any] = []
-    part_weights: list[Array] = []
-    first = 0
+        return _host_values(values), _host_weights(weights)
+    blocks: list[Any] = []
+    block_weights: list[Any] = []
+    start = 0
     for values, weights in rows.read(rows.chunk_rows()):
-        inside = positions[(positions >= first) & (positions < first + values.shape[0])] - first
-        first += values.shape[0]
-        chosen, chosen_weights = take_both(values, weights, inside)
-        parts.append(_on_host(chosen))
-        if chosen_weights is not None:
-            part_weights.append(np.asarray(to_numpy(chosen_weights), dtype=np.float64))
-    return stacked(parts), np.concatenate(part_weights) if part_weights else None
+        stop = start + values.shape[0]
+        block, weights = take_both(
+            values, weights, positions[(positions >= start) & (positions < stop)] - start
+        )
+        start = stop
+        blocks.append(_host_values(block))
+        block_weights.append(_host_weights(weights))
+    return stack_rows(blocks), None if block_weights[0] is None else np.concatenate(block_weights)
 
 
-def _on_host(values: Any) -> Any:
+def _host_weights(weights: Any) -> Array | None:
+    return None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
+
+
+def _host_values(values: Any) -> Any:
     if sparse.issparse(values):
         values = values.astype(np.float64)
         return values if values.shape[1] > DENSE_COLUMNS else values.toarray()

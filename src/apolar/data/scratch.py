@@ -1,4 +1,4 @@
-"""Working memory for blocks of rows."""
+"""Working memory that is reused from block to block."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from apolar._core.namespaces import namespace
 
 
 class Scratch:
-    """Working memory that is used again from block to block: fresh pages cost more than arithmetic.
+    """Named float64 buffers that are reused from block to block.
 
-    Its operations write NumPy arrays there; arrays of other libraries have their own ways.
+    For arrays of this size, newly allocated memory costs more than the arithmetic. The operations write their
+    result for NumPy arrays into the buffer of the given name, and overwrite the result of the previous call
+    with that name. Other array libraries have their own memory pools: for them, a new array is returned.
     """
 
     def __init__(self) -> None:
         self._buffers: dict[str, Array] = {}
 
     def __call__(self, name: str, *shape: int) -> Array:
-        """Return an array of that shape, with whatever is in it."""
+        """Return the buffer as an array of that shape, not initialised."""
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or len(buffer) < size:
@@ -31,7 +33,7 @@ class Scratch:
         return buffer[:size].reshape(shape)
 
     def empty_like(self, name: str, array: Any, *shape: int) -> Any:
-        """Return an array of that shape, of the library and on the device of another."""
+        """Return an array of that shape, not initialised, of the library and on the device of `array`."""
         if isinstance(array, np.ndarray) or sparse.issparse(array):
             return self(name, *shape)
         xp = namespace(array)
@@ -50,21 +52,21 @@ class Scratch:
         return a - b
 
     def multiply(self, name: str, a: Any, b: Any) -> Any:
-        """Return the product of two arrays, number by number."""
+        """Return the elementwise product of two arrays."""
         if isinstance(a, np.ndarray):
             return np.multiply(a, b, out=self(name, *np.broadcast_shapes(a.shape, b.shape)))
         return a * b
 
     def max(self, name: str, array: Any, axis: int) -> Any:
-        """Return the largest numbers along an axis."""
+        """Return the maxima along an axis."""
         if isinstance(array, np.ndarray):
-            return np.max(array, axis=axis, out=self(name, *_without(array.shape, axis)))
+            return np.max(array, axis=axis, out=self(name, *_without_axis(array.shape, axis)))
         return namespace(array).max(array, axis=axis)
 
     def sum(self, name: str, array: Any, axis: int) -> Any:
         """Return the sums along an axis."""
         if isinstance(array, np.ndarray):
-            return np.sum(array, axis=axis, out=self(name, *_without(array.shape, axis)))
+            return np.sum(array, axis=axis, out=self(name, *_without_axis(array.shape, axis)))
         return namespace(array).sum(array, axis=axis)
 
 
@@ -72,11 +74,11 @@ _local = threading.local()
 
 
 def thread_scratch() -> Scratch:
-    """Return the working memory of this thread, for what is not needed any more when it is used again."""
+    """Return the working memory of this thread; an array in it is valid until its name is used again."""
     if not hasattr(_local, "scratch"):
         _local.scratch = Scratch()
     return _local.scratch
 
 
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def _without_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]

@@ -1,4 +1,4 @@
-"""Weights of rows, as counts, and the range in which they can be summed."""
+"""Weights of rows: their scale, and the range in which they can be summed."""
 
 from __future__ import annotations
 
@@ -8,32 +8,42 @@ import numpy as np
 
 from apolar._core.namespaces import as_float64, is_dask, is_device_array, namespace
 
-# Weights that add up to more than so many times the rows say no more than this.
-MOST_COPIES = 2.0**40
-# What weights may add up to, and one over it, where they are taken as they are.
-MOST_WEIGHT = 1e250
+# The largest mean weight of a row: larger weights are divided.
+MAX_MEAN_WEIGHT = 2.0**40
+# The largest total weight where weights are not scaled; the smallest is its reciprocal.
+MAX_TOTAL_WEIGHT = 1e250
 
 
 def check_total_weight(weight: float, squares: float) -> None:
-    """Refuse weights that cannot be summed, or their squares, without leaving the range of numbers."""
-    if not (1 / MOST_WEIGHT < weight < MOST_WEIGHT and np.isfinite(squares)):
+    """Raise ValueError if the total weight, or the sum of squared weights, overflows or underflows."""
+    if not (1 / MAX_TOTAL_WEIGHT < weight < MAX_TOTAL_WEIGHT and np.isfinite(squares)):
         raise ValueError(
-            f"sample_weight adds up to {weight:.3g}, beyond what sums can tell: multiply all weights by one "
-            "number, so that they add up to about the number of rows."
+            f"sample_weight adds up to {weight:.3g}, too large or too small for sums: multiply all weights "
+            "by one number, so that they add up to about the number of rows."
         )
 
 
 def as_counts(sample_weight: Any) -> Any:
-    """Return weights that count rows: those that add up to fewer rows than have weight are multiplied.
+    """Return weights on the scale of counts of rows: multiplied by one factor, if their mean is below one.
 
-    The prior counts rows: weights that add up to one would leave all to it. Weights of one or more, counts or
-    not, stay as they are, so that a row of weight two is a row that is there twice. Vast ones are divided, so
-    that sums of squares stay numbers. What is no list of numbers is returned as it is, to be refused where
-    rows and weights are read.
+    The prior is worth a number of rows: it would dominate weights that sum to one. Weights of mean one or
+    more stay as they are, so that weight two is the same as a repeated row. Very large weights are divided,
+    so that sums of their squares do not overflow. Invalid weights are returned as they are: they are refused
+    when rows and weights are read.
+
+    Parameters
+    ----------
+    sample_weight : array_like, dask array or dask series, shape (n_samples,), or None
+
+    Returns
+    -------
+    weights : array, dask array or dask series, shape (n_samples,), or None
     """
     if sample_weight is None:
         return None
     if is_dask(sample_weight):
+        if getattr(sample_weight, "ndim", None) != 1:
+            return sample_weight
         return sample_weight * _factor(sample_weight.sum().compute(), (sample_weight > 0).sum().compute())
     weights = sample_weight if is_device_array(sample_weight) else np.asarray(sample_weight)
     if not is_device_array(weights) and weights.dtype.kind not in "buif":
@@ -45,19 +55,21 @@ def as_counts(sample_weight: Any) -> Any:
     largest = float(xp.max(weights))
     if not largest > 0:
         return weights
-    # Relative to the largest first: their sum may not be a number.
+    # Divided by the largest first: the sum of the weights themselves may overflow.
     relative = weights / largest
     n_weighted, total = float(xp.sum(xp.astype(weights > 0, weights.dtype))), float(xp.sum(relative))
     factor = _factor(total * largest, n_weighted)
     if factor == 1:
         return weights
-    return relative * (n_weighted / total) if factor > 1 else relative * (n_weighted * MOST_COPIES / total)
+    return (
+        relative * (n_weighted / total) if factor > 1 else relative * (n_weighted * MAX_MEAN_WEIGHT / total)
+    )
 
 
 def _factor(total: float, n_weighted: float) -> float:
-    """Return what weights of that sum, of so many rows, are multiplied by."""
+    """Return the factor for weights of this sum, of which `n_weighted` are positive."""
     if not total > 0:
         return 1.0
     if total < n_weighted * (1 - 1e-12):
         return float(n_weighted / total)
-    return min(1.0, float(n_weighted * MOST_COPIES / total))
+    return min(1.0, float(n_weighted * MAX_MEAN_WEIGHT / total))

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import random_generator
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.data.arrays import stacked
+from apolar.data.arrays import stack_rows
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, in_canonical_order
 from apolar.em.whitened import WhitenedData
@@ -107,7 +107,7 @@ class Stream:
         all_weights = None
         if any(other is not None for _, other in kept):
             all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
-        all_rows = open_rows(stacked([v for v, _ in kept]), all_weights)
+        all_rows = open_rows(stack_rows([v for v, _ in kept]), all_weights)
         data = WhitenedData(all_rows, self.family, threads=threads, noise=self.noise)
         if data.n_rows < self.n_components:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""From rows to additive sums to the moment tensors of a mixture."""
+"""Moments of rows: additive sums, and the moment tensors of a mixture."""
 
 from apolar.moments.signal import SignalMoments, signal_moments
 from apolar.moments.sketch import CentralMoments, MomentSketch

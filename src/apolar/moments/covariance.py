@@ -1,4 +1,4 @@
-"""Mean and covariance of rows, or the variances of their columns, by one pass."""
+"""Mean and covariance of rows, or the variances of their columns, in one pass."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from apolar.data import Rows, thread_scratch
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.moments.sums import column_sums, on_host
 
-# Sums about zero lose digits with the squared ratio of mean to deviation: above this one, the mean
-# is taken off first.
-MOST_RATIO = 1e4
+# Sums about zero lose digits in proportion to the squared ratio of mean to standard deviation: above this
+# ratio, the mean is subtracted first.
+MAX_SQUARED_RATIO = 1e4
 
 
 class RowCovariance(NamedTuple):
@@ -63,7 +63,7 @@ class ColumnMoments(NamedTuple):
 
 @np.errstate(over="ignore", invalid="ignore")
 def row_covariance(rows: Rows) -> RowCovariance:
-    """Return total weight, number of rows, mean and covariance; not finite where squares overflow."""
+    """Return total weight, number of rows, mean and covariance; infinite or NaN where squares overflow."""
     shift = _shift(rows)
     weight, n_rows, first, second = rows.reduce(SecondMoments(shift))
     offset = first / weight
@@ -73,7 +73,7 @@ def row_covariance(rows: Rows) -> RowCovariance:
 
 @np.errstate(over="ignore", invalid="ignore")
 def column_moments(rows: Rows) -> ColumnMoments:
-    """Return total weight, number of rows, mean, and the variance of each column, not finite if too large."""
+    """Return total weight, number of rows, mean and variances; infinite or NaN where squares overflow."""
     shift = _shift(rows)
     weight, n_rows, first, squares = rows.reduce(ColumnSquares(shift))
     offset = first / weight
@@ -83,13 +83,13 @@ def column_moments(rows: Rows) -> ColumnMoments:
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """The statistic of the sums of weights, rows, x and x x^t, with x less a shift, if there is one."""
+    """The sums of weights, of ones, of x and of x x^t, with x the rows minus the shift, if there is one."""
 
     shift: DeviceCopies | None
     n_working: int = 0
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
-        """Return the sums over a block."""
+        """Return the weighted sums over a block."""
         with np.errstate(over="ignore", invalid="ignore"):
             x = shifted(block, self.shift)
             weighted = _weighted(x, weights)
@@ -101,13 +101,13 @@ class SecondMoments:
 
 @dataclass(frozen=True, eq=False)
 class ColumnSquares:
-    """The statistic of the sums of weights, rows, x and the squares of x, with x less a shift."""
+    """The sums of weights, of ones, of x and of its squares, with x the rows minus the shift, if any."""
 
     shift: DeviceCopies | None
     n_working: int = 0
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
-        """Return the sums over a block."""
+        """Return the weighted sums over a block."""
         with np.errstate(over="ignore", invalid="ignore"):
             x = shifted(block, self.shift)
             squares = x.multiply(x) if sparse.issparse(x) else thread_scratch().multiply("squares", x, x)
@@ -122,25 +122,31 @@ class ColumnSquares:
 
 
 def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Array]:
-    """Return what is to be taken off the rows before the arithmetic, or None, and what of the mean is left.
+    """Return a shift to subtract from the rows before the arithmetic, or None, and the mean after the shift.
 
-    Sparse rows of many columns stay as they are: they would be dense.
+    Sparse rows of many columns are not shifted: they would become dense.
 
     Parameters
     ----------
     rows : Rows
     mean : ndarray, shape (n_features,)
     variance : float
-        Of all columns together.
+        The sum of the variances of the columns.
+
+    Returns
+    -------
+    shift : ndarray, shape (n_features,), or None
+    offset : ndarray, shape (n_features,)
+        The mean minus the shift.
     """
     is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
-    if is_wide or not float(mean @ mean) > MOST_RATIO * variance:
+    if is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
         return None, mean
     return mean, np.zeros_like(mean)
 
 
 def shifted(block: Any, shift: DeviceCopies | None) -> Any:
-    """Return rows less a shift; as they are, and sparse if they are, where there is none."""
+    """Return the rows minus the shift, dense; without a shift, the rows themselves."""
     if shift is None:
         return block
     dense = block.toarray() if sparse.issparse(block) else block
@@ -148,13 +154,13 @@ def shifted(block: Any, shift: DeviceCopies | None) -> Any:
 
 
 def _shift(rows: Rows) -> DeviceCopies | None:
-    """Return the mean of the first rows, if a column is so far from zero that sums about zero lose digits."""
+    """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
     if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
         return None
     weight, _, first, squares = rows.first(_sums_on_host)
     mean = first / weight
     variances = np.maximum(squares / weight - mean**2, 0.0)
-    return DeviceCopies(mean) if np.any(mean**2 > MOST_RATIO * variances) else None
+    return DeviceCopies(mean) if np.any(mean**2 > MAX_SQUARED_RATIO * variances) else None
 
 
 def _sums_on_host(block: Any, weights: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The signal of a mixture: where the means lie, and the moments there, free of any origin."""
+"""Moments in the signal directions of a mixture: the subspace of its centred means."""
 
 from __future__ import annotations
 
@@ -20,40 +20,42 @@ from apolar.moments.covariance import (
     shift_and_offset,
     shifted,
 )
-from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
+from apolar.moments.sketch import CentralMoments, MomentSketch, summary_moments
 from apolar.moments.sums import check_scale, column_sums, effective_rows, row_squares, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 
-# Up to this many columns the covariance is formed; above, its leading directions are found at random.
+# Up to this many columns the covariance matrix is formed; above, a randomised range finder computes its
+# leading eigenvectors.
 COVARIANCE_COLUMNS = 256
-# Extra random directions of the range finder, and its rounds of power iteration: until the leading
-# eigenvalues have settled to this much of themselves.
+# Extra random directions of the range finder, its largest number of power iterations, and the relative change
+# of the leading eigenvalues at which it stops.
 OVERSAMPLING = 10
 MAX_ROUNDS = 20
-SETTLED = 1e-6
+EIGENVALUE_TOL = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class SignalMoments:
-    """Moments in the signal directions and the noise beside them.
+    """Moments in the signal directions, and the noise in the others.
 
-    With nu_i the coordinates of mu_i - mean in the signal basis:
+    For a mixture with weights w_i, means mu_i and variances s_i, nu_i denotes the coordinates of mu_i - mean
+    in the signal basis.
 
     Attributes
     ----------
     n_rows : int
     n_effective : float
-        How many rows of one weight would have moments as noisy: (sum of weights)^2 / sum of their squares.
+        The number of equally weighted rows whose moments are as noisy: (sum of weights)^2 / sum of squares.
     mean : ndarray, shape (n_features,)
     basis : ndarray, shape (n_features, n_signal)
-        Orthonormal: the directions of largest variance.
+        Orthonormal columns: the directions of largest variance.
     spectrum : ndarray
-        Eigenvalues of the covariance, largest first, as far as computed.
+        Eigenvalues of the covariance, largest first; not all if there are many columns.
     mean_variance : float
-        sum_i w_i s_i, the mean variance over all noise directions.
+        sum_i w_i s_i, averaged over all noise directions.
     second : ndarray, shape (n_signal,)
-        Variances in the signal directions, less the mean variance.
+        Variances in the signal directions, minus the mean variance.
     noise_times : ndarray, shape (n_signal,)
         sum_i w_i s_i nu_i.
     third : SymmetricTensor or None
@@ -80,32 +82,32 @@ def signal_moments(
 ) -> SignalMoments:
     """Return the moments of rows or of a sketch in the leading directions.
 
-    Rows that can be read again are read twice (once if their covariance is known, and four times where the
-    columns are many); a stream is sketched.
+    Rereadable rows are read twice, or once if their covariance is known; for many columns, several times more
+    by the range finder. Rows that can be read only once are summarised in a sketch.
 
     Parameters
     ----------
     X : rows or MomentSketch
     n_signal : int
-        Number of components less one; below the number of columns.
+        The number of components minus one; below the number of columns.
     sample_weight : array_like or None
     rng : numpy.random.Generator
         For the range finder.
     known : RowCovariance, optional
-        Of these rows.
+        The covariance of these rows, if it has been computed.
 
     Returns
     -------
     moments : SignalMoments
     """
-    central = summarised(X, sample_weight)
+    central = summary_moments(X, sample_weight)
     if central is not None:
         check_components(n_signal + 1, len(central.mean))
         return _from_central(central, n_signal)
     rows = open_rows(X, as_counts(sample_weight))
     check_components(n_signal + 1, rows.n_features)
     if not rows.rereadable:
-        return _from_central(MomentSketch(rows.n_features)._update_rows(rows).central(), n_signal)
+        return _from_central(MomentSketch(rows.n_features).update(rows).central(), n_signal)
     return _from_rows(rows, n_signal, rng, known)
 
 
@@ -118,9 +120,9 @@ NO_NOISE = (
 def check_spread(
     n_components: int, n_rows: int, total_variance: float, mean_variance: float, size: float
 ) -> None:
-    """Refuse rows that are equal, too few, or without noise.
+    """Raise ValueError for rows that are all equal, too few, or without noise.
 
-    `size` is the mean square of the data about zero: what is far below it is rounding.
+    `size` is the mean squared norm of the rows: a variance far below it is rounding.
     """
     if n_rows < n_components:
         raise ValueError(f"{n_components} components need at least as many rows; there are {n_rows}.")
@@ -133,7 +135,7 @@ def check_spread(
 
 
 def check_components(n_components: int, n_features: int) -> None:
-    """Refuse more components than columns."""
+    """Raise ValueError for more components than columns."""
     if n_components > n_features:
         raise ValueError(
             f"The moment method finds at most as many components as there are columns: {n_components} were "
@@ -142,6 +144,7 @@ def check_components(n_components: int, n_features: int) -> None:
 
 
 def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
+    """Return the signal moments of central moments."""
     covariance = central.covariance
     frame = np.eye(len(central.mean)) if central.frame is None else central.frame
     if n_signal > frame.shape[1]:
@@ -149,16 +152,16 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     values, vectors = np.linalg.eigh(frame.T @ covariance @ frame)
     spectrum, inner = values[::-1], vectors[:, ::-1][:, :n_signal]
     basis = frame @ inner
-    spare = len(central.mean) - n_signal
+    n_noise = len(central.mean) - n_signal
     variance = float(np.trace(covariance))
     check_scale(variance)
-    mean_variance = (variance - float(spectrum[:n_signal].sum())) / spare
+    mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
     size = variance + float(central.mean @ central.mean)
     check_spread(n_signal + 1, central.n_rows, variance, mean_variance, size)
     third = noise_times = None
     if n_signal:
         projected = central.third.change_variables(inner)
-        noise_times = (basis.T @ central.square_times - _traced(projected)) / spare
+        noise_times = (basis.T @ central.square_times - _trace(projected)) / n_noise
         third = _debiased(projected, noise_times)
     return SignalMoments(
         central.n_rows,
@@ -173,25 +176,25 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     )
 
 
-def _traced(third: SymmetricTensor) -> Array:
-    """Return E[|y|^2 y], the trace of E[y y y] over one pair of slots."""
+def _trace(third: SymmetricTensor) -> Array:
+    """Return E[|y|^2 y], the trace of E[y y y] over two of its indices."""
     return third.hessian(np.eye(third.dim)).trace(axis1=1, axis2=2) / 6
 
 
 def _debiased(third: SymmetricTensor, noise_times: Array) -> SymmetricTensor:
-    """Return the third moments of the means: less what the spread of each component adds."""
+    """Return the third moments of the means: the variances of the components contribute the remainder."""
     return SymmetricTensor(3, third.dim, third.coefficients - spread_in_third(third.dim) @ noise_times)
 
 
 @lru_cache(maxsize=64)
 def spread_in_third(dim: int) -> Array:
-    """Return what the spread of components adds to third moments, shape (n_monomials, dim).
+    """Return the contribution of the variances of components to third moments, shape (n_monomials, dim).
 
-    Times g = sum_i w_i s_i nu_i these are the coefficients of 3 |x|^2 (g . x), T_abc = g_a d_bc + g_b d_ac +
-    g_c d_ab.
+    This matrix times g = sum_i w_i s_i nu_i gives the coefficients of 3 |x|^2 (g . x), that is of the tensor
+    T_abc = g_a d_bc + g_b d_ac + g_c d_ab.
     """
     powers = exponents(dim, 3)
-    # Three times g_a where the power of x_a is three; g_a where it is one, beside a square.
+    # The coefficient of x_a^3 is 3 g_a, and that of x_a x_b^2 is g_a.
     return frozen(
         np.where(powers == 3, 3.0, np.where((powers == 1) & (powers.max(axis=1) == 2)[:, None], 1.0, 0.0))
     )
@@ -200,6 +203,7 @@ def spread_in_third(dim: int) -> Array:
 def _from_rows(
     rows: Rows, n_signal: int, rng: np.random.Generator, known: RowCovariance | None
 ) -> SignalMoments:
+    """Return the signal moments of rereadable rows."""
     if rows.n_features <= COVARIANCE_COLUMNS:
         weight, n_rows, mean, covariance = row_covariance(rows) if known is None else known
         check_scale(float(np.trace(covariance)))
@@ -212,15 +216,15 @@ def _from_rows(
         check_scale(variance)
         check_spread(n_signal + 1, n_rows, variance, variance, variance + float(mean @ mean))
         spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
-    spare = rows.n_features - n_signal
-    mean_variance = (variance - float(spectrum[:n_signal].sum())) / spare
+    n_noise = rows.n_features - n_signal
+    mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
     check_spread(n_signal + 1, n_rows, variance, mean_variance, variance + float(mean @ mean))
     noise_times, third, n_effective = np.zeros(n_signal), None, float(n_rows)
     if n_signal:
         square_times, third_sum, weight_squares = _signal_sums(rows, mean, variance, basis)
         n_effective = effective_rows(weight, float(weight_squares), n_rows)
         raw = SymmetricTensor(3, n_signal, third_sum / weight)
-        noise_times = (square_times / weight - _traced(raw)) / spare
+        noise_times = (square_times / weight - _trace(raw)) / n_noise
         third = _debiased(raw, noise_times)
     second = spectrum[:n_signal] - mean_variance
     return SignalMoments(
@@ -231,7 +235,7 @@ def _from_rows(
 def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list[Any]:
     """Return the sums of |z|^2 y, of y y y (compact) and of squared weights.
 
-    With z = x - mean and y its signal coordinates.
+    Here z = x - mean, and y are its signal coordinates.
     """
     shift, offset = shift_and_offset(rows, mean, variance)
     statistic = SignalSums(
@@ -240,25 +244,25 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list
         DeviceCopies((basis.T @ offset)[:, None]),
         float(offset @ offset),
     )
-    # The rows have been checked when the covariance was taken.
+    # The pass for the covariance has checked that the rows are finite.
     return rows.reduce(statistic, Checked(is_finite=True))
 
 
 @dataclass(frozen=True, eq=False)
 class SignalSums:
-    """The statistic of the sums of |z|^2 y, of y y y (compact) and of squared weights.
+    """The sums of |z|^2 y, of y y y (compact) and of squared weights.
 
-    With x the rows less the shift, z = x - offset, and y the coordinates of z in the signal directions.
+    Here x are the rows minus the shift, z = x - offset, and y the coordinates of z in the signal directions.
 
     Attributes
     ----------
     shift : DeviceCopies or None
     directions : DeviceCopies, shape (n_signal + 1, n_features)
-        The signal directions, and the offset.
+        The signal directions, followed by the offset.
     centre : DeviceCopies, shape (n_signal, 1)
-        The offset in the signal directions.
+        The coordinates of the offset in the signal directions.
     offset_square : float
-        The squared length of the offset.
+        The squared norm of the offset.
     """
 
     shift: DeviceCopies | None
@@ -268,14 +272,14 @@ class SignalSums:
 
     @property
     def n_working(self) -> int:
-        """How many numbers of working memory it takes per row."""
+        """The number of values of working memory per row."""
         return n_monomials(len(self.centre.values), 2)
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the sums over a block."""
+        """Return the weighted sums over a block."""
         scratch = thread_scratch()
         x = shifted(block, self.shift)
-        # A row for each direction, and one for x . offset: the arithmetic below is fast on long rows.
+        # One row per direction, and one for x . offset: operations along long rows are fast.
         directions = self.directions.to_device_of(x)
         projected = directions @ x.T if sparse.issparse(x) else scratch.matmul("projected", directions, x.T)
         y = projected[:-1, ...]
@@ -296,51 +300,71 @@ def leading_directions(
     *,
     or_fewer: bool = False,
 ) -> tuple[Array, Array]:
-    """Return leading eigenvalues and eigenvectors of the covariance, never formed [halko2011].
+    """Return leading eigenvalues and eigenvectors of the covariance without forming it [halko2011].
 
-    Rows that lie in fewer directions are refused, or those are returned.
+    Parameters
+    ----------
+    rows : Rows
+        Rereadable.
+    mean : ndarray, shape (n_features,)
+    variance : float
+        The sum of the variances of the columns.
+    weight : float
+        The total weight of the rows.
+    n_signal : int
+        The number of eigenvectors.
+    rng : numpy.random.Generator
+    or_fewer : bool, default=False
+        Whether a covariance of lower rank gives fewer eigenvectors; by default, it is an error.
+
+    Returns
+    -------
+    eigenvalues : ndarray
+        Largest first; `n_signal` of them, and some less accurate ones.
+    eigenvectors : ndarray, shape (n_features, n_signal)
     """
     n_directions = min(n_signal + OVERSAMPLING, rows.n_features)
     basis = np.linalg.qr(rng.standard_normal((rows.n_features, n_directions)))[0]
     shift, offset = shift_and_offset(rows, mean, variance)
-    away = None if shift is None else DeviceCopies(shift)
-    before = np.zeros(n_signal)
+    device_shift = None if shift is None else DeviceCopies(shift)
+    previous = np.zeros(n_signal)
     for _ in range(MAX_ROUNDS):
         product, sums = rows.reduce(
-            CovarianceProduct(away, DeviceCopies(basis), DeviceCopies(offset @ basis))
+            CovarianceProduct(device_shift, DeviceCopies(basis), DeviceCopies(offset @ basis))
         )
         image = (product - np.outer(offset, sums)) / weight
-        # Nystroem's approximation, image (basis^t image)^(-1) image^t, is as good as one more round.
+        # The Nystroem approximation image (basis^t image)^(-1) image^t is as accurate as one more iteration.
         inner = basis.T @ image
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        kept = values > 1e-12 * values[-1]
+        positive = values > 1e-12 * values[-1]
         directions, roots, _ = np.linalg.svd(
-            image @ (vectors[:, kept] / np.sqrt(values[kept])), full_matrices=False
+            image @ (vectors[:, positive] / np.sqrt(values[positive])), full_matrices=False
         )
-        if np.count_nonzero(kept) < n_signal:
+        rank = int(np.count_nonzero(positive))
+        if rank < n_signal:
             if not or_fewer:
                 raise ValueError(NO_NOISE)
-            n_signal = max(1, int(np.count_nonzero(kept)))
+            n_signal = max(1, rank)
         leading = roots[:n_signal] ** 2
-        if np.all(np.abs(leading - before[:n_signal]) <= SETTLED * leading):
+        if np.all(np.abs(leading - previous[:n_signal]) <= EIGENVALUE_TOL * leading):
             break
-        before = leading
+        previous = leading
         basis = np.linalg.qr(image)[0]
     return roots**2, directions[:, :n_signal]
 
 
 @dataclass(frozen=True, eq=False)
 class CovarianceProduct:
-    """The statistic of the sums of x (z . b) and of z . b, for some directions b: the covariance times these.
+    """The sums of x (z . b) and of z . b for some directions b, which give the covariance times b.
 
-    With x the rows less the shift, and z = x - offset.
+    Here x are the rows minus the shift, and z = x - offset.
 
     Attributes
     ----------
     shift : DeviceCopies or None
     basis : DeviceCopies, shape (n_features, n_directions)
     centre : DeviceCopies, shape (n_directions,)
-        The offset in these directions.
+        The coordinates of the offset in these directions.
     """
 
     shift: DeviceCopies | None
@@ -349,11 +373,11 @@ class CovarianceProduct:
 
     @property
     def n_working(self) -> int:
-        """How many numbers of working memory it takes per row."""
+        """The number of values of working memory per row."""
         return len(self.centre.values)
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
-        """Return the sums over a block."""
+        """Return the weighted sums over a block."""
         x = shifted(block, self.shift)
         y = x @ self.basis.to_device_of(x) - self.centre.to_device_of(x)
         weighted = y if weights is None else weights[:, None] * y

@@ -1,4 +1,4 @@
-"""Additive moment sums: update, merge, save. Fixed memory, whatever the number of rows."""
+"""Additive moment sums that can be updated, merged and saved, in memory that does not grow with the rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
-from apolar.data import Rows, open_rows
+from apolar.data import open_rows
 from apolar.data.weights import check_total_weight
 from apolar.moments.sums import Centred, MomentStatistic, MomentSums, ScaleError, effective_rows
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -20,7 +20,7 @@ from apolar.tensor import SymmetricTensor, n_monomials
 FORMAT = "apolar moment sketch"
 VERSION = 3
 
-# Third moments of this many columns fit in a few megabytes; above, a frame is asked for.
+# Third moments of this many columns take a few megabytes; above, a frame is required.
 MAX_COLUMNS = 150
 
 
@@ -32,7 +32,7 @@ class CentralMoments:
     ----------
     n_rows : int
     n_effective : float
-        How many rows of one weight would have moments as noisy: (sum of weights)^2 / sum of their squares.
+        The number of equally weighted rows whose moments are as noisy: (sum of weights)^2 / sum of squares.
     mean : ndarray, shape (n_features,)
     covariance : ndarray, shape (n_features, n_features)
     third : SymmetricTensor
@@ -40,7 +40,7 @@ class CentralMoments:
     square_times : ndarray, shape (n_features,)
         The mean of |x - mean|^2 (x - mean).
     frame : ndarray, shape (n_features, n_frame), or None
-        None stands for all coordinates.
+        None if the third moments are in all coordinates.
     """
 
     n_rows: int
@@ -53,26 +53,27 @@ class CentralMoments:
 
 
 class MomentSketch:
-    """Sums over rows up to order three, around a pilot centre, that add up.
+    """Sums of powers of rows up to order three, about a provisional centre.
 
-    Update it with chunks, add the sketches of several parts or parties, save
-    and load it; a mixture can be fitted from it without the rows.
+    It can be updated with chunks of rows, added to the sketches of other
+    rows, saved and loaded; a mixture can be fitted from it without the rows.
 
     Parameters
     ----------
     n_features : int
         The number of columns.
     frame : array_like, shape (n_features, n_frame), optional
-        Orthonormal columns: third moments are kept in these directions only,
-        which makes many columns affordable. All parties must use one frame.
+        Orthonormal columns: third moments are stored in these directions
+        only, which makes many columns affordable. Sketches can be added only
+        if they have the same frame.
     feature_names : sequence of str, optional
-        The names of the columns. Sketches of other columns, or in another
-        order, then do not add up.
+        The names of the columns. Sketches with other names, or in another
+        order, cannot be added.
 
     Attributes
     ----------
     n_rows : int
-        Rows seen.
+        The number of rows that the sketch was updated with.
     total_weight : float
         The sum of their weights.
 
@@ -80,11 +81,11 @@ class MomentSketch:
     --------
     >>> import numpy as np, apolar
     >>> X = np.random.default_rng(0).standard_normal((1000, 3))
-    >>> one, two = apolar.MomentSketch(3), apolar.MomentSketch(3)
-    >>> _ = one.update(X[:400]); _ = two.update(X[400:])
-    >>> (one + two).n_rows
+    >>> first = apolar.MomentSketch(3).update(X[:400])
+    >>> second = apolar.MomentSketch(3).update(X[400:])
+    >>> (first + second).n_rows
     1000
-    >>> bool(np.allclose((one + two).central().mean, X.mean(axis=0)))
+    >>> bool(np.allclose((first + second).central().mean, X.mean(axis=0)))
     True
     """
 
@@ -105,21 +106,21 @@ class MomentSketch:
                 "columns such as the leading principal directions of a sample. Rows that can be read again, "
                 "and form='equivariant', need no sketch."
             )
-        # None before any rows are seen.
+        # None before the first update.
         self._sums: MomentSums | None = None
 
     @property
     def n_rows(self) -> int:
-        """The number of rows seen."""
+        """The number of rows that the sketch was updated with."""
         return 0 if self._sums is None else self._sums.n_rows
 
     @property
     def total_weight(self) -> float:
-        """The sum of the weights of the rows seen."""
+        """The sum of the weights of the rows."""
         return 0.0 if self._sums is None else self._sums.weight
 
     def update(self, X: Any, sample_weight: Any = None) -> MomentSketch:
-        """Add rows. If anything is wrong with them, the sketch stays as it was.
+        """Add rows. If they are invalid, an error is raised and the sketch stays as it was.
 
         Parameters
         ----------
@@ -131,13 +132,11 @@ class MomentSketch:
         -------
         self : MomentSketch
         """
-        return self._update_rows(open_rows(X, sample_weight))
-
-    def _update_rows(self, rows: Rows) -> MomentSketch:
+        rows = open_rows(X, sample_weight)
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
         statistic = MomentStatistic(self.n_features, self.frame)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
             (sums,) = rows.reduce(statistic, Centred(None if self._sums is None else self._sums.centre))
             sums = sums if self._sums is None else self._sums + sums
         check_total_weight(sums.weight, sums.weight_squares)
@@ -180,7 +179,7 @@ class MomentSketch:
         return result
 
     def __radd__(self, other: object) -> MomentSketch:
-        # sum() starts from zero; its result is a sketch of its own.
+        # sum() starts from zero; its result must not share its state with the first sketch.
         if isinstance(other, int) and other == 0:
             return MomentSketch(self.n_features, frame=self.frame) + self
         return NotImplemented
@@ -190,29 +189,29 @@ class MomentSketch:
         if self._sums is None:
             raise ValueError("The sketch has seen no rows: call update first.")
         with np.errstate(over="ignore", invalid="ignore"):
-            about = self._sums.about(self._sums.mean)
-        if not about.is_finite:
+            sums = self._sums.about(self._sums.mean)
+        if not sums.is_finite:
             raise ScaleError(
                 "The third powers of the rows of this sketch, about their mean, overflow: make it again of "
                 "columns that are divided by their scale."
             )
         n_frame = self.n_features if self.frame is None else int(self.frame.shape[1])
         return CentralMoments(
-            about.n_rows,
-            effective_rows(about.weight, about.weight_squares, about.n_rows),
-            about.centre,
-            about.second / about.weight,
-            SymmetricTensor(3, n_frame, about.third / about.weight),
-            about.square_times / about.weight,
+            sums.n_rows,
+            effective_rows(sums.weight, sums.weight_squares, sums.n_rows),
+            sums.centre,
+            sums.second / sums.weight,
+            SymmetricTensor(3, n_frame, sums.third / sums.weight),
+            sums.square_times / sums.weight,
             self.frame,
         )
 
     # --- files --------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sketch to a file: arrays, a version and a checksum, nothing that can run.
+        """Write the sketch to a file of arrays, with a version and a checksum; it contains no code.
 
-        The file appears whole or not at all.
+        The write is atomic: if it fails, no file appears, and an existing file stays as it was.
         """
         save_arrays(path, FORMAT, VERSION, self._arrays())
 
@@ -232,7 +231,7 @@ class MomentSketch:
         n_features = check_integer(stored_value(arrays, "n_features", int), "n_features", least=1)
         n_rows, frame, shape = stored_value(arrays, "n_rows", int), arrays["frame"], (n_features,)
         n_frame = frame.shape[1] if frame.ndim == 2 and frame.size else n_features
-        # The sums before the sketch: a file can claim any number of columns.
+        # The sizes of the sums are checked before a sketch is made: a file can claim any number of columns.
         weights = stored_value(arrays, "weight", float), stored_value(arrays, "weight_squares", float)
         sums = (
             stored_numbers(arrays, "first", shape),
@@ -240,10 +239,10 @@ class MomentSketch:
             stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
             stored_numbers(arrays, "square_times", shape),
         )
-        stored = arrays["feature_names"]
-        if stored.dtype.kind != "U" or stored.ndim != 1:
+        stored_names = arrays["feature_names"]
+        if stored_names.dtype.kind != "U" or stored_names.ndim != 1:
             raise ValueError("feature_names must be strings.")
-        names = stored.tolist() if stored.size else None
+        names = stored_names.tolist() if stored_names.size else None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names)
         if n_rows < 0 or min(weights) < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
@@ -272,8 +271,8 @@ class MomentSketch:
         return f"MomentSketch(n_features={self.n_features}, n_rows={self.n_rows})"
 
 
-def summarised(X: Any, sample_weight: Any) -> CentralMoments | None:
-    """Return the moments of a sketch, or moments as they are; None for rows."""
+def summary_moments(X: Any, sample_weight: Any) -> CentralMoments | None:
+    """Return the central moments of a sketch, or X itself if it is central moments; None if X is rows."""
     if not isinstance(X, CentralMoments | MomentSketch):
         return None
     if sample_weight is not None:

@@ -1,4 +1,4 @@
-"""How many components: the eigenvalues of the covariance against the level of the noise."""
+"""The number of components, from the eigenvalues of the covariance that exceed the noise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,29 +9,30 @@ from apolar._core.arrays import Array, frozen
 from apolar.data import open_rows
 from apolar.data.weights import as_counts
 from apolar.moments.covariance import row_covariance
-from apolar.moments.sketch import summarised
+from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import check_scale
 
-# Components of different variances make the noise fluctuate as that of fewer rows would.
-FEWER_ROWS = 3.0
+# With components of different variances, the eigenvalues of the noise spread as if there were this many times
+# fewer rows.
+ROWS_DIVISOR = 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class ComponentCount:
-    """A guess at the number of components, and the spectrum it rests on.
+    """An estimate of the number of components, and the spectrum it is based on.
 
     Attributes
     ----------
     n_components : int
-        One more than the eigenvalues that stand out of the noise.
+        One more than the number of eigenvalues above the noise.
     least, most : int
-        The same with a stricter and a laxer threshold.
+        The same with a stricter and a more lenient threshold.
     spectrum : ndarray
         Eigenvalues of the covariance, largest first, without those that are zero.
     noise_level : float
-        The mean of the eigenvalues that do not stand out.
+        The mean of the eigenvalues of the noise.
     threshold : float
-        What an eigenvalue must exceed to stand out.
+        Eigenvalues above it are not noise.
     """
 
     n_components: int
@@ -43,28 +44,28 @@ class ComponentCount:
 
     @property
     def message(self) -> str:
-        """What the guess is worth, in words."""
+        """An explanation of the estimate, with its assumptions."""
         if self.n_components > len(self.spectrum):
             return (
                 "Every direction stands out: the data show no level of noise. There may be more components "
                 "than columns, or clusters that are not spherical. Compare BIC over several numbers."
             )
-        sure = (
+        certainty = (
             "the thresholds agree" if self.least == self.most else f"{self.least} to {self.most} are possible"
         )
         return (
-            f"{self.n_components} components ({sure}), if the means are in general position and the clusters "
-            "spherical. Means on a line or plane count less than there are; elongated clusters count more. "
-            "Compare BIC over neighbouring numbers."
+            f"{self.n_components} components ({certainty}), if the means are in general position and the "
+            "clusters spherical. The estimate is too low for means on a line or plane, and too high for "
+            "elongated clusters. Compare BIC over neighbouring numbers."
         )
 
 
 def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCount:
-    """Return how many components the covariance shows.
+    """Return an estimate of the number of components from the spectrum of the covariance.
 
-    A spherical mixture of r components with means in general position has r - 1 eigenvalues above the
-    noise, which is flat but for the fluctuation of a sample: those above the edge of Marchenko and Pastur
-    are counted.
+    The covariance of a spherical mixture of r components with means in general position has r - 1 eigenvalues
+    above the noise; the others are equal. In a sample, the eigenvalues of the noise lie below the upper edge
+    of the Marchenko-Pastur distribution: those above it are counted.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     >>> apolar.n_components_from_spectrum(X).n_components
     4
     """
-    central = summarised(X, sample_weight)
+    central = summary_moments(X, sample_weight)
     if central is not None:
         n_rows, covariance = central.n_rows, central.covariance
     else:
@@ -92,16 +93,16 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     spectrum = np.linalg.eigvalsh(covariance)[::-1]
     if not spectrum[0] > 0:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")
-    # Columns that are constant, or sums of others, say nothing of the noise.
+    # Columns that are constant, or linear combinations of others, have no noise.
     spectrum = spectrum[spectrum > 1e-12 * spectrum[0]]
-    count, noise_level, threshold = _standing_out(spectrum, n_rows / FEWER_ROWS)
-    strict = _standing_out(spectrum, n_rows / FEWER_ROWS**3)[0]
-    lax = _standing_out(spectrum, n_rows)[0]
+    count, noise_level, threshold = _above_noise(spectrum, n_rows / ROWS_DIVISOR)
+    strict = _above_noise(spectrum, n_rows / ROWS_DIVISOR**3)[0]
+    lax = _above_noise(spectrum, n_rows)[0]
     return ComponentCount(count + 1, strict + 1, lax + 1, frozen(spectrum.copy()), noise_level, threshold)
 
 
-def _standing_out(spectrum: Array, n_rows: float) -> tuple[int, float, float]:
-    """Return how many eigenvalues exceed the edge of the noise of the others, its level, and the edge."""
+def _above_noise(spectrum: Array, n_rows: float) -> tuple[int, float, float]:
+    """Return the number of eigenvalues above the noise, the level of the noise, and its upper edge."""
     n_features = len(spectrum)
     for count in range(n_features):
         level = float(spectrum[count:].mean())

@@ -8,7 +8,7 @@ import numpy as np
 from apolar._core.arrays import Array, frozen
 from apolar.data import open_rows
 from apolar.data.weights import as_counts
-from apolar.moments.sketch import CentralMoments, MomentSketch, summarised
+from apolar.moments.sketch import CentralMoments, MomentSketch, summary_moments
 from apolar.moments.sums import check_scale
 from apolar.tensor import SymmetricTensor
 
@@ -28,13 +28,13 @@ class Moments:
     third : SymmetricTensor
         M3 = sum_i w_i (mu_i . x)^3.
     mean_variance : float
-        sum_i w_i s_i, the least eigenvalue of the covariance.
+        sum_i w_i s_i, the smallest eigenvalue of the covariance.
     noise_direction : ndarray, shape (n_features,)
-        Its eigenvector.
+        The eigenvector of that eigenvalue.
     total_variance : float
         The trace of the covariance.
     n_rows : int
-        How many rows they are of.
+        The number of rows that the moments were computed from.
     """
 
     first: Array
@@ -47,20 +47,20 @@ class Moments:
 
 
 def central_moments(X: Any, sample_weight: Any = None) -> CentralMoments:
-    """Return the moments about the mean of rows, of a sketch, or as they are."""
-    central = summarised(X, sample_weight)
+    """Return the central moments of rows or of a sketch; of central moments, these themselves."""
+    central = summary_moments(X, sample_weight)
     if central is not None:
         return central
     rows = open_rows(X, as_counts(sample_weight))
-    return MomentSketch(rows.n_features)._update_rows(rows).central()
+    return MomentSketch(rows.n_features).update(rows).central()
 
 
 def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:
-    """Return the paper's moment tensors of data that come from a spherical mixture.
+    """Return the paper's moment tensors, for data from a spherical mixture.
 
     Parameters
     ----------
-    X : array_like, dataframe, iterable of chunks, MomentSketch
+    X : array_like, dataframe, iterable of chunks, or MomentSketch
         Rows of shape (n_samples, n_features), or a sketch of them.
     sample_weight : array_like, shape (n_samples,), optional
 
@@ -89,7 +89,7 @@ def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:
         check_scale(float(np.trace(covariance) + mean @ mean))
     values, vectors = np.linalg.eigh(covariance)
     mean_variance, direction = float(values[0]), vectors[:, 0]
-    # E[x (v.z)^2] and E[x x x], z = x - mean, from the moments about the mean.
+    # E[x (v . z)^2] and E[x x x], with z = x - mean and v the noise direction, from the central moments.
     first = mean_variance * mean + central.third.gradient(direction) / 3
     linear = SymmetricTensor(1, dim, mean)
     quadratic = SymmetricTensor(2, dim, covariance[np.triu_indices(dim)])

@@ -1,4 +1,4 @@
-"""Sums over rows up to order three, and how they move to another centre."""
+"""Sums of powers of rows up to order three, and their change of centre."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from apolar.data.reduce import CHECKED
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 
-# The largest variance of rows whose fourth powers do not overflow, and one over the smallest.
-MOST_VARIANCE = 1e140
+# The largest variance of rows whose fourth powers do not overflow; the smallest is its reciprocal.
+MAX_VARIANCE = 1e140
 
 
 class ScaleError(ValueError):
-    """Rows whose third and fourth powers leave the range of numbers."""
+    """The third or fourth powers of the rows overflow or underflow."""
 
 
 def check_scale(variance: float) -> None:
-    """Refuse rows so large, or so small, that their powers overflow or underflow; others refuse zero."""
-    if variance == 0 or 1 / MOST_VARIANCE < variance < MOST_VARIANCE:
+    """Raise ScaleError if powers of the rows overflow or underflow; zero variance is refused elsewhere."""
+    if variance == 0 or 1 / MAX_VARIANCE < variance < MAX_VARIANCE:
         return
     raise ScaleError(
-        f"The columns have a total variance of {variance:.3g}: third and fourth powers of the rows leave the "
-        "range of numbers. Divide all columns by one number, their scale, first."
+        f"The columns have a total variance of {variance:.3g}: third and fourth powers of the rows overflow "
+        "or underflow. Divide all columns by one number, their scale, first."
     )
 
 
@@ -40,13 +40,13 @@ def check_scale(variance: float) -> None:
 class MomentSums:
     """Weighted sums of z, z z^t, z z z (compact, in the frame) and |z|^2 z, with z = x - centre.
 
-    They add up, whatever their centres: the result is about the centre of the first.
+    Sums about different centres can be added: the result is about the centre of the first.
 
     Attributes
     ----------
     centre : ndarray, shape (n_features,)
     frame : ndarray, shape (n_features, n_frame), or None
-        The directions of the third moments; None stands for all coordinates.
+        The directions of the third moments; None if these are in all coordinates.
     n_rows : int
     weight, weight_squares : float
         The sums of the weights, and of their squares.
@@ -91,7 +91,7 @@ class MomentSums:
 
     @property
     def is_finite(self) -> bool:
-        """Whether every sum is a number."""
+        """Whether all sums are finite."""
         sums = (self.weight, self.weight_squares, self.first, self.second, self.third, self.square_times)
         return all(bool(np.all(np.isfinite(value))) for value in sums)
 
@@ -102,7 +102,7 @@ class MomentSums:
 
     def about(self, centre: Array) -> MomentSums:
         """Return the sums about another centre."""
-        # z + d in place of z.
+        # The new sums are those of z + d.
         d = self.centre - centre
         if not np.any(d):
             return replace(self, centre=centre)
@@ -141,39 +141,42 @@ class MomentSums:
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """The preparation of blocks of checked rows, with the centre that their sums are to be about.
+    """The preparation that pairs blocks of checked rows with the centre of their sums.
 
     Attributes
     ----------
-    centre : ndarray or None, shape (n_features,)
-        By default the mean of the first rows, of each part of the rows where they are.
+    centre : ndarray, shape (n_features,), or None
+        By default the mean of the first block, in each partition if there are several.
     """
 
     centre: Array | None = None
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        """Return how blocks are made of these rows."""
-        centre = rows.first(block_mean) if self.centre is None else self.centre
+        """Return the transform of the chunks of these rows."""
+        centre = rows.first(_block_mean) if self.centre is None else self.centre
         return _CentredBlocks(CHECKED(rows, statistic), centre)
 
 
 @dataclass(frozen=True, eq=False)
 class _CentredBlocks:
-    checked: BlockTransform
+    blocks: BlockTransform
     centre: Array | None
 
     @property
     def chunk_rows(self) -> int:
-        return self.checked.chunk_rows
+        return self.blocks.chunk_rows
 
     def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        checked = self.checked(values, weights, first_row)
-        return None if checked is None else ((checked[0], self.centre), checked[1])
+        prepared = self.blocks(values, weights, first_row)
+        if prepared is None:
+            return None
+        block, weights = prepared
+        return (block, self.centre), weights
 
 
 @dataclass(frozen=True, eq=False)
 class MomentStatistic:
-    """The statistic of the `MomentSums` of blocks that are `Centred`.
+    """The `MomentSums` of blocks that are prepared by `Centred`.
 
     Attributes
     ----------
@@ -186,18 +189,18 @@ class MomentStatistic:
 
     @property
     def n_working(self) -> int:
-        """How many numbers of working memory it takes per row."""
+        """The number of values of working memory per row."""
         return n_monomials(self.n_features if self.frame is None else self.frame.shape[1], 2)
 
     def __call__(self, block: tuple[Any, Array], weights: Any) -> tuple[MomentSums]:
-        """Return the sums over a block."""
+        """Return the weighted sums over a block."""
         (rows, centre), scratch = block, thread_scratch()
-        # What overflows is refused when all is summed.
+        # Sums that are not finite are refused at the end.
         with np.errstate(over="ignore", invalid="ignore"):
             dense = rows.toarray() if sparse.issparse(rows) else rows
             z = scratch.subtract("centred", dense, to_device_of(centre, dense))
             weighted = z if weights is None else weights[:, None] * z
-            y = transposed(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
+            y = _contiguous_transpose(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
             n_rows = z.shape[0]
             weight, weight_squares, *sums = on_host(
                 (
@@ -218,16 +221,16 @@ def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:
     Parameters
     ----------
     y, weighted : array, shape (dim, n)
-        A row for each coordinate; the same times the weights.
+        One row per coordinate; the same times the weights.
     scratch : Scratch
 
     Returns
     -------
     sums : array, shape (n_monomials(dim, 3),)
     """
-    # The Hankel matrix of row degree 2 holds each sum; one entry of each is taken.
-    matrix = pair_products(y, scratch) @ weighted.T
-    return take_rows(namespace(y).reshape(matrix, (-1,)), third_places(y.shape[0]))
+    # Each sum is an entry of the Hankel matrix of row degree 2, some of them several times.
+    hankel = pair_products(y, scratch) @ weighted.T
+    return take_rows(namespace(y).reshape(hankel, (-1,)), _hankel_positions(y.shape[0]))
 
 
 def pair_products(y: Any, scratch: Scratch) -> Any:
@@ -238,38 +241,38 @@ def pair_products(y: Any, scratch: Scratch) -> Any:
 
 
 @functools.cache
-def third_places(dim: int) -> Array:
-    """Return where the flat Hankel matrix of row degree 2 holds each monomial of degree 3."""
-    places = np.zeros(n_monomials(dim, 3), dtype=np.int64)
-    positions = product_positions(dim, 2, 1)
-    places[positions.ravel()] = np.arange(positions.size)
-    return frozen(places)
+def _hankel_positions(dim: int) -> Array:
+    """Return a position of each monomial of degree 3 in the flattened Hankel matrix of row degree 2."""
+    positions = np.zeros(n_monomials(dim, 3), dtype=np.int64)
+    monomials = product_positions(dim, 2, 1)
+    positions[monomials.ravel()] = np.arange(monomials.size)
+    return frozen(positions)
 
 
-def transposed(array: Any) -> Any:
-    """Return a matrix with rows and columns exchanged, in memory too."""
+def _contiguous_transpose(array: Any) -> Any:
+    """Return the transpose of a matrix, for NumPy in C order."""
     return np.ascontiguousarray(array.T) if isinstance(array, np.ndarray) else array.T
 
 
 def row_squares(block: Any) -> Any:
-    """Return the squared length of each row."""
+    """Return the squared norm of each row."""
     if sparse.issparse(block):
         return np.asarray(block.multiply(block).sum(axis=1)).ravel()
     if isinstance(block, np.ndarray):
         return np.einsum("ij,ij->i", block, block)
-    # Without an array of the squares.
+    # This needs no temporary array of squares.
     return namespace(block).linalg.vector_norm(block, axis=1) ** 2
 
 
 def column_sums(block: Any) -> Any:
-    """Return the sums of the columns: as a product with ones, which is faster where they are few."""
+    """Return the sums of the columns; a product with ones is faster than a sum if the columns are few."""
     if is_device_array(block):
         return namespace(block).sum(block, axis=0)
     return np.asarray(np.ones(block.shape[0]) @ block).ravel()
 
 
-def block_mean(block: Any, weights: Any) -> Array:
-    """Return the mean of rows, on the host."""
+def _block_mean(block: Any, weights: Any) -> Array:
+    """Return the weighted mean of a block, on the host."""
     if weights is None:
         return on_host([column_sums(block)])[0] / block.shape[0]
     first, weight = on_host([weights @ block, total(weights)])
@@ -277,12 +280,12 @@ def block_mean(block: Any, weights: Any) -> Array:
 
 
 def on_host(values: Iterable[Any]) -> list[Any]:
-    """Return sums on the host."""
+    """Return values on the host: arrays of other libraries as NumPy arrays."""
     return [to_numpy(value) if is_device_array(value) else value for value in values]
 
 
 def effective_rows(weight: float, weight_squares: float, n_rows: int) -> float:
-    """Return how many rows of one weight would have moments as noisy [kish1965]."""
-    # Of very small weights the squares are zero.
+    """Return the number of equally weighted rows whose moments are as noisy [kish1965]."""
+    # The squares of very small weights underflow to zero.
     effective = (weight / np.sqrt(weight_squares)) ** 2 if weight_squares > 0 else np.inf
     return float(effective) if np.isfinite(effective) else float(n_rows)

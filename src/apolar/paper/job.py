@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from apolar._core.files import whole_file
+from apolar._core.files import atomic_file
 from apolar.paper import figures, page, study, tables, writing
 from apolar.paper.printed import FIGURES, STUDIES, caption
 from apolar.plots.canvas import file_bytes, need_matplotlib
@@ -112,5 +112,5 @@ def _write(folder: Path | None, files: dict[str, bytes]) -> None:
     if folder is None:
         return
     for name, content in files.items():
-        with whole_file(folder / name) as file:
+        with atomic_file(folder / name) as file:
             file.write(content)

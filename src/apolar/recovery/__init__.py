@@ -1,4 +1,4 @@
-"""From moments and their decomposition to the mixture: algorithm 1, and the equivariant form."""
+"""Recovery of a mixture from its moments: algorithm 1 of the paper, and the equivariant form."""
 
 from apolar.recovery.algorithm1 import recover
 from apolar.recovery.mixtures import mixture_from_moments

@@ -1,4 +1,4 @@
-"""Algorithm 1, and the paper's pipeline around it."""
+"""Algorithm 1 of the paper, and the pipeline that it ends."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import numpy as np
 from apolar.decomposition import Waring, decompose, refine
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.moments import Moments
-from apolar.recovery.validity import LONGEST_MEAN, mixture, valid_variances, valid_weights, within_reach
+from apolar.recovery.validity import MAX_MEAN_NORM, mixture, valid_means, valid_variances, valid_weights
 
 
 def paper_mixture(
@@ -15,8 +15,8 @@ def paper_mixture(
 ) -> SphericalMixture:
     """Run the paper's pipeline: algorithm 2, at most `n_iter` Newton iterations, algorithm 1.
 
-    In units of a tenth of the size of the means: the steps in Newton's trust region depend on the units, and
-    the paper's examples have these.
+    The moments are scaled such that the means have a norm of about ten, as in the examples of the paper: the
+    steps of Newton's method in its trust region depend on the scale.
     """
     unit = 0.1 * float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
     moments = replace(
@@ -31,7 +31,7 @@ def paper_mixture(
             moments.third, n_components, "pencil", refine=False, random_state=rng, field="real"
         )
     except ValueError:
-        # The pencil is singular: the means are dependent, as those of centred data are.
+        # The pencil is singular: the means are linearly dependent, as those of centred data.
         waring = decompose(moments.third, n_components, random_state=rng, field="real")
     if n_iter:
         waring = refine(moments.third, waring, method="newton", max_iter=n_iter)
@@ -42,9 +42,9 @@ def paper_mixture(
 def recover(moments: Moments, waring: Waring) -> SphericalMixture:
     """Return the mixture of the paper's algorithm 1.
 
-    From M3 = sum_i v_i (m_i . x)^3: the scales l_i from M2 = sum_i v_i l_i (m_i . x)^2, then weights
-    v_i l_i^3 and means m_i / l_i, then the variances from M1 = sum_i w_i s_i mu_i, each by least squares.
-    Weights are divided by their sum, which is one but for the sampling error.
+    Given M3 = sum_i v_i (m_i . x)^3, least squares give the scales l_i in M2 = sum_i v_i l_i (m_i . x)^2. The
+    weights are w_i = v_i l_i^3 and the means mu_i = m_i / l_i; least squares give the variances s_i in
+    M1 = sum_i w_i s_i mu_i. The weights are divided by their sum, which is one except for sampling errors.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
     Returns
     -------
     mixture : SphericalMixture
-        Made valid where the moments give no mixture; `status` and `projected` say so.
+        Projected to a valid mixture where necessary; `status` and `projected` then say so.
     """
     if not isinstance(moments, Moments) or not isinstance(waring, Waring):
         raise TypeError("recover takes the Moments of spherical_moments, and a Waring decomposition of M3.")
@@ -70,15 +70,16 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
         corrections.append("complex points were replaced by their real parts")
         points, tensor_weights = points.real, tensor_weights.real
     upper = np.triu_indices(waring.dim)
-    counts = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
-    squares = tensor_weights[:, None] * points[:, upper[0]] * points[:, upper[1]] * counts
-    scales = np.linalg.lstsq(squares.T, moments.second[upper] * counts, rcond=None)[0]
+    # Entries off the diagonal occur twice in the squared Frobenius norm.
+    factors = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    squares = tensor_weights[:, None] * points[:, upper[0]] * points[:, upper[1]] * factors
+    scales = np.linalg.lstsq(squares.T, moments.second[upper] * factors, rcond=None)[0]
     weights = valid_weights(tensor_weights * scales**3, moments.n_rows, corrections)
     size = float(np.sqrt(max(np.trace(moments.second), 0.0) + moments.mean_variance))
-    # A scale of zero is a mean at infinity: the least scale gives a mean that is out of reach.
-    least_scale = np.linalg.norm(points, axis=1) / (2 * LONGEST_MEAN * size)
-    scales = np.where(np.abs(scales) < least_scale, np.copysign(least_scale, scales), scales)
-    means = within_reach(points / scales[:, None], size, corrections)
+    # A scale of zero would give an infinite mean: the smallest scale gives one that is shortened below.
+    min_scale = np.linalg.norm(points, axis=1) / (2 * MAX_MEAN_NORM * size)
+    scales = np.where(np.abs(scales) < min_scale, np.copysign(min_scale, scales), scales)
+    means = valid_means(points / scales[:, None], size, corrections)
     if abs(weights.sum() - 1) > 0.1:
         corrections.append(f"the weights added up to {weights.sum():.2g}")
     weights = weights / weights.sum()

@@ -1,4 +1,4 @@
-"""What the moments give, made a valid mixture: positive weights and variances, means in reach of the data."""
+"""Projection of a solution to a valid mixture: positive weights and variances, means of bounded norm."""
 
 import numpy as np
 
@@ -6,43 +6,42 @@ from apolar._core.arrays import Array
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.mixture.spherical_mixture import by_weight
 
-# Variances below this much of their mean are noise. The least weight is one row.
-LEAST_VARIANCE = 1e-2
-# The longest mean of a projected mixture, relative to the root mean square of the data.
-LONGEST_MEAN = 5.0
+# Variances below this fraction of their mean are dominated by sampling errors.
+MIN_VARIANCE_RATIO = 1e-2
+# The largest norm of a mean, relative to the root mean square of the data.
+MAX_MEAN_NORM = 5.0
 
 
 def valid_weights(weights: Array, n_rows: int, corrections: list[str]) -> Array:
-    """Return the weights, each that of one row or more."""
-    least = min(1 / n_rows, 0.5 / len(weights))
-    low = weights < least
-    if np.any(low):
-        corrections.append(f"{np.count_nonzero(low)} of the weights were less than one row")
-    return np.maximum(weights, least)
+    """Return the weights, raised to the weight of one row where they are below it."""
+    min_weight = min(1 / n_rows, 0.5 / len(weights))
+    is_low = weights < min_weight
+    if np.any(is_low):
+        corrections.append(f"{np.count_nonzero(is_low)} of the weights were less than one row")
+    return np.maximum(weights, min_weight)
 
 
-def within_reach(means: Array, size: float, corrections: list[str]) -> Array:
-    """Return the means, with those shortened that are longer than the data can be."""
-    lengths = np.linalg.norm(means, axis=1)
-    longest = LONGEST_MEAN * size
-    far = lengths > longest
-    if np.any(far):
-        corrections.append(f"{np.count_nonzero(far)} of the means were out of reach")
-    return means * np.where(far, longest / np.where(far, lengths, 1), 1)[:, None]
+def valid_means(means: Array, size: float, corrections: list[str]) -> Array:
+    """Return the means, shortened where they are too long; `size` is the root mean square of the data."""
+    norms = np.linalg.norm(means, axis=1)
+    max_norm = MAX_MEAN_NORM * size
+    is_far = norms > max_norm
+    if np.any(is_far):
+        corrections.append(f"{np.count_nonzero(is_far)} of the means were out of reach")
+    return means * np.where(is_far, max_norm / np.where(is_far, norms, 1), 1)[:, None]
 
 
 def valid_variances(variances: Array, mean_variance: float, corrections: list[str]) -> Array:
-    """Return the variances; in place of those that are negative, or nearly, their mean.
+    """Return the variances, with those that are negative or close to zero replaced by their mean.
 
-    Little is known of such a variance. The nearest valid one, close to zero, would be the worst choice: EM
-    does not leave it.
+    The nearest valid variance, close to zero, would be a bad start for EM, which does not leave it.
     """
-    low = variances < LEAST_VARIANCE * mean_variance
-    if np.any(low):
+    is_low = variances < MIN_VARIANCE_RATIO * mean_variance
+    if np.any(is_low):
         corrections.append(
-            f"{np.count_nonzero(low)} of the variances were below {LEAST_VARIANCE:g} of their mean"
+            f"{np.count_nonzero(is_low)} of the variances were below {MIN_VARIANCE_RATIO:g} of their mean"
         )
-    return np.where(low, mean_variance, variances)
+    return np.where(is_low, mean_variance, variances)
 
 
 def mixture(
@@ -53,7 +52,7 @@ def mixture(
     corrections: list[str],
     spectrum: Array,
 ) -> SphericalMixture:
-    """Return the mixture, largest weight first; with corrections it is PROJECTED where it would be VALID."""
+    """Return the mixture, largest weight first; corrections change the status VALID to PROJECTED."""
     if status is MixtureStatus.VALID and corrections:
         status = MixtureStatus.PROJECTED
     distinct = tuple(dict.fromkeys(corrections))

@@ -1,8 +1,8 @@
-"""The mixture whose moments are nearest to those of the data, in the metric of their sampling errors.
+"""The mixture that fits all moments of the data, weighted by the covariance of their sampling errors.
 
-The equivariant form solves for as many moments as it needs, exactly. Here all of them are fitted, each as
-far as it can be trusted: generalised least squares [hansen1982], with the covariance that the moments of so
-many rows have under the mixture of the start. It needs no rows: all is in the moments.
+The equivariant form solves for as many moments as there are unknowns. Here all moments are fitted by
+generalised least squares [hansen1982], with the covariance that they have for this number of rows under the
+initial mixture. Only the moments are needed, not the rows.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
 from apolar.moments import SignalMoments
 from apolar.moments.signal import spread_in_third
-from apolar.recovery.validity import mixture, valid_variances, valid_weights, within_reach
+from apolar.recovery.validity import mixture, valid_means, valid_variances, valid_weights
 from apolar.tensor.monomials import exponents
 
-# The moments grow with the third power of the signal directions, their covariance with the sixth: above this
-# many directions it would take longer than EM.
-MOST_SIGNAL = 8
-# The standard deviation of the logarithm of a variance about that of their mean: a weak prior. Without it a
-# small component often ends with no variance at all, which EM does not leave.
-SPREAD_OF_VARIANCES = 1.0
-# A few steps are enough: what is left is below the sampling error.
+# The number of moments grows with the third power of the number of signal directions, their covariance matrix
+# with the sixth: above this number, the fit would take longer than EM.
+MAX_SIGNAL = 8
+# A weak prior: the standard deviation of the logarithm of a variance, about that of the mean variance.
+# Without it, the variance of a small component often tends to zero, which EM does not leave.
+LOG_VARIANCE_DEVIATION = 1.0
+# A few steps suffice: the remaining error is below the sampling error.
 MAX_ITER = 6
-# A step that gains less is the last: the point is then within a tenth or so of its standard error.
-LEAST_GAIN = 1e-3
-# Weighted squares per moment: about one or less if the data come from such a mixture. Above this they do not,
-# their moments have other errors, and the weights mean nothing.
-MISFIT = 3.0
-# Added to the diagonal of the correlations of the moments.
+# The iteration stops after a smaller gain: the point is then within about a tenth of its standard error.
+MIN_GAIN = 1e-3
+# The sum of weighted squares per moment is about one, or less, if the data come from a spherical mixture.
+# Above this value they do not, and the covariance of their moments is wrong.
+MAX_MISFIT = 3.0
+# Added to the diagonal of the correlation matrix of the moments.
 RIDGE = 1e-9
-# Logarithms of weights and variances change by no more than this in a step.
-LONGEST_STEP = 1.0
+# The largest change of a log weight or log variance in one step.
+MAX_LOG_STEP = 1.0
 
 
 def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> SphericalMixture:
-    """Return the mixture that fits the moments best, from a start that is near.
+    """Return the mixture that fits the moments best, near an initial mixture.
 
     Parameters
     ----------
     signal : SignalMoments
     start : SphericalMixture
-        Of one component more than there are signal directions.
+        The initial mixture, of one component more than there are signal directions.
 
     Returns
     -------
     mixture : SphericalMixture
-        The start itself where there is no signal, where there are too many directions, and where no spherical
-        mixture near it has such moments.
+        `start` itself if there is no signal direction, if there are too many, and if no spherical mixture
+        near it fits the moments.
     """
     n_signal = len(signal.second)
-    if not 1 <= n_signal <= MOST_SIGNAL:
+    if not 1 <= n_signal <= MAX_SIGNAL:
         return start
     n_noise = len(signal.mean) - n_signal
     unit = float(
@@ -64,22 +64,22 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     offsets = (start.means - signal.mean) @ signal.basis / unit
     point = _Point(np.log(start.weights), offsets, np.log(start.variances / unit**2))
     centre = float(np.log(signal.mean_variance / unit**2))
-    # The covariance of the moments is that of the start: computing it again at the fit would change little.
+    # The covariance of the moments is computed at the start only: at the solution, it changes little.
     problem = _WeightedSquares(observed, point, n_noise, signal.n_effective, centre)
-    point, value = _fitted(problem, point)
-    if not value <= MISFIT * len(observed) / 2:
+    point, value = _minimise(problem, point)
+    if not value <= MAX_MISFIT * len(observed) / 2:
         return start
     corrections = list(start.projected)
     size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
     weights = valid_weights(point.weights, signal.n_rows, corrections)
     variances = valid_variances(point.variances * unit**2, signal.mean_variance, corrections)
-    means = signal.mean + within_reach(point.offsets * unit, size, corrections) @ signal.basis.T
+    means = signal.mean + valid_means(point.offsets * unit, size, corrections) @ signal.basis.T
     return mixture(weights / weights.sum(), means, variances, start.status, corrections, signal.spectrum)
 
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """A mixture in signal coordinates, its weights and variances as logarithms."""
+    """A mixture in signal coordinates, with log weights and log variances."""
 
     log_weights: Array
     offsets: Array
@@ -94,7 +94,7 @@ class _Point:
     def variances(self) -> Array:
         return np.exp(self.log_variances)
 
-    def moved(self, step: Array) -> _Point:
+    def plus(self, step: Array) -> _Point:
         rank = len(self.log_weights)
         return _Point(
             self.log_weights + step[:rank],
@@ -113,15 +113,15 @@ class _Monomials:
     Attributes
     ----------
     powers : ndarray of int, shape (n_moments, n_signal)
-        Of the coordinates.
+        The powers of the coordinates.
     noise : ndarray of int, shape (n_moments,)
         The power of q, 0 or 1.
     all_powers : ndarray of int, shape (n_low, n_signal)
-        Powers of all products of coordinates of order up to three, the empty product first.
+        The powers of all products of coordinates of order up to three, starting with the empty product.
     position : ndarray of int, shape (n_moments,)
-        The row of `all_powers` that holds the powers of each moment.
+        The row of `all_powers` with the powers of each moment.
     lower, lowest : ndarray of int, shape (n_moments, n_signal)
-        The row after the power of a coordinate is lowered by one, and by two; 0 if that cannot be.
+        That row after the power of a coordinate is lowered by one, and by two; 0 if it would be negative.
     halves : ndarray, shape (n_moments, n_signal)
         a (a - 1) / 2 of each power a.
     """
@@ -144,8 +144,8 @@ def _monomials(n_signal: int) -> _Monomials:
     noise = np.repeat([0, 1, 0, 1, 0], [len(orders[order]) for order in (1, 0, 2, 1, 3)])
     steps = np.eye(n_signal, dtype=int)
 
-    def positions(wanted: Array) -> IndexArray:
-        return np.array([rows.get(tuple(powers), 0) for powers in wanted.tolist()], dtype=np.intp)
+    def positions(powers: Array) -> IndexArray:
+        return np.array([rows.get(tuple(row), 0) for row in powers.tolist()], dtype=np.intp)
 
     lower, lowest = (
         np.column_stack([positions(powers - times * step) for step in steps]) for times in (1, 2)
@@ -154,11 +154,11 @@ def _monomials(n_signal: int) -> _Monomials:
 
 
 def _observed(signal: SignalMoments, unit: float) -> Array:
-    """Return the moments of the data, in the order of the monomials, in units of `unit`."""
+    """Return the moments of the data divided by `unit`, in the order of the monomials."""
     n_signal = len(signal.second)
-    assert signal.third is not None
+    assert signal.third is not None  # there is a signal direction
     third = signal.third.coefficients + spread_in_third(n_signal) @ signal.noise_times
-    # The covariance is diagonal: only the products (2, 0, ...), (0, 2, ...) and so on are not zero.
+    # In the signal basis the covariance is diagonal: only the squares of coordinates have a second moment.
     second = (exponents(n_signal, 2) == 2) @ (signal.second + signal.mean_variance)
     mean, noise = np.zeros(n_signal), np.array([signal.mean_variance])
     return np.concatenate(
@@ -190,16 +190,16 @@ def _moments(point: _Point) -> tuple[Array, Array]:
     low = _products(_gaussian_powers(point.offsets, variances, 3), monomials.all_powers)
     # E[q] is the variance; q and y are independent.
     factor = np.where(monomials.noise, variances[:, None], 1.0)
-    plain = low[:, monomials.position]
-    each = factor * plain
-    total = weights @ each
+    without_noise = low[:, monomials.position]
+    of_component = factor * without_noise
+    total = weights @ of_component
     by_offset = factor[..., None] * monomials.powers * low[:, monomials.lower]
-    # Half the Laplacian: the derivative of an expectation by the variance.
+    # The derivative of a Gaussian expectation by the variance is the expectation of half the Laplacian.
     spread = (monomials.halves * low[:, monomials.lowest]).sum(axis=2)
-    by_log_variance = variances[:, None] * (factor * spread + monomials.noise * plain)
+    by_log_variance = variances[:, None] * (factor * spread + monomials.noise * without_noise)
     derivatives = np.concatenate(
         [
-            (weights[:, None] * (each - total)).T,
+            (weights[:, None] * (of_component - total)).T,
             (weights[:, None, None] * by_offset).transpose(1, 0, 2).reshape(len(total), -1),
             (weights[:, None] * by_log_variance).T,
         ],
@@ -209,16 +209,16 @@ def _moments(point: _Point) -> tuple[Array, Array]:
 
 
 def _covariance(point: _Point, n_noise: int) -> Array:
-    """Return the covariance of the monomials of one row, shape (n_moments, n_moments)."""
+    """Return the covariance of the monomials of a row of the mixture, shape (n_moments, n_moments)."""
     monomials = _monomials(point.offsets.shape[1])
     variances = point.variances
     products = _products(
         _gaussian_powers(point.offsets, variances, 6), monomials.powers[:, None] + monomials.powers
     )
     # q is a mean of `n_noise` squares: E[q^2] = s^2 (1 + 2 / n_noise).
-    of_noise = np.stack([np.ones_like(variances), variances, variances**2 * (1 + 2 / n_noise)])
-    both = of_noise[monomials.noise[:, None] + monomials.noise]
-    second = np.einsum("i,ifg,fgi->fg", point.weights, products, both)
+    noise_powers = np.stack([np.ones_like(variances), variances, variances**2 * (1 + 2 / n_noise)])
+    noise_products = noise_powers[monomials.noise[:, None] + monomials.noise]
+    second = np.einsum("i,ifg,fgi->fg", point.weights, products, noise_products)
     first = _moments(point)[0]
     return second - np.outer(first, first)
 
@@ -227,13 +227,26 @@ def _covariance(point: _Point, n_noise: int) -> Array:
 
 
 class _WeightedSquares:
-    """Half the squares of the weighted residuals of the moments, and of the variances about their mean."""
+    """Half the sum of the squared residuals of the moments, whitened, and of the prior of the variances.
+
+    Parameters
+    ----------
+    observed : ndarray, shape (n_moments,)
+    at : _Point
+        The mixture whose sampling errors the moments have.
+    n_noise : int
+        The number of noise directions.
+    n_rows : float
+        The effective number of rows.
+    centre : float
+        The mean of the prior of the log variances.
+    """
 
     def __init__(self, observed: Array, at: _Point, n_noise: int, n_rows: float, centre: float) -> None:
         covariance = _covariance(at, n_noise)
         self.observed, self.centre = observed, centre
         deviations = np.sqrt(np.diag(covariance))
-        # The ridge is for mixtures that are nearly degenerate: the correlations are then singular.
+        # Without the ridge, the correlations of a nearly degenerate mixture are singular.
         correlations = covariance / np.outer(deviations, deviations) + RIDGE * np.eye(len(covariance))
         root = np.linalg.cholesky(correlations)
         self.whitener = np.linalg.inv(root) * (np.sqrt(n_rows) / deviations)
@@ -244,38 +257,40 @@ class _WeightedSquares:
         residuals = self.whitener @ (moments - self.observed)
         derivatives = self.whitener @ derivatives
         rank = len(point.log_variances)
-        prior_gradient = (point.log_variances - self.centre) / SPREAD_OF_VARIANCES**2
-        value = 0.5 * float(residuals @ residuals + SPREAD_OF_VARIANCES**2 * prior_gradient @ prior_gradient)
+        prior_gradient = (point.log_variances - self.centre) / LOG_VARIANCE_DEVIATION**2
+        value = 0.5 * float(
+            residuals @ residuals + LOG_VARIANCE_DEVIATION**2 * prior_gradient @ prior_gradient
+        )
         gradient, hessian = derivatives.T @ residuals, derivatives.T @ derivatives
         gradient[-rank:] += prior_gradient
-        np.einsum("ii->i", hessian)[-rank:] += 1 / SPREAD_OF_VARIANCES**2
+        np.einsum("ii->i", hessian)[-rank:] += 1 / LOG_VARIANCE_DEVIATION**2
         return value, gradient, hessian
 
 
-def _fitted(problem: _WeightedSquares, point: _Point) -> tuple[_Point, float]:
-    """Return where the weighted squares are least, by the Levenberg-Marquardt method, and the value there."""
-    # Not scipy.optimize.least_squares, which takes 1.9 to 3.4 times as long and cannot bound a single step.
+def _minimise(problem: _WeightedSquares, point: _Point) -> tuple[_Point, float]:
+    """Return the minimum of the weighted squares by the Levenberg-Marquardt method, and the value there."""
+    # scipy.optimize.least_squares takes 1.9 to 3.4 times as long, and cannot bound a single step.
     value, gradient, hessian = problem(point)
     damping, rank = 1e-2, len(point.log_weights)
     for _ in range(MAX_ITER):
         damped = hessian.copy()
-        # Weights have one parameter too many: without the last term the matrix is singular.
+        # Log weights are determined up to a constant: without the last term, the matrix is singular.
         diagonal = np.einsum("ii->i", damped)
         diagonal += damping * (diagonal + 1e-9 * diagonal.sum())
         step = -np.linalg.solve(damped, gradient)
-        longest = max(np.abs(step[:rank]).max(), np.abs(step[-rank:]).max())
-        step *= min(1.0, LONGEST_STEP / max(longest, 1e-300))
+        largest = max(np.abs(step[:rank]).max(), np.abs(step[-rank:]).max())
+        step *= min(1.0, MAX_LOG_STEP / max(largest, 1e-300))
         expected = -float(gradient @ step + 0.5 * step @ hessian @ step)
-        trial = point.moved(step)
+        trial = point.plus(step)
         new_value, new_gradient, new_hessian = problem(trial)
         gain = value - new_value
         if not gain > 0:
-            if expected < LEAST_GAIN:
+            if expected < MIN_GAIN:
                 break
             damping *= 10
             continue
         point, value, gradient, hessian = trial, new_value, new_gradient, new_hessian
-        if gain < LEAST_GAIN:
+        if gain < MIN_GAIN:
             break
         if gain > 0.25 * expected:
             damping /= 10

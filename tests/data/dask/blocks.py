@@ -1,4 +1,4 @@
-"""Rows in blocks, a cluster of two processes, and when two mixtures are the same."""
+"""Rows in blocks, a cluster of two processes, and the comparison of two fitted mixtures."""
 
 import logging
 
@@ -9,10 +9,9 @@ from distributed import LocalCluster
 
 from apolar import GaussianMixture
 
-# The same arithmetic in another order: sufficient statistics differ by rounding. EM ends a few hundredths of
-# a standard error, here 1e-4, from the maximum, and where in there depends on the rounding in all passes
-# before: its last steps use gradient differences over 1e-4. A block that is lost, or counted twice, moves
-# parameters by 1e-3.
+# The order of additions differs, so sufficient statistics differ by rounding. EM stops a few hundredths of a
+# standard error (here 1e-4) from the maximum; where exactly depends on the rounding in all passes, because
+# its last steps use gradient differences. A block that is lost, or counted twice, changes parameters by 1e-3.
 CLOSE = 1e-6
 COLUMNS = ["a", "b", "c", "d"]
 
@@ -30,7 +29,7 @@ def _generated(block_id=None, n_rows=0, n_features=4):
 
 
 def generated(n_rows, n_blocks, n_features=4):
-    """Return an array whose blocks can be made again wherever they are lost."""
+    """Return an array whose blocks can be computed again if a worker that stores them is lost."""
     size = n_rows // n_blocks
     return da.map_blocks(
         _generated,

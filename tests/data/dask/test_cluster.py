@@ -1,4 +1,4 @@
-"""A cluster: fits inside tasks, what stays and what travels, and a worker that is killed."""
+"""A cluster: fits inside tasks, memory and traffic, and a worker that is killed."""
 
 import gc
 import os
@@ -15,6 +15,7 @@ from distributed.comm import tcp
 
 import apolar
 from apolar.data import open_rows
+from apolar.data.dask.persisted import PersistedPartitions
 from apolar.data.dask.rows import DaskRows
 from data.dask.blocks import assert_same_mixture, generated, local_cluster, model, rows_of_block
 
@@ -22,29 +23,28 @@ from data.dask.blocks import assert_same_mixture, generated, local_cluster, mode
 def test_systematic_samples_stay_where_they_are(client):
     X = rows_of_block(200_000, 8)
     weights = np.random.default_rng(4).integers(0, 3, len(X)).astype(float)
-    kept = weights > 0
-    theirs = open_rows(X[kept], weights[kept]).systematic_sample(5)
+    positive = weights > 0
+    theirs = open_rows(X[positive], weights[positive]).systematic_sample(5)
     with client.as_current():
         ours = open_rows(da.from_array(X, chunks=(30_000, 4)), weights).systematic_sample(5)
         assert ours.is_distributed
-        parts = list(ours.read(2**30))
+        chunks = list(ours.read(2**30))
         assert ours.n_rows == theirs.n_rows
-    whole, whole_weights = theirs.take(slice(None))
-    # The same rows, worker by worker: sufficient statistics do not depend on their order.
-    sampled = np.column_stack([np.concatenate([part[i] for part in parts]) for i in (0, 1)])
-    expected = np.column_stack([whole, whole_weights])
+    # The same rows, in the order of the workers: sufficient statistics do not depend on the order.
+    sampled = np.column_stack([np.concatenate([chunk[i] for chunk in chunks]) for i in (0, 1)])
+    expected = np.column_stack(theirs.take(slice(None)))
     np.testing.assert_array_equal(sampled[np.lexsort(sampled.T)], expected[np.lexsort(expected.T)])
 
 
 def test_a_fit_inside_a_task_is_as_everywhere(client):
     X = rows_of_block(900, 12)
-    inside = client.submit(lambda X: (apolar.__file__, model().fit(X)), X).result()
-    assert inside[0] == apolar.__file__
-    assert_same_mixture(inside[1], model().fit(X))
+    path, fitted = client.submit(lambda X: (apolar.__file__, model().fit(X)), X).result()
+    assert path == apolar.__file__
+    assert_same_mixture(fitted, model().fit(X))
 
 
 def test_fits_in_all_threads_of_a_cluster_at_once(client):
-    """Each waits for tasks of its own: threads that wait must not be in the way."""
+    """Each fit waits for its own tasks: threads that wait must not block those tasks."""
     X = rows_of_block(4000, 12)
 
     def nested():
@@ -81,9 +81,9 @@ def test_nothing_stays_on_the_cluster(client):
 
 @pytest.fixture
 def traffic(monkeypatch):
-    """Return bytes that client and scheduler, both in this process, have sent and received since the start.
+    """Return the bytes that client and scheduler, both in this process, have sent and received.
 
-    What they say to each other is in both.
+    Messages between the two are counted twice.
     """
     counts = {"sent": 0, "received": 0}
     write, read = tcp.TCP.write, tcp.read_bytes_rw
@@ -113,7 +113,7 @@ def test_only_small_things_travel(client, traffic):
                 model(covariance_type=kind).fit(X)
                 n_bytes[kind, n_rows] = sum(traffic.values())
     assert 1e5 < n_bytes["full", 200_000] < 10e6
-    # What travels are samples of a fixed size and sufficient statistics: no more for more rows.
+    # Only samples of a fixed size and sufficient statistics are sent: no more for more rows.
     assert n_bytes["spherical", 200_000] < 1.1 * n_bytes["spherical", 100_000] < 8e6
 
 
@@ -124,39 +124,49 @@ def test_data_in_the_graph_are_sent_once(client, traffic):
         model(covariance_type="spherical").fit(
             da.from_array(X, chunks=(15_000, 8)), sample_weight=np.ones(60_000)
         )
-    # To the scheduler and from there to the workers; and the samples back.
+    # The data are sent to the scheduler and from there to the workers; samples are sent back.
     assert traffic["sent"] - before < 2 * (X.nbytes + 8 * len(X)) + 5e6
 
 
-def test_the_job_of_a_pass_is_one_key():
-    rows = open_rows(generated(800, 8))
-    source = rows._open_partitions()
-    tasks = source._delayed([(len, b"a payload", i) for i in range(8)], "test", "token")
-    keys = {key for task in tasks for key in task.dask if str(key).startswith("apolar-job")}
+def test_the_payload_of_a_pass_is_one_key():
+    partitions = open_rows(generated(800, 8))._open_partitions()
+    results = partitions.delayed(len, b"a payload", [(i,) for i in range(8)])
+    keys = {key for result in results for key in result.dask if str(key).startswith("apolar-payload")}
     assert len(keys) == 1
+
+
+def test_without_workers_all_partitions_wait_for_one():
+    class Restarting:
+        def nthreads(self):
+            return {}
+
+    partitions = PersistedPartitions(Restarting(), ["first", "second"], None)
+    for _ in range(2):
+        partitions._assign()
+        assert partitions.assignments == [(None, [0, 1])]
 
 
 def test_a_fit_survives_a_killed_worker(monkeypatch):
     lazy = generated(60_000, 6)
     with dask.config.set(scheduler="sync"):
         expected = model(covariance_type="spherical").fit(lazy.compute())
-    n_passes, now, reduce = [], threading.Event(), DaskRows.reduce
+    passes, third_pass, reduce = [], threading.Event(), DaskRows.reduce
 
     def counting_reduce(self, statistic, *arguments):
-        n_passes.append(statistic)
-        if len(n_passes) == 3:
-            now.set()
+        passes.append(statistic)
+        if len(passes) == 3:
+            third_pass.set()
         return reduce(self, statistic, *arguments)
 
     monkeypatch.setattr(DaskRows, "reduce", counting_reduce)
     with local_cluster() as cluster, Client(cluster) as client:
         victim = next(iter(client.run(os.getpid).values()))
         for nanny in cluster.workers.values():
-            # No worker takes its place: the other has all the work.
+            # The worker is not replaced: the other one computes everything.
             nanny.auto_restart = False
 
         def kill():
-            now.wait(60)
+            third_pass.wait(60)
             os.kill(victim, signal.SIGKILL)
 
         killer = threading.Thread(target=kill, daemon=True)
@@ -167,5 +177,5 @@ def test_a_fit_survives_a_killed_worker(monkeypatch):
         killer.join(60)
         assert not killer.is_alive()
         assert victim not in client.run(os.getpid).values()
-    assert len(n_passes) > 5
+    assert len(passes) > 5
     assert_same_mixture(ours, expected)

@@ -37,16 +37,16 @@ def test_predictions_are_lazy(form):
     else:
         size = 200 if form == "array" else np.nan
         lazy = da.concatenate([da.from_delayed(part, (size, 4), dtype=float) for part in parts])
-    answers = [fitted.predict(lazy), fitted.predict_proba(lazy), fitted.score_samples(lazy)]
+    results = [fitted.predict(lazy), fitted.predict_proba(lazy), fitted.score_samples(lazy)]
     assert not loaded
-    assert all(isinstance(answer, da.Array) and answer.numblocks[0] == 4 for answer in answers)
-    assert [answer.ndim for answer in answers] == [1, 2, 1]
+    assert all(isinstance(result, da.Array) and result.numblocks[0] == 4 for result in results)
+    assert [result.ndim for result in results] == [1, 2, 1]
     if form == "array":
-        assert answers[1].chunks == ((200,) * 4, (3,))
-    part = answers[0].blocks[1].compute()
+        assert results[1].chunks == ((200,) * 4, (3,))
+    labels = results[0].blocks[1].compute()
     assert loaded == [1]
-    np.testing.assert_array_equal(part, fitted.predict(rows_of_block(200, 1)))
-    assert answers[0].dtype == part.dtype == np.int64
+    np.testing.assert_array_equal(labels, fitted.predict(rows_of_block(200, 1)))
+    assert results[0].dtype == labels.dtype == np.int64
 
 
 @pytest.mark.usefixtures("synchronous")

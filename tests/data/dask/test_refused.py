@@ -65,6 +65,8 @@ def test_weights_that_do_not_fit():
             model().fit(X, sample_weight=weights)
     with pytest.raises(ValueError, match="one dimension"):
         model().fit(X, sample_weight=da.ones((900, 1)))
+    with pytest.raises(ValueError, match="one dimension"):
+        model().fit(X, sample_weight=dd.from_pandas(pd.DataFrame({"w": np.ones(900)}), npartitions=3))
     with pytest.raises(ValueError, match="weights of the rows are all zero"):
         model().fit(X, sample_weight=da.zeros(900))
     with pytest.raises(ValueError, match="negative or not finite, from row 300"):

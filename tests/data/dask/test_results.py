@@ -42,7 +42,7 @@ def test_few_rows_and_other_families(kind, n_rows):
 
 
 @pytest.mark.usefixtures("scheduler")
-def test_a_dataframe_with_weights_of_its_own():
+def test_a_dataframe_with_a_column_of_weights():
     X = rows_of_block(5500, 2)
     frame = pd.DataFrame(X, columns=COLUMNS)
     frame["w"] = np.random.default_rng(0).integers(0, 4, len(X)).astype(float)
@@ -71,29 +71,29 @@ def test_weights_of_every_form(form, unknown):
     weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
     lazy = da.from_array(X, chunks=(500, 4))
     lazy = lazy[da.from_array(np.ones(len(X), dtype=bool), chunks=500)] if unknown else lazy
-    given = {
+    sample_weight = {
         "array in memory": weights,
         "same chunks": da.from_array(weights, chunks=500),
         "other chunks": da.from_array(weights, chunks=350),
         "unknown chunks": da.from_array(weights, chunks=350)[da.from_array(weights, chunks=350) > -1],
         "series": dd.from_pandas(pd.Series(weights), npartitions=2),
     }[form]
-    ours = model(covariance_type="diag").fit(lazy, sample_weight=given)
+    ours = model(covariance_type="diag").fit(lazy, sample_weight=sample_weight)
     assert_same_mixture(ours, model(covariance_type="diag").fit(X, sample_weight=weights))
 
 
 @pytest.mark.usefixtures("scheduler")
 def test_unknown_chunk_sizes_and_empty_partitions():
     X = rows_of_block(6000, 4)
-    kept = (np.arange(len(X)) < 2000) | (np.arange(len(X)) >= 4500)
-    kept[0:1000] = False
-    lazy = da.from_array(X, chunks=(1000, 4))[da.from_array(kept, chunks=1000)]
+    mask = (np.arange(len(X)) < 2000) | (np.arange(len(X)) >= 4500)
+    mask[0:1000] = False
+    lazy = da.from_array(X, chunks=(1000, 4))[da.from_array(mask, chunks=1000)]
     assert np.isnan(lazy.shape[0])
-    ours, theirs = model().fit(lazy), model().fit(X[kept])
+    ours, theirs = model().fit(lazy), model().fit(X[mask])
     assert_same_mixture(ours, theirs)
-    np.testing.assert_array_equal(ours.predict(lazy).compute(), theirs.predict(X[kept]))
-    assert ours.predict_proba(lazy).compute().shape == (kept.sum(), 3)
-    assert ours.bic(lazy) == pytest.approx(theirs.bic(X[kept]))
+    np.testing.assert_array_equal(ours.predict(lazy).compute(), theirs.predict(X[mask]))
+    assert ours.predict_proba(lazy).compute().shape == (mask.sum(), 3)
+    assert ours.bic(lazy) == pytest.approx(theirs.bic(X[mask]))
 
 
 def test_processes():
@@ -128,7 +128,7 @@ def test_moments():
 @pytest.mark.parametrize("kind", ["spherical", "diag"])
 @pytest.mark.usefixtures("scheduler")
 def test_many_rows_are_approached_by_the_same_samples(kind, monkeypatch):
-    # Overlapping clusters, so that the samples matter; several are fetched, or taken where the rows are.
+    # Clusters overlap, so that the samples matter; some samples are fetched, others stay on the workers.
     monkeypatch.setattr("apolar.estimator.search.LEAST_SAMPLE", 2000)
     X = 0.3 * rows_of_block(60_000, 7) + np.random.default_rng(3).standard_normal((60_000, 4))
     lazy = da.from_array(X, chunks=(13_000, 4))
@@ -136,16 +136,16 @@ def test_many_rows_are_approached_by_the_same_samples(kind, monkeypatch):
 
 
 @pytest.mark.usefixtures("synchronous")
-def test_rows_are_taken_by_number():
+def test_rows_are_selected_by_position():
     X = rows_of_block(1000, 9)
     rows = open_rows(da.from_array(X, chunks=(300, 4)))
     positions = np.array([999, 0, 300, 299, 5])
     np.testing.assert_array_equal(rows.take(positions)[0], X[positions])
     np.testing.assert_array_equal(rows.take(slice(250, 900, 7))[0], X[250:900:7])
     assert rows.take(positions[:0])[0].shape == (0, 4)
-    changed = rows.map(lambda values, weights: (values * 2, weights))
-    np.testing.assert_array_equal(changed.take(positions)[0], 2 * X[positions])
-    np.testing.assert_array_equal(np.concatenate([v for v, _ in changed.read(70)]), 2 * X)
+    doubled = rows.map(lambda values, weights: (values * 2, weights))
+    np.testing.assert_array_equal(doubled.take(positions)[0], 2 * X[positions])
+    np.testing.assert_array_equal(np.concatenate([values for values, _ in doubled.read(70)]), 2 * X)
 
 
 @pytest.mark.usefixtures("synchronous")
@@ -173,11 +173,10 @@ def test_starts_that_are_given():
     X = rows_of_block(900, 17)
     lazy = da.from_array(X, chunks=(300, 4))
     labels = np.arange(900) % 3
-    for given in (labels, da.from_array(labels, chunks=300), lambda X, n, state: labels):
+    for init_params in (labels, da.from_array(labels, chunks=300), lambda X, n, state: labels):
         with pytest.raises(ValueError, match="Give means_init, or the name of a start"):
-            model(init_params=given).fit(lazy)
+            model(init_params=init_params).fit(lazy)
     means = X[:3]
-    # As close as CLOSE says: the last steps use gradient differences.
     assert_same_mixture(model(means_init=means).fit(lazy), model(means_init=means).fit(X))
     for start in ("kmeans", "moments", "random", "mbhc"):
         assert_same_mixture(model(init_params=start).fit(lazy), model(init_params=start).fit(X))

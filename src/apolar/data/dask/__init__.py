@@ -1,1 +1,1 @@
-"""Rows in the partitions of a Dask collection."""
+"""Rows in the partitions of an array or a dataframe of Dask."""

@@ -1,7 +1,8 @@
-"""Partitions that are in the memory of a cluster: a pass is one task for each thread of a worker."""
+"""Partitions that are persisted on a cluster: a pass is one task for each thread of a worker."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dask.delayed import Delayed
@@ -16,16 +17,17 @@ from apolar.data.dask.tasks import (
 )
 from apolar.data.reduce import add_up
 
-# Sums that are added up by one task.
+# The number of sums that one task adds up.
 FAN_IN = 8
-# After so many passes it is looked up again where the partitions are.
-REGROUPED = 10
+# After this many passes, the partitions are assigned to the workers again: the cluster may have moved them.
+PASSES_PER_ASSIGNMENT = 10
 
 
 class PersistedPartitions:
-    """Partitions in the memory of the workers of a cluster: a pass is one task for each thread of a worker.
+    """Partitions in the memory of the workers of a cluster, in one group for each thread of a worker.
 
-    Scheduling a task costs some milliseconds, which is more than the work of a pass over few rows.
+    A pass is then one task per group. One task per partition would cost more than the arithmetic where the
+    partitions are small: scheduling a task takes milliseconds.
 
     Parameters
     ----------
@@ -43,123 +45,129 @@ class PersistedPartitions:
         self.n_passes = 0
 
     def reduce(self, payload: bytes, infos: list[PartitionInfo]) -> list[Any] | None:
-        """Return the sums of the statistic of a payload over all partitions; None of no rows."""
+        """Return the sums of a pickled statistic over all partitions; None for no rows."""
         self._assign()
-        many = len(self.assignments) > FAN_IN
-        sent = self.client.submit(identity, payload, pure=False) if many else payload
-        layer = []
-        for worker, members in self.assignments:
-            where = _at(worker)
-            group = self._partition_group(worker, members, infos, where)
-            layer.append(self.client.submit(reduce_group, sent, group, pure=False, **where))
+        if len(self.assignments) > FAN_IN:
+            # Many tasks share the payload: as a future it is sent from here once.
+            shared_payload = self.client.submit(identity, payload, pure=False)
+        else:
+            shared_payload = payload
+        layer = [
+            self.client.submit(
+                reduce_group, shared_payload, self._group(worker, members, infos), pure=False, **_hint(worker)
+            )
+            for worker, members in self.assignments
+        ]
         submitted = list(layer)
         while len(layer) > FAN_IN:
-            several = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
-            layer = [self.client.submit(add_up, futures, pure=False) for futures in several]
+            batches = [layer[i : i + FAN_IN] for i in range(0, len(layer), FAN_IN)]
+            layer = [self.client.submit(add_up, batch, pure=False) for batch in batches]
             submitted += layer
-        return add_up(self._fetched(layer, submitted))
+        return add_up(self._gather(layer, submitted))
 
-    def _fetched(self, wanted: list[Any], submitted: list[Any]) -> list[Any]:
-        """Return results; what was submitted for them is given up, whatever happens."""
-        try:
-            return list(self.client.gather(wanted))
-        finally:
-            # One that failed would keep what it worked on, by the trace of its error.
-            for future in submitted:
-                future.release()
-
-    def compute(self, tasks: list[tuple[Any, ...]], infos: list[PartitionInfo]) -> list[Any]:
-        """Return the results of tasks (function, payload, number of the partition, further arguments)."""
+    def compute(
+        self,
+        function: Callable[..., Any],
+        payload: bytes,
+        calls: list[tuple[Any, ...]],
+        infos: list[PartitionInfo],
+    ) -> list[Any]:
+        """Return the results of a function, one per call: the index of a partition, further arguments."""
         self._assign()
-        home = {i: assignment for assignment in self.assignments for i in assignment[1]}
-        by_assignment: dict[int, tuple[Any, list[int]]] = {}
-        for number, task in enumerate(tasks):
-            assignment = home[task[2]]
-            by_assignment.setdefault(id(assignment), (assignment, []))[1].append(number)
+        group_of = {i: group for group, (_, members) in enumerate(self.assignments) for i in members}
+        calls_by_group: dict[int, list[int]] = {}
+        for position, (i, *_) in enumerate(calls):
+            calls_by_group.setdefault(group_of[i], []).append(position)
         futures = []
-        for (worker, members), numbers in by_assignment.values():
-            where = _at(worker)
-            calls = [(members.index(tasks[number][2]), *tasks[number][3:]) for number in numbers]
-            group = self._partition_group(worker, members, infos, where)
-            function, payload = tasks[numbers[0]][:2]
-            futures.append(
-                self.client.submit(apply_to_group, function, payload, group, calls, pure=False, **where)
-            )
-        results: list[Any] = [None] * len(tasks)
-        fetched = self._fetched(futures, futures)
-        for (_, numbers), group_results in zip(by_assignment.values(), fetched, strict=True):
-            for number, result in zip(numbers, group_results, strict=True):
-                results[number] = result
+        for group, positions in calls_by_group.items():
+            worker, members = self.assignments[group]
+            group_calls = [
+                (members.index(calls[position][0]), *calls[position][1:]) for position in positions
+            ]
+            arguments = (function, payload, self._group(worker, members, infos), group_calls)
+            futures.append(self.client.submit(apply_to_group, *arguments, pure=False, **_hint(worker)))
+        results: list[Any] = [None] * len(calls)
+        gathered = self._gather(futures, futures)
+        for positions, group_results in zip(calls_by_group.values(), gathered, strict=True):
+            for position, result in zip(positions, group_results, strict=True):
+                results[position] = result
         return results
 
     def systematic_sample(self, payload: bytes, infos: list[PartitionInfo], starts: list[int]) -> list[Any]:
-        """Return some of the rows, kept on the workers: one partition for each group."""
+        """Return a sample of the rows that stays on the workers: one partition for each group."""
         self._assign()
         partitions = []
         for worker, members in self.assignments:
-            where = _at(worker)
-            group = self._partition_group(worker, members, infos, where)
-            group_starts = [starts[i] for i in members]
-            future = self.client.submit(sample_group, payload, group, group_starts, pure=False, **where)
+            group, group_starts = self._group(worker, members, infos), [starts[i] for i in members]
+            future = self.client.submit(
+                sample_group, payload, group, group_starts, pure=False, **_hint(worker)
+            )
             partitions.append(Delayed(future.key, {future.key: future}))
         return partitions
 
-    def _partition_group(
-        self, worker: str | None, members: list[int], infos: list[PartitionInfo], where: dict[str, Any]
-    ) -> Any:
-        """Return some partitions as one: a pass then names few things, however many partitions there are."""
+    def _gather(self, futures: list[Any], submitted: list[Any]) -> list[Any]:
+        """Return the results of some futures, and release all that were submitted, also after an error."""
+        try:
+            return list(self.client.gather(futures))
+        finally:
+            # A failed task that is not released keeps its partitions in memory, through its traceback.
+            for future in submitted:
+                future.release()
+
+    def _group(self, worker: str | None, members: list[int], infos: list[PartitionInfo]) -> Any:
+        """Return the future of a group of partitions: tasks then have one input, however many these are."""
         key = (worker, tuple(members))
         if key not in self.groups:
             weights = [] if self.weights is None else [self.weights[i] for i in members]
             parts = [self.futures[i] for i in members]
-            chosen = [infos[i] for i in members]
+            group_infos = [infos[i] for i in members]
             self.groups[key] = self.client.submit(
-                PartitionGroup, chosen, *parts, *weights, pure=False, **where
+                PartitionGroup, group_infos, *parts, *weights, pure=False, **_hint(worker)
             )
         return self.groups[key]
 
     def _assign(self) -> None:
-        """Deal the partitions out to the threads of the workers: as many to each, most where they lie."""
+        """Assign the partitions evenly to the threads of the workers, if possible where they are stored."""
         self.n_passes += 1
         n_threads = dict(self.client.nthreads())
         workers = frozenset(n_threads)
-        if workers == self.workers and self.n_passes % REGROUPED:
+        if self.assignments and workers == self.workers and self.n_passes % PASSES_PER_ASSIGNMENT:
             return
         self.workers = workers
         threads = [worker for worker, n in sorted(n_threads.items()) for _ in range(n)]
         if not threads:
-            # They are on their way back: the scheduler knows when.
+            # No worker is connected, as while they restart: the scheduler waits for one.
             self.assignments = [(None, list(range(len(self.futures))))]
             return
-        most = -(-len(self.futures) // len(threads))
-        dealt: list[list[int]] = [[] for _ in threads]
+        max_members = -(-len(self.futures) // len(threads))
+        members_of_thread: list[list[int]] = [[] for _ in threads]
         holders = self.client.who_has(self.futures)
-        left = []
+        unassigned = []
         for i, future in enumerate(self.futures):
-            near = [t for t, worker in enumerate(threads) if worker in holders.get(future.key, ())]
-            slot = min(near, key=lambda t: len(dealt[t]), default=None)
-            if slot is None or len(dealt[slot]) >= most:
-                left.append(i)
+            local = [t for t, worker in enumerate(threads) if worker in holders.get(future.key, ())]
+            thread = min(local, key=lambda t: len(members_of_thread[t]), default=None)
+            if thread is None or len(members_of_thread[thread]) >= max_members:
+                unassigned.append(i)
             else:
-                dealt[slot].append(i)
-        for i in left:
-            dealt[min(range(len(threads)), key=lambda t: len(dealt[t]))].append(i)
+                members_of_thread[thread].append(i)
+        for i in unassigned:
+            min(members_of_thread, key=len).append(i)
         self.assignments = [
-            (worker, members) for worker, members in zip(threads, dealt, strict=True) if members
+            (worker, members) for worker, members in zip(threads, members_of_thread, strict=True) if members
         ]
-        known = {(worker, tuple(members)) for worker, members in self.assignments}
-        self.groups = {key: group for key, group in self.groups.items() if key in known}
+        current = {(worker, tuple(members)) for worker, members in self.assignments}
+        self.groups = {key: group for key, group in self.groups.items() if key in current}
 
 
-def _at(worker: str | None) -> dict[str, Any]:
-    """Return where a task is best done."""
+def _hint(worker: str | None) -> dict[str, Any]:
+    """Return the options of a task that is best run on this worker, and may run on others."""
     return {} if worker is None else {"workers": [worker], "allow_other_workers": True}
 
 
-def futures_behind(parts: list[Any], collections: tuple[Any, ...]) -> list[Any] | None:
-    """Return the futures that delayed values stand for, theirs or of what they are parts of; None if not."""
+def persisted_futures(parts: list[Any], collections: tuple[Any, ...]) -> list[Any] | None:
+    """Return the futures of partitions, their own or those of the collections; None if one has no future."""
     from distributed import futures_of
 
-    known = {future.key: future for future in (*futures_of(parts), *futures_of(list(collections)))}
-    futures = [known.get(part.key) for part in parts]
+    by_key = {future.key: future for future in (*futures_of(parts), *futures_of(list(collections)))}
+    futures = [by_key.get(part.key) for part in parts]
     return None if any(future is None for future in futures) else futures
