@@ -4,7 +4,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import apolar
+from apolar.mixture.families import FAMILIES
 from apolar.moments import CentralMoments
+
+# By scikit-learn's names, in the order of the table.
+FAMILY_NAMES = list(dict.fromkeys(family.name for family in FAMILIES.values()))
 
 
 def random_mixture(n_components, n_features, seed, *, spread=5.0):

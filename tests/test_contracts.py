@@ -16,8 +16,9 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 import apolar
 from apolar import GaussianMixture
 from apolar.starts import STARTS
+from mixtures import FAMILY_NAMES
 
-NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+NAMES = FAMILY_NAMES
 SHAPES = {
     "full": (3, 4, 4), "tied": (4, 4), "diag": (3, 4), "tied_diag": (4,), "spherical": (3,),
     "tied_spherical": (),

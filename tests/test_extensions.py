@@ -11,6 +11,8 @@ from apolar import GaussianMixture, Prior
 from apolar.cli.tables import read_table
 from apolar.cli.tables.source import FORMATS, TableFormat
 from apolar.cli.tables.table import Column, RowBatch, TableContent
+from apolar.data import Rows
+from apolar.data.opening import SOURCES, SourceKind
 from apolar.decomposition.methods import METHODS
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.families.diagonal import Diagonal
@@ -191,3 +193,51 @@ def test_a_file_format(monkeypatch, tmp_path):
     with read_table(str(path)) as table:
         assert table.names == ("a", "b")
         np.testing.assert_array_equal(table.X[:, 1], np.arange(9) % 3)
+
+
+# --- another place where rows are -------------------------------------------------------------
+
+
+class Database:
+    """Rows that a query returns, some at a time."""
+
+    def __init__(self, values):
+        self.values, self.n_queries = values, 0
+
+    def query(self, first, last):
+        self.n_queries += 1
+        return self.values[first:last].tolist()
+
+
+class QueriedRows(Rows):
+    """The rows of a `Database`."""
+
+    def __init__(self, database):
+        self.database = database
+
+    @property
+    def n_features(self):
+        return self.database.values.shape[1]
+
+    @property
+    def n_rows(self):
+        return len(self.database.values)
+
+    def read(self, size):
+        for first in range(0, self.n_rows, size):
+            yield np.array(self.database.query(first, first + size)), None
+
+
+def test_a_backend(monkeypatch):
+    kind = SourceKind(lambda X: isinstance(X, Database), lambda X, _: QueriedRows(X))
+    # Before more general kinds, as the table asks for.
+    monkeypatch.setattr("apolar.data.opening.SOURCES", {"database": kind, **SOURCES})
+    database = Database(X)
+    model = GaussianMixture(N_COMPONENTS, random_state=0).fit(database)
+    expected = GaussianMixture(N_COMPONENTS, random_state=0).fit(X)
+    np.testing.assert_allclose(model.means_, expected.means_, rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(database), expected.predict(X))
+    np.testing.assert_allclose(
+        apolar.MomentSketch(4).update(database).central().covariance, np.cov(X.T, ddof=0), rtol=1e-10
+    )
+    assert database.n_queries > 1

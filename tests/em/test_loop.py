@@ -18,9 +18,10 @@ from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from mixtures import FAMILY_NAMES
 from references import EM_CASES, mclust_case
 
-NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+NAMES = FAMILY_NAMES
 
 
 def start_of(reference, data, prior):

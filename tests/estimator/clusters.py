@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from apolar import GaussianMixture
+from mixtures import FAMILY_NAMES
 
-NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+NAMES = FAMILY_NAMES
 each_family = pytest.mark.parametrize("name", NAMES)
 
 

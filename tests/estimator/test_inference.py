@@ -13,8 +13,9 @@ from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+from mixtures import FAMILY_NAMES
 
-NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+NAMES = FAMILY_NAMES
 
 
 def opened(X, name, sample_weight=None, threads=1):

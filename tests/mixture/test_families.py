@@ -14,8 +14,9 @@ from apolar.mixture import Prior, families
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.stats import SufficientStats
+from mixtures import FAMILY_NAMES
 
-NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+NAMES = FAMILY_NAMES
 each_family = pytest.mark.parametrize("family", [FAMILIES[name] for name in NAMES], ids=NAMES)
 each_prior = pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
 

@@ -12,8 +12,9 @@ from matplotlib.patches import Ellipse
 from matplotlib.text import Text
 
 import apolar
+from mixtures import FAMILY_NAMES
 
-FAMILIES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+FAMILIES = FAMILY_NAMES
 HOSTILE = ["$x$", "<script>alert(1)</script>", "_hidden", "$\\frac{"]
 
 

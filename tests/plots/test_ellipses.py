@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 import apolar
 from apolar.plots import palette, scatter_matrix
 from apolar.plots.ellipses import draw_ellipses, marginal_components
+from mixtures import FAMILY_NAMES
 from plots.reading import colour_by_point, ellipses, panel, texts, three_clusters
 
 
@@ -49,7 +50,7 @@ def test_the_ellipse_of_a_full_covariance_is_turned():
         np.testing.assert_allclose(distances, 4, rtol=1e-3)  # matplotlib's ellipse is made of splines
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"])
+@pytest.mark.parametrize("kind", FAMILY_NAMES)
 def test_ellipses_of_every_family(kind):
     X, _ = three_clusters(m=3)
     model = apolar.GaussianMixture(3, covariance_type=kind, random_state=0).fit(X * [1, 2, 3])

@@ -18,8 +18,9 @@ from apolar.starts.merging import greedily_merged_stats, mixture_distance
 from apolar.starts.overseed import from_overseeding
 from apolar.starts.seeds import random_rows, spread_rows
 from apolar.starts.splitting import with_one_more
+from mixtures import FAMILY_NAMES
 
-NAMES = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+NAMES = FAMILY_NAMES
 each_family = pytest.mark.parametrize("name", NAMES)
 
 

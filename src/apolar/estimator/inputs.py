@@ -8,11 +8,9 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import is_dask, is_device_array, namespace, to_numpy
+from apolar._core.namespaces import is_dask, namespace, to_numpy
 from apolar.data import Rows, open_rows
-from apolar.data.chunks import is_table
-from apolar.data.dataframes import is_dataset
-from apolar.data.disk import memory_map
+from apolar.data.opening import source_kind
 from apolar.data.weights import as_counts
 
 __all__ = ["float_type", "in_single_precision", "opened", "with_weight"]
@@ -51,7 +49,7 @@ def opened(
     """
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
-    if _is_checked_here(X):
+    if not _fits_scikit_learn(X):
         sample_weight = sample_weight if is_batch else as_counts(sample_weight)
         rows = _opened_unloaded(estimator, X, sample_weight, reset=reset, once=once)
         # Distributed rows would have to be counted; no rows at all are refused where they are read.
@@ -148,14 +146,10 @@ def in_single_precision(array: Any) -> Any:
     return xp.astype(array, xp.float32)
 
 
-def _is_checked_here(X: Any) -> bool:
-    """Return whether X is checked here: scikit-learn would load it into memory, or refuse it."""
-    if isinstance(X, Rows) or is_device_array(X) or is_dask(X) or is_dataset(X):
+def _fits_scikit_learn(X: Any) -> bool:
+    """Return whether scikit-learn can check X: it would load some tables into memory, and refuse others."""
+    try:
+        return source_kind(X).fits_scikit_learn
+    except TypeError:
+        # It says best what is wrong with what is no table at all.
         return True
-    if isinstance(X, np.ndarray):
-        return memory_map(X) is not None and X.dtype.kind in "buif"
-    if hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__"):
-        return False
-    if isinstance(X, list | tuple):
-        return bool(X) and is_table(X[0])
-    return hasattr(X, "__iter__") and not isinstance(X, str | bytes)

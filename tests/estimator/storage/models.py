@@ -7,11 +7,12 @@ import numpy as np
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
 from apolar.estimator import storage
+from mixtures import FAMILY_NAMES
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.standard_normal((40, 3)) * [1, 2, 0.5] + shift for shift in (0, 3)])
 NEW = RNG.standard_normal((200, 3)) * 3
-KINDS = ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical")
+KINDS = tuple(FAMILY_NAMES)
 
 
 def fit(kind="full", **parameters):
