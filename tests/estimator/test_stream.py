@@ -55,17 +55,19 @@ def test_a_stream_after_a_fit_goes_on_where_it_ended(name):
     np.testing.assert_allclose(model.covariances_, before, atol=0.15 * np.abs(before).max())
 
 
-def test_a_stream_does_not_change_its_family():
+def test_a_stream_changes_neither_its_family_nor_its_number_of_components():
     # With as many components as columns, covariances of "diag" and "tied" have the same shape.
     X, _ = example()
     model = GaussianMixture(X.shape[1], covariance_type="diag", random_state=0).partial_fit(X)
     covariances = model.covariances_.copy()
     for name in ("tied", "full"):
         model.set_params(covariance_type=name)
-        with pytest.raises(ValueError, match=f"began with covariance_type='diag', and .* '{name}'"):
+        with pytest.raises(ValueError, match=f"began with covariance_type='diag' and .* to '{name}'"):
             model.partial_fit(X)
         np.testing.assert_array_equal(model.covariances_, covariances)
     model.set_params(covariance_type="VVI").partial_fit(X)
+    with pytest.raises(ValueError, match="n_components=6, and cannot change to 'diag' and 2"):
+        model.set_params(n_components=2).partial_fit(X)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -13,7 +13,7 @@ from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
-from apolar.moments.covariance import RowCovariance, column_moments, row_covariance
+from apolar.moments.covariance import ROUNDING, RowCovariance, column_moments, is_constant, row_covariance
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MOST_SPREAD = 1e145
@@ -21,8 +21,6 @@ MOST_SPREAD = 1e145
 MOST_NOISE = 1e100
 # The largest distance of a row from the centre, in deviations of the columns.
 MOST_DISTANCE = 1e140
-# A column whose deviation is at most this fraction of its mean is constant up to rounding.
-ROUNDING = 1e-14
 # The unit of a constant column, relative to the deviations of the other columns.
 CONSTANT_UNIT = 1e-3
 # The least eigenvalue of the correlation matrix that is divided by.
@@ -162,8 +160,8 @@ def whitening_of(
     _check_scales(variances, units, rows.names, noise)
     if family.invariance is Invariance.SCALING:
         unit = float(np.sqrt(np.mean(variances)))
-        is_constant = np.all(np.sqrt(variances) <= ROUNDING * np.abs(mean))
-        unit = float(units.max()) if is_constant or not unit > 0 else unit
+        all_constant = np.all(is_constant(mean, variances))
+        unit = float(units.max()) if all_constant or not unit > 0 else unit
         return _scaling(mean, np.asarray(unit), n_rows, weight, noise)
     if covariance is None:
         return _scaling(mean, units, n_rows, weight, noise)
@@ -229,13 +227,13 @@ def _decorrelation(
 def _units(variances: Array, mean: Array) -> Array:
     """Return the unit of each column: its deviation, or a small unit if the column is constant."""
     deviations = np.sqrt(variances)
-    is_constant = deviations <= ROUNDING * np.abs(mean)
-    if not np.any(is_constant):
+    constant = is_constant(mean, variances)
+    if not np.any(constant):
         return deviations
-    varying = deviations[~is_constant]
+    varying = deviations[~constant]
     if len(varying):
         unit = CONSTANT_UNIT * float(np.sqrt(np.mean(varying**2)))
     else:
         unit = CONSTANT_UNIT * max(float(np.abs(mean).max()), 1.0)
     # The unit must be large compared with the rounding errors of the column.
-    return np.where(is_constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)
+    return np.where(constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)

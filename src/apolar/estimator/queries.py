@@ -24,7 +24,7 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.mixture.sampling import sample
-from apolar.moments.covariance import column_moments
+from apolar.moments.covariance import column_moments, is_constant
 
 __all__ = ["FittedMixtureMixin"]
 
@@ -206,7 +206,7 @@ def _check_columns_vary(data: WhitenedData) -> None:
     else:
         # The whitening was made of these moments: no other pass over the rows is needed.
         mean, variances = data.covariance.mean, np.diag(data.covariance.covariance)
-    constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= 1e-13 * np.abs(mean))
+    constant = np.flatnonzero(is_constant(mean, variances))
     if len(constant):
         problem = "is constant: its variance has no standard error. Fit without it."
         raise ColumnError(int(constant[0]), problem)

@@ -200,10 +200,11 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         stream = Stream(family, estimator.n_components, prior, start, noise=noise)
     elif hasattr(estimator, "_stream"):
         stream = copy.deepcopy(estimator._stream)
-        if stream.family.name != family.name:
+        began, asked = (stream.family.name, stream.n_components), (family.name, estimator.n_components)
+        if began != asked:
             raise ValueError(
-                f"The stream began with covariance_type={stream.family.name!r}, and cannot change to "
-                f"{estimator.covariance_type!r}: start a new one."
+                f"The stream began with covariance_type={began[0]!r} and n_components={began[1]}, and cannot "
+                f"change to {asked[0]!r} and {asked[1]}: start a new one."
             )
     else:
         parameters = fitted_parameters(estimator)

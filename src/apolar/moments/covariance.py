@@ -17,6 +17,13 @@ from apolar.moments.sums import column_sums, on_host
 # Sums about zero lose digits in proportion to the squared ratio of mean to standard deviation: above this
 # ratio, the mean is subtracted first.
 MAX_SQUARED_RATIO = 1e4
+# A column whose deviation is below this fraction of its mean is constant up to rounding.
+ROUNDING = 1e-14
+
+
+def is_constant(mean: Array, variances: Array) -> Array:
+    """Return which columns are constant, up to rounding, by their means and variances."""
+    return np.sqrt(np.maximum(variances, 0.0)) <= ROUNDING * np.abs(mean)
 
 
 class RowCovariance(NamedTuple):

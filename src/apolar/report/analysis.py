@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
-from apolar.moments.covariance import column_moments
+from apolar.moments.covariance import column_moments, is_constant
 from apolar.plots.mixtures import MixtureView
 from apolar.scores import adjusted_rand_index, error_rate
 from apolar.selection import Selection, select
@@ -167,7 +168,7 @@ def analysed(
     if len(vast):
         problem = "has numbers whose squares overflow: divide it by its scale first."
         raise ColumnError(names[vast[0]], problem)
-    if np.all(variances <= 1e-28 * mean**2):
+    if np.all(is_constant(mean, variances)):
         raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else FAMILIES)
@@ -232,7 +233,7 @@ class _StandardisedRows:
 
 def _units(mean: Array, variances: Array, names: Sequence[str]) -> Array:
     """Return the deviation of each column; refuse columns without one."""
-    constant = np.flatnonzero(variances <= 1e-28 * mean**2)
+    constant = np.flatnonzero(is_constant(mean, variances))
     if len(constant):
         raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
     return np.sqrt(variances)
@@ -266,6 +267,8 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> Gau
 
     Spherical components of standardised columns are diagonal in the columns as they are.
     """
+    # The fitted mixture itself, which a selection holds, stays in its own units.
+    model = copy.copy(model)
     if not np.all(units == 1):
         fitted = fitted_parameters(model)
         name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)

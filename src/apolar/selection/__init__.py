@@ -11,13 +11,12 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar.data import Rows
-from apolar.em.whitening import ROUNDING
 from apolar.estimator import GaussianMixture
 from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import family
-from apolar.moments.covariance import column_moments
+from apolar.moments.covariance import column_moments, is_constant
 from apolar.scores import CRITERIA
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.result import Row, Selection, reason
@@ -137,7 +136,7 @@ def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
     if rows.is_distributed or not rows.in_memory:
         return  # a pass over rows elsewhere costs more than the warning is worth
     _, _, mean, variances = column_moments(rows)
-    constant = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= ROUNDING * np.abs(mean))
+    constant = np.flatnonzero(is_constant(mean, variances))
     if not 0 < len(constant) < rows.n_features:
         return
     shown = ", ".join(str(column) if names is None else repr(names[column]) for column in constant[:5])
