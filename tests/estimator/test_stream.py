@@ -66,7 +66,7 @@ def test_a_stream_changes_neither_its_family_nor_its_number_of_components():
             model.partial_fit(X)
         np.testing.assert_array_equal(model.covariances_, covariances)
     model.set_params(covariance_type="VVI").partial_fit(X)
-    with pytest.raises(ValueError, match="n_components=6, and cannot change to 'diag' and 2"):
+    with pytest.raises(ValueError, match="n_components=4, and cannot change to 'diag' and 2"):
         model.set_params(n_components=2).partial_fit(X)
 
 

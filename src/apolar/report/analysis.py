@@ -267,9 +267,9 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> Gau
 
     Spherical components of standardised columns are diagonal in the columns as they are.
     """
-    # The fitted mixture itself, which a selection holds, stays in its own units.
-    model = copy.copy(model)
     if not np.all(units == 1):
+        # The fitted mixture itself, which a selection holds, stays in its own units.
+        model = copy.copy(model)
         fitted = fitted_parameters(model)
         name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)
         model.covariance_type = name
