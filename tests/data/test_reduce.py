@@ -190,3 +190,19 @@ def test_raw_rows_and_written_ones_have_the_same_sums(monkeypatch):
         np.testing.assert_allclose(
             other.nearest_stats(start[0].means).array, data.nearest_stats(start[0].means).array, atol=1e-8
         )
+
+
+@pytest.mark.parametrize("kind", ["array", "dataframe", "mapped file"])
+def test_rows_that_errors_name_are_counted_with_those_of_weight_zero(kind, tmp_path):
+    values = np.arange(3000.0).reshape(1000, 3)
+    values[777, 1] = np.nan
+    weights = np.ones(1000)
+    weights[100:200] = 0
+    X = values
+    if kind == "dataframe":
+        X = pd.DataFrame(values, columns=["a", "b", "c"]).fillna(np.inf)
+    elif kind == "mapped file":
+        np.save(tmp_path / "rows.npy", values)
+        X = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    with pytest.raises(ValueError, match="first in row 777, column 1"):
+        apolar.MomentSketch(3).update(X, weights)

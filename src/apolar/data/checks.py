@@ -12,10 +12,25 @@ from apolar._core.namespaces import as_float64, is_device_array, namespace, to_d
 Error = TypeVar("Error", bound=Exception)
 
 
-def about_row(error: Error, row: int) -> Error:
-    """Return the error with the attribute `row`, the index of the row that its message names."""
-    vars(error)["row"] = row
-    return error
+def about_row(error: type[Error], message: str, row: int) -> Error:
+    """Return an error about a row.
+
+    Parameters
+    ----------
+    error : type
+    message : str
+        With `{row}` where it names the row.
+    row : int
+        Its index, which becomes the attribute `row` of the error.
+    """
+    about = error(message.replace("{row}", str(row)))
+    vars(about).update(row=row, message=message)
+    return about
+
+
+def renumbered(error: Error, row: int) -> Error:
+    """Return an error about a row with another index of that row."""
+    return about_row(type(error), vars(error)["message"], row)
 
 
 def table_shape(array: Any) -> tuple[int, int]:
@@ -74,9 +89,8 @@ def checked_block(
             try:
                 array = objects_to_float64(array)
             except (TypeError, ValueError) as error:
-                raise about_row(
-                    TypeError(f"X must hold numbers; rows from {first} on hold {array.dtype}."), first
-                ) from error
+                message = f"X must hold numbers; rows from {{row}} on hold {array.dtype}."
+                raise about_row(TypeError, message, first) from error
         if scratch is None or array.dtype == np.float64:
             block = stored = np.ascontiguousarray(array, dtype=np.float64)
         else:
@@ -84,9 +98,8 @@ def checked_block(
             block = stored = scratch("block", *array.shape)
             block[...] = array
     if block.shape[1] != n_features:
-        raise about_row(
-            ValueError(f"Rows from {first} on have {block.shape[1]} columns, not {n_features}."), first
-        )
+        message = f"Rows from {{row}} on have {block.shape[1]} columns, not {n_features}."
+        raise about_row(ValueError, message, first)
     if finite:
         return block
     xp = namespace(stored)
@@ -98,10 +111,10 @@ def checked_block(
             raise ValueError("X contains NaN or infinity: remove or replace those entries.")
         row, column = np.argwhere(~np.isfinite(to_numpy(block)))[0]
         message = (
-            f"X contains NaN or infinity (first in row {first + row}, column {column}): "
+            f"X contains NaN or infinity (first in row {{row}}, column {column}): "
             "remove those rows or fill the entries."
         )
-        raise about_row(ValueError(message), first + int(row))
+        raise about_row(ValueError, message, first + int(row))
     return block
 
 
@@ -127,4 +140,4 @@ def refuse_bad_weights(weights: Any, first: int = 0) -> None:
         raise TypeError("sample_weight must hold real numbers.")
     xp = namespace(weights)
     if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
-        raise about_row(ValueError(f"sample_weight is negative or not finite, from row {first} on."), first)
+        raise about_row(ValueError, "sample_weight is negative or not finite, from row {row} on.", first)

@@ -220,6 +220,10 @@ class WeightedRows(DerivedRows):
         """The number of rows with weight."""
         return len(self._weighted_positions)
 
+    def source_row(self, row: int) -> int:
+        """Return the index of a row among all rows, those of weight zero included."""
+        return self.source.source_row(int(self._weighted_positions[row - self.first_row]))
+
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield the rows with weight of each chunk, and their weights."""
         start = 0

@@ -12,6 +12,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.namespaces import free_memory, to_numpy
 from apolar.data.arrays import row_slice, sample_positions, stack_rows, take_both
+from apolar.data.checks import renumbered
 from apolar.data.reduce import (
     CHECKED,
     AsStored,
@@ -103,6 +104,10 @@ class Rows(ABC):
         """Whether the rows are sparse."""
         return self.row_size is not None
 
+    def source_row(self, row: int) -> int:
+        """Return the index that a row has for the user, who counts skipped rows as well."""
+        return row
+
     def chunk_rows(self, n_working: int = 0, chunk_size: int | None = None) -> int:
         """Return the number of rows of a chunk of `chunk_size` values.
 
@@ -172,7 +177,13 @@ class Rows(ABC):
 
         def result_of_chunk(values: Any, weights: Any, first_row: int) -> Any:
             # The block is made by the thread, too: to convert and check a chunk takes time.
-            prepared = transform(values, weights, first_row)
+            try:
+                prepared = transform(values, weights, first_row)
+            except (TypeError, ValueError) as error:
+                row = getattr(error, "row", None)
+                if row is None or self.source_row(row) == row:
+                    raise
+                raise renumbered(error, self.source_row(row)) from error
             return None if prepared is None else function(*prepared)
 
         is_empty = True

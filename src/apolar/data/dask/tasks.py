@@ -128,9 +128,8 @@ def _values(part: Any, first_row: int) -> Any:
         try:
             return objects_to_float64(part)
         except (TypeError, ValueError) as error:
-            raise about_row(
-                TypeError(f"X must hold numbers; rows from {first_row} on hold {part.dtype}."), first_row
-            ) from error
+            message = f"X must hold numbers; rows from {{row}} on hold {part.dtype}."
+            raise about_row(TypeError, message, first_row) from error
     return part
 
 
