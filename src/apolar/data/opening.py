@@ -98,7 +98,9 @@ def _open_dask(X: Any, sample_weight: Any) -> Rows:
 
 
 def _open_sparse(X: Any, sample_weight: Any) -> Rows:
-    return ArrayRows(X.tocsr(), _weights(sample_weight, table_shape(X)[0]))
+    # Older versions of SciPy fail to convert what is no matrix, in words of their own.
+    n_rows, _ = table_shape(X)
+    return ArrayRows(X.tocsr(), _weights(sample_weight, n_rows))
 
 
 def _is_mapped_file(X: Any) -> bool:
