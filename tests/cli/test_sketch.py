@@ -53,3 +53,9 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     shown = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4)
     assert "from moments alone" in shown.output
     assert (tmp_path / "apolar-both" / "model.npz").exists()
+    # mclust's code names the same family, and others are refused under either name.
+    by_code = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", "VII", "-o", "by-code")
+    assert by_code.exit_code == 0, by_code.output
+    refused = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", "VVV")
+    assert refused.exit_code == 2
+    assert "spherical components only, not VVV" in refused.output

@@ -105,12 +105,13 @@ def fit_sketch(path: Path, components: str, covariance: str | None, output: Path
         raise BadInput(
             f"From a sketch the number of components must be given, such as -k 4, not {components!r}."
         )
-    if covariance not in (None, "spherical"):
+    from apolar import mixture_from_moments
+    from apolar.mixture.families import family
+
+    if covariance is not None and family(covariance) != family("spherical"):
         raise BadInput(
             f"A sketch determines spherical components only, not {covariance}: leave --covariance out."
         )
-    from apolar import mixture_from_moments
-
     sums = _loaded(path)
     try:
         mixture = mixture_from_moments(sums, int(components))

@@ -13,7 +13,6 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.mixture.families import family
-from apolar.mixture.families.spherical import Spherical
 from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
 from apolar.plots.canvas import file_bytes
 from apolar.plots.mixtures import MixtureView
@@ -111,7 +110,7 @@ def pictures(analysis: Analysis, X: Array) -> list[PagePicture]:
             lambda: bic_curves(selection),
         )
     # Only spherical clusters leave a flat level of noise.
-    is_spherical = isinstance(family(analysis.covariance_type), Spherical)
+    is_spherical = family(analysis.covariance_type).is_spherical
     if is_spherical and 2 < len(names) <= SPECTRUM_COLUMNS:
         add(
             "Spectrum",
