@@ -48,10 +48,11 @@ def test_bad_parameters_are_refused_with_the_remedy(parameters, error, message):
         (np.array([[1.0, np.inf]]), "infinity"),
         (np.array([["a", "b"]]), "numeric|convert"),
         (np.array([[1 + 2j, 0]]), "[Cc]omplex"),
+        ({"a": [1.0, 2.0]}, "a dataframe, .* got dict"),
     ],
 )
 def test_bad_rows_are_refused(X, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         GaussianMixture().fit(X)
 
 

@@ -151,5 +151,5 @@ def _fits_scikit_learn(X: Any) -> bool:
     try:
         return source_kind(X).fits_scikit_learn
     except TypeError:
-        # It says best what is wrong with what is no table at all.
-        return True
+        # scikit-learn has the usual words for numbers and strings; it would take a dict for a number.
+        return not isinstance(X, dict)
