@@ -29,7 +29,10 @@ def test_what_a_result_used_is_cited():
         "hsu2013",
         "cardoso1996",
         "hansen1982",
-        "fraley2007",
+        "haff1980",
+        "greene1989",
+        "friedman1989",
+        "corduneanu2001",
         "nocedal2006",
     ]
     plain = apolar.GaussianMixture(2, init_params="mbhc", prior=None, random_state=0).fit(X)
@@ -44,6 +47,29 @@ def test_what_a_result_used_is_cited():
     assert len(cited) == len(set(cited))
 
 
+SHRINKAGE = {"haff1980", "greene1989", "friedman1989", "corduneanu2001"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "cited"),
+    [
+        ({}, SHRINKAGE),
+        ({"prior": "conjugate"}, {"fraley2007"}),
+        ({"prior": apolar.Prior(scale=0.1)}, {"fraley2007"}),
+        # Components that share a covariance have no others to be shrunk to.
+        ({"covariance_type": "tied_spherical"}, {"fraley2007"}),
+        ({"prior": None}, set()),
+        ({"reg_covar": 1e-6}, set()),
+    ],
+)
+def test_the_prior_that_was_used_is_cited(settings, cited):
+    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
+    model = apolar.GaussianMixture(
+        **{"n_components": 3, "covariance_type": "spherical", "init_params": "moments", **settings}
+    )
+    assert set(keys(apolar.citation(model.fit(X)))) & (SHRINKAGE | {"fraley2007"}) == cited
+
+
 def test_bad_arguments():
     with pytest.raises(TypeError, match="citation takes mixtures"):
         apolar.citation(3)
@@ -54,7 +80,7 @@ def test_bad_arguments():
 def test_every_key_in_the_source_is_in_the_bibliography():
     known = set(citations._entries())
     assert len(known) > 25
-    tables = (citations._STARTS, citations._METHODS, citations._CRITERIA)
+    tables = (citations._STARTS, citations._PRIORS, citations._METHODS, citations._CRITERIA)
     assert {key for table in tables for keys_of_entry in table.values() for key in keys_of_entry} <= known
     for path in (ROOT / "src").rglob("*.py"):
         for key in re.findall(r"\[([a-z]+\d{4}[a-z]*)[\],]", path.read_text()):

@@ -57,6 +57,7 @@ def test_the_checks_of_scikit_learn_on_every_family_and_start(name, start):
     assert not failed
 
 
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("start", STARTS)
 def test_a_row_twice_is_a_row_of_weight_two(rows, name, start):
@@ -69,7 +70,8 @@ def test_a_row_twice_is_a_row_of_weight_two(rows, name, start):
     weighted = clone(model).fit(X[order], sample_weight=counts[order])
     # Additions in another order: their rounding, times the conditioning of the optimum.
     np.testing.assert_allclose(weighted.means_, repeated.means_, rtol=1e-5, atol=1e-5)
-    assert weighted.lower_bound_ == pytest.approx(repeated.lower_bound_, abs=1e-9)
+    # The likelihood is not at its own maximum, but at that of the objective with the prior.
+    assert weighted.lower_bound_ == pytest.approx(repeated.lower_bound_, abs=1e-7)
     assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == counts.sum()
 
 

@@ -134,9 +134,9 @@ def test_a_start(monkeypatch):
 
 
 def test_a_criterion(monkeypatch):
-    def hannan_quinn(log_likelihood, n_parameters, n_samples, _):
-        more = 2 * n_parameters * (np.log(np.log(n_samples)) - 1)
-        return lower_is_better_aic(log_likelihood, n_parameters) + more
+    def hannan_quinn(fit):
+        more = 2 * fit.n_parameters * (np.log(np.log(fit.n_samples)) - 1)
+        return lower_is_better_aic(fit.log_likelihood, fit.n_parameters) + more
 
     wider = dataclasses.make_dataclass("Row", [("hq", float, np.nan)], bases=(Row,), frozen=True)
     monkeypatch.setitem(CRITERIA, "hq", hannan_quinn)
@@ -160,8 +160,8 @@ class Unpulled(Prior):
     """A prior on covariances alone: the means are those of the rows."""
 
     def terms(self, family, n_components, n_features):
-        _, scatter, divisor, _ = super().terms(family, n_components, n_features)
-        return PriorTerms(0.0, scatter, divisor, 0.0)
+        terms = super().terms(family, n_components, n_features)
+        return PriorTerms(0.0, terms.scatter, terms.divisor, 0.0)
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])

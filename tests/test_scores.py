@@ -56,10 +56,12 @@ def test_the_table_of_criteria():
         "bic": bic,
         "aic": scores.lower_is_better_aic(log_likelihood, n_parameters),
         "icl": scores.lower_is_better_icl(bic, posteriors, weights),
+        "evidence": 300.5,
     }
     assert list(scores.CRITERIA) == list(expected)
+    fit = scores.FitSummary(log_likelihood, n_parameters, n_samples, log_certainty, -150.25)
     for name, criterion in scores.CRITERIA.items():
-        assert criterion(log_likelihood, n_parameters, n_samples, log_certainty) == expected[name]
+        assert criterion(fit) == expected[name]
     assert scores.icl_from_certainty(bic, log_certainty) == bic - 2 * log_certainty == expected["icl"]
 
 

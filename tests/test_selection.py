@@ -1,6 +1,7 @@
 """Selection: the right candidate wins, neighbours help, and the table says what happened."""
 
 import builtins
+import re
 import warnings
 from dataclasses import fields
 
@@ -11,7 +12,9 @@ from scipy import sparse
 
 from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
+from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
+from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.scores import CRITERIA
 from apolar.selection import Row, candidates, select
 from apolar.selection.result import reason as _reason
@@ -54,6 +57,7 @@ def test_rows_say_what_the_models_say(example, selection):
         assert row.bic == pytest.approx(model.bic(example), rel=1e-10)
         assert row.aic == pytest.approx(model.aic(example), rel=1e-10)
         assert row.icl == pytest.approx(model.icl(example), rel=1e-10)
+        assert row.evidence == -2 * model.evidence_
         assert row.log_likelihood == pytest.approx(model.score(example) * len(example), rel=1e-10)
         assert row.converged
         assert row.failed is None
@@ -67,7 +71,8 @@ def test_rows_say_what_the_models_say(example, selection):
 
 def test_the_likelihood_does_not_fall_as_components_are_added(selection):
     values = np.array([row.log_likelihood for row in selection.table]).reshape(3, 6)
-    assert np.all(np.diff(values, axis=1) > 0)
+    # Up to the true number: beyond it fits are compared by evidence, and may be less likely.
+    assert np.all(np.diff(values[:, :4], axis=1) > 0)
     # And neighbours had a part in it.
     assert any(row.start.startswith(("split of", "merger of")) for row in selection.table)
 
@@ -76,8 +81,33 @@ def test_the_likelihood_does_not_fall_as_components_are_added(selection):
 def test_it_is_never_worse_than_single_fits(example, selection):
     for r in (2, 6):
         alone = GaussianMixture(r, covariance_type="spherical", random_state=0).fit(example)
-        # EM ends 1e-3 below the optimum at most.
-        assert selection.models["spherical", r].lower_bound_ >= alone.lower_bound_ - 1e-5
+        # By evidence where covariances are shrunk by it, and else by likelihood. EM ends near the optimum.
+        best, name = selection.models["spherical", r], "evidence_" if alone.shrinkage_ else "lower_bound_"
+        assert getattr(best, name) >= getattr(alone, name) - 1e-5 * (1 if name == "lower_bound_" else 1e4)
+
+
+def test_evidence_chooses_the_number_and_the_family():
+    long, wide = np.diag([9.0, 0.3]), np.array([[2.0, 1.8], [1.8, 2.0]])
+    X = clusters([long, wide, wide[::-1, ::-1] * [[1, -1], [-1, 1]]], [80, 60, 60], apart=8)
+    selection = select(X, range(1, 6), ("diag", "tied", "full"), "evidence", random_state=0)
+    assert (selection.best.covariance_type, selection.best.n_components) == ("full", 3)
+    lowest = min(row.evidence for row in selection.table)
+    assert lowest == -2 * selection.best.evidence_
+    start = f"3 full components have the lowest -2 log evidence, {lowest:.1f}, "
+    assert selection.reason.startswith(start)
+    assert "very strong evidence" in selection.reason
+    (marked,) = [line for line in str(selection).splitlines() if "<- lowest -2 log evidence" in line]
+    assert marked.split()[:2] == ["full", "3"]
+
+
+def test_evidence_finds_more_components_than_the_bic_where_rows_are_few():
+    # Five clusters in twelve columns: of 40 rows each, a covariance of 78 parameters is not to be had alone.
+    rng = np.random.default_rng(0)
+    roots = np.linalg.qr(rng.standard_normal((5, 12, 12)))[0] * np.geomspace(0.5, 2, 12)
+    X = np.concatenate([4 * np.eye(12)[k] + rng.standard_normal((40, 12)) @ roots[k] for k in range(5)])
+    table = select(X, range(3, 7), "full", "evidence", random_state=0).table
+    assert min(table, key=lambda row: row.evidence).n_components == 5
+    assert min(table, key=lambda row: row.bic).n_components < 5
 
 
 def test_full_covariances_are_found():
@@ -149,7 +179,7 @@ def test_to_pandas_without_pandas(selection, monkeypatch):
 
 def test_the_text_is_a_table_with_the_winner_marked(selection):
     head, *lines, empty, reason = str(selection).splitlines()
-    assert head.split() == [
+    assert re.split("  +", head) == [
         "covariance",
         "components",
         "parameters",
@@ -157,6 +187,7 @@ def test_the_text_is_a_table_with_the_winner_marked(selection):
         "BIC",
         "AIC",
         "ICL",
+        "-2 log evidence",
         "start",
     ]
     assert len(lines) == 18
@@ -230,7 +261,11 @@ def test_warnings_go_into_the_rows(example):
 
 @pytest.mark.parametrize(
     ("parameters", "prior"),
-    [({}, Prior()), ({"reg_covar": 1e-3}, None), ({"reg_covar": 1e-3, "prior": Prior(2.0)}, Prior(2.0))],
+    [
+        ({}, AdaptivePrior()),
+        ({"reg_covar": 1e-3}, None),
+        ({"reg_covar": 1e-3, "prior": Prior(2.0)}, Prior(2.0)),
+    ],
 )
 def test_fits_from_neighbours_have_the_prior_of_the_estimator(example, monkeypatch, parameters, prior):
     priors = []
@@ -281,7 +316,7 @@ def test_one_number_one_family_and_repeats(example):
         ({"covariance_type": "round"}, ValueError, "covariance_type must be one of"),
         ({"covariance_type": ["full", 3]}, ValueError, "covariance_type must be one of"),
         ({"covariance_type": ()}, ValueError, "covariance_type is empty"),
-        ({"criterion": "dic"}, ValueError, "criterion must be one of 'bic', 'aic', 'icl'"),
+        ({"criterion": "dic"}, ValueError, "criterion must be one of 'bic', 'aic', 'icl', 'evidence'"),
         ({"means_init": np.zeros((2, 6))}, ValueError, "means_init belongs to one mixture"),
         ({"init_params": np.zeros(50)}, ValueError, "init_params belongs to one mixture"),
         ({"iterations": 3}, TypeError, "no parameter 'iterations'"),
@@ -309,3 +344,22 @@ def test_constant_columns_are_warned_of():
     frame = pd.DataFrame(with_constants, columns=[*"abcd", "flat", "flat too"])
     with pytest.warns(UserWarning, match=r"Constant columns \('flat', 'flat too'\)"):
         select(frame, range(1, 3), "diag", random_state=0)
+
+
+@pytest.mark.filterwarnings("ignore:Good starts disagree")
+def test_candidates_are_no_narrower_than_the_rounding_of_scores():
+    rng = np.random.default_rng(0)
+    is_low = rng.random(300) < 0.6
+    low = np.where(rng.random((300, 5)) < 0.95, 1, rng.integers(2, 5, (300, 5)))
+    high = np.clip(np.round(6 + 2.5 * rng.standard_normal((300, 5))), 1, 10)
+    X = np.where(is_low[:, None], low, high).astype(float)
+    selection = select(X, range(1, 5), ("diag", "full"), random_state=0)
+    for (kind, r), model in selection.models.items():
+        matrices = family(kind).matrices(model.covariances_, r, 5)
+        # Rounding errors have a variance of 1/12; where EM stops, a variance is within some per cent.
+        assert np.linalg.eigvalsh(matrices).min() > 0.95 / 12
+    # Flat components are not worth more than they say: a density of 1.4 at each score, not hundreds.
+    without = select(X, range(1, 5), ("diag", "full"), random_state=0, prior=Prior())
+    assert selection.best.bic(X) > without.best.bic(X) + 1000
+    assert any(np.any(model.rounding_variances_) for model in selection.models.values())
+    assert not np.any(selection.models["diag", 1].rounding_variances_)

@@ -8,6 +8,7 @@ from typing import Any
 
 from apolar.decomposition import Waring
 from apolar.estimator import GaussianMixture
+from apolar.estimator.parameters import checked_parameters
 from apolar.mixture import SphericalMixture
 from apolar.selection import Selection
 
@@ -22,8 +23,13 @@ _STARTS = {
     "mbhc": ("fraley1998",),
     "emem": ("biernacki2003",),
 }
+# By whether covariances were shrunk towards a common one, as with the default prior.
+_PRIORS = {
+    True: ("haff1980", "greene1989", "friedman1989", "corduneanu2001"),
+    False: ("fraley2007",),
+}
 _METHODS = {"pencil": ("khouja2022diagonalisation",), "spm": ("kileel2019",)}
-_CRITERIA = {"bic": ("schwarz1978", "kass1995"), "icl": ("biernacki2000",)}
+_CRITERIA = {"bic": ("schwarz1978", "kass1995"), "icl": ("biernacki2000",), "evidence": ("kass1995",)}
 
 
 def citation(*results: Any) -> str:
@@ -57,7 +63,7 @@ def _keys(result: Any) -> list[str]:
         if not hasattr(result, "start_"):
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
         keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
-        return [*keys, *(["fraley2007"] if result.prior is not None else []), "nocedal2006"]
+        return [*keys, *_prior_keys(result), "nocedal2006"]
     if isinstance(result, SphericalMixture):
         return ["hsu2013", "cardoso1996", "hansen1982"]
     if isinstance(result, Waring):
@@ -66,6 +72,15 @@ def _keys(result: Any) -> list[str]:
     raise TypeError(
         f"citation takes mixtures, selections and decompositions of apolar, not {type(result).__name__}."
     )
+
+
+def _prior_keys(model: GaussianMixture) -> tuple[str, ...]:
+    """Return the sources of the prior of a fit: none without a prior, or with `reg_covar` in its place."""
+    if checked_parameters(model)[1] is None:
+        return ()
+    # Zero with the default prior too, where it is the conjugate one: of components that share a covariance,
+    # and of rows with long tails. Models from files of earlier versions do not have it.
+    return _PRIORS[getattr(model, "shrinkage_", 0.0) > 0]
 
 
 def _entries() -> dict[str, str]:

@@ -13,6 +13,7 @@ __all__ = [
     "ConstantColumnWarning",
     "DisagreementWarning",
     "EmptyComponentWarning",
+    "FewRowsWarning",
     "SkippedStartWarning",
 ]
 
@@ -39,6 +40,10 @@ class DisagreementWarning(ApolarWarning):
 
 class EmptyComponentWarning(ApolarWarning):
     """A component holds less than one row."""
+
+
+class FewRowsWarning(ApolarWarning):
+    """There are fewer rows than parameters, or a component holds fewer rows than columns."""
 
 
 class SkippedStartWarning(ApolarWarning):

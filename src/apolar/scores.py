@@ -1,6 +1,7 @@
 """Scores of clusterings, and criteria to choose a model by."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from apolar._core.checks import check_integer
 
 __all__ = [
     "CRITERIA",
+    "FitSummary",
     "adjusted_rand_index",
     "confusion",
+    "criterion_title",
     "error_rate",
     "icl_from_certainty",
     "lower_is_better_aic",
     "lower_is_better_bic",
+    "lower_is_better_evidence",
     "lower_is_better_icl",
     "majority_error_rate",
     "mclust_bic",
@@ -198,17 +202,63 @@ def mclust_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
     return -lower_is_better_icl(-bic, posteriors, sample_weight)
 
 
-def _bic(log_likelihood: float, n_parameters: int, n_samples: float, log_certainty: float) -> float:  # noqa: ARG001
-    return lower_is_better_bic(log_likelihood, n_parameters, n_samples)
+def lower_is_better_evidence(log_evidence: float) -> float:
+    """Return minus twice the log-evidence: lower is better, and differences are on the scale of the BIC."""
+    return float(-2 * log_evidence)
 
 
-def _aic(log_likelihood: float, n_parameters: int, n_samples: float, log_certainty: float) -> float:  # noqa: ARG001
-    return lower_is_better_aic(log_likelihood, n_parameters)
+@dataclass(frozen=True)
+class FitSummary:
+    """What criteria are computed from.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Of all rows together.
+    n_parameters : int
+    n_samples : float
+        The sum of the weights of the rows.
+    log_certainty : float
+        The sum over the rows, weighted, of the log of the largest posterior.
+    log_evidence : float, default=nan
+        The `evidence_` of a fitted mixture; of other rows than those of the fit it is not known.
+    """
+
+    log_likelihood: float
+    n_parameters: int
+    n_samples: float
+    log_certainty: float
+    log_evidence: float = np.nan
 
 
-def _icl(log_likelihood: float, n_parameters: int, n_samples: float, log_certainty: float) -> float:
-    return icl_from_certainty(lower_is_better_bic(log_likelihood, n_parameters, n_samples), log_certainty)
+def _bic(fit: FitSummary) -> float:
+    return lower_is_better_bic(fit.log_likelihood, fit.n_parameters, fit.n_samples)
 
 
-CRITERIA: dict[str, Callable[[float, int, float, float], float]] = {"bic": _bic, "aic": _aic, "icl": _icl}
-"""By name, functions of (log_likelihood, n_parameters, n_samples, log_certainty): lower is better."""
+def _aic(fit: FitSummary) -> float:
+    return lower_is_better_aic(fit.log_likelihood, fit.n_parameters)
+
+
+def _icl(fit: FitSummary) -> float:
+    return icl_from_certainty(_bic(fit), fit.log_certainty)
+
+
+def _evidence(fit: FitSummary) -> float:
+    return lower_is_better_evidence(fit.log_evidence)
+
+
+CRITERIA: dict[str, Callable[[FitSummary], float]] = {
+    "bic": _bic,
+    "aic": _aic,
+    "icl": _icl,
+    "evidence": _evidence,
+}
+"""By name, functions of a FitSummary: lower is better."""
+
+# Names that are not abbreviations: they say what the number is.
+_TITLES = {"evidence": "-2 log evidence"}
+
+
+def criterion_title(name: str) -> str:
+    """Return a criterion of `CRITERIA` as tables, sentences and pictures call its values."""
+    return _TITLES.get(name, name.upper())

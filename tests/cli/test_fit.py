@@ -97,6 +97,16 @@ def test_select_prints_and_writes_a_table(flowers, tmp_path):
     assert answer["best"] == {"covariance": "diag", "components": 2}
 
 
+def test_select_by_evidence(flowers):
+    options = ("--components", "1-4", "--covariance", "full", "--criterion", "evidence")
+    answer = json.loads(run("select", flowers, *options, "--json").output)
+    lowest = min(answer["table"], key=lambda row: row["evidence"])
+    assert answer["best"] == {"covariance": "full", "components": lowest["components"]}
+    assert answer["criterion"] == "evidence"
+    assert "the lowest -2 log evidence" in answer["reason"]
+    assert "-2 log evidence" in run("select", flowers, *options).output
+
+
 def test_rows_without_a_class_do_not_count(flowers, tmp_path):
     lines = flowers.read_text().splitlines()
     for number in range(1, 13):

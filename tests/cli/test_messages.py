@@ -19,6 +19,7 @@ def test_messages_name_options_of_the_command_line():
     assert text == "Try another --covariance, or more, as with --components 3-6."
     assert in_options("n_components = 9 components are too many.") == "9 components are too many."
     assert in_options("Try n_components=9.") == "Try --components 9."
+    assert in_options("covariance_type='tied' has more.") == "--covariance tied has more."
 
 
 def test_names_of_the_user_stay_as_they_are():

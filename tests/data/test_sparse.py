@@ -59,6 +59,7 @@ def test_every_start(start):
     assert adjusted_rand_index(LABELS, fitted(X, init_params=start).predict(X)) > 0.4
 
 
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
 @pytest.mark.parametrize("kind", ["spherical", "tied_spherical"])
 def test_the_same_as_dense_rows(kind):
     means = fitted(X, kind).means_ + 1e-3

@@ -27,8 +27,10 @@ def changed(chosen, kind, number, **changes):
     return replace(chosen, table=tuple(table))
 
 
-@pytest.mark.parametrize("criterion", ["bic", "icl"])
-def test_a_line_per_family_with_the_values_of_the_criterion(criterion):
+@pytest.mark.parametrize(
+    ("criterion", "title"), [("bic", "BIC"), ("icl", "ICL"), ("evidence", "-2 log evidence")]
+)
+def test_a_line_per_family_with_the_values_of_the_criterion(criterion, title):
     chosen = replace(selection(), criterion=criterion)
     axes = bic_curves(chosen, ax=blank())
     drawn = lines(axes)
@@ -41,8 +43,8 @@ def test_a_line_per_family_with_the_values_of_the_criterion(criterion):
     assert len({marker for marker, _ in looks}) == len({colour for _, colour in looks}) == 6
     assert len({str(drawn[kind]._dash_pattern) for kind in FAMILIES}) == 6
     assert axes.get_xlabel() == "number of components"
-    assert axes.get_ylabel() == f"{criterion.upper()} (lower is better)"
-    assert axes.get_title() == f"{criterion.upper()} of 18 candidates"
+    assert axes.get_ylabel() == f"{title} (lower is better)"
+    assert axes.get_title() == f"{title} of 18 candidates"
     np.testing.assert_array_equal(axes.get_xticks(), [1, 2, 3])
 
 

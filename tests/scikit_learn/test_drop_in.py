@@ -285,6 +285,7 @@ def test_the_class_stands_where_scikit_learns_stood():
     assert apolar.GaussianMixture.__name__ == sklearn.mixture.GaussianMixture.__name__
 
 
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
 def test_warnings_have_classes():
     X = example()
     with pytest.warns(apolar.ApolarWarning) as caught:

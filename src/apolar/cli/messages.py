@@ -16,6 +16,7 @@ _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"n_components = (\d+)", r"\1"),
     (r"n_components=(\d+)", r"--components \1"),
     ("n_components", "--components"),
+    (r"covariance_type='(\w+)'", r"--covariance \1"),
     ("covariance_type", "--covariance"),
 )
 

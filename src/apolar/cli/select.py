@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     "spherical, diag and full.",
 )
 @click.option(
-    "--criterion", type=CRITERION, default="bic", show_default=True, help="What decides: bic, aic or icl."
+    "--criterion",
+    type=CRITERION,
+    default="bic",
+    show_default=True,
+    help="What decides: bic, aic, icl or evidence.",
 )
 @table_options
 @click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")

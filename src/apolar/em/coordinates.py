@@ -122,7 +122,7 @@ class LocalCoordinates:
         scatter = family.scatter(stats) + family.between(offsets, counts)
         divisor = family.divisor(counts, m)
         if prior is not None:
-            shrinkage, added, dof, mean_dof = prior.terms(family, r, m)
+            shrinkage, added, dof, mean_dof, _ = prior.terms(family, r, m)
             pull = pull - shrinkage * means
             scatter = scatter + family.between(means, np.full(r, shrinkage))
             divisor = divisor + mean_dof

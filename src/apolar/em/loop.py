@@ -11,8 +11,8 @@ from apolar._core.arrays import Array
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import Evaluation, LBFGSHistory, line_search
-from apolar.em.result import FitResult, FitStatus
-from apolar.em.run import Callback, EMRun, evaluate_batch
+from apolar.em.result import LEAST_ROWS, FitResult, FitStatus
+from apolar.em.run import Callback, EMRun, evaluate_batch, evidence_of
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -21,6 +21,8 @@ from apolar.mixture.prior import Prior
 # two. Plain steps continue while each gains less than this fraction of the step before.
 FIRST_STEPS = 3
 FAST_RATIO = 0.1
+# A gain that is smaller, relative to the objective, is within rounding errors.
+ROUNDING = 1e-14
 # Successive accelerated steps that must gain less than the tolerance before the run can end.
 QUIET_STEPS = 2
 # Pairs in the L-BFGS history from which on its estimate of the remaining gain is trusted.
@@ -31,6 +33,9 @@ MOST_LOG_CHANGE = 1.0
 # The most saddles that a run leaves, and the least gain of leaving one.
 MOST_SADDLES = 10
 SADDLE_RISE = 1e-6
+# The most times that the prior is adapted to the end of a run, and the tolerance of the run before the first.
+MOST_ADAPTATIONS = 12
+ROUGH_TOLERANCE = 0.5
 # Lengths that are tried along a rising direction, and along a Newton step.
 SADDLE_LENGTHS = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
 NEWTON_LENGTHS = (1.0, 0.3, 0.1)
@@ -80,14 +85,66 @@ def converge(
     if max_iter == 0:
         run.evaluate(start.parameters)
         return run.result()
+    # A prior that is still to be adapted to the end of the run need not be converged under.
+    adapts = prior is not None and prior.compares_by_evidence and start.parameters.n_components > 1
+    adapts = adapts and not data.family.shares_covariance
+    is_fresh = start.status is FitStatus.NOT_RUN and start.strength is None
+    first_tol = max(tol, ROUGH_TOLERANCE) if adapts and is_fresh else tol
     if start.curvature is None or max_iter < FIRST_STEPS:
-        _plain_steps(run, start, tol)
+        _plain_steps(run, start, first_tol)
     else:
-        _accelerated(run, start.parameters, tol, start.curvature.copy())
+        _accelerated(run, start.parameters, first_tol, start.curvature.copy())
+    _adapt_prior(run, tol, is_rough=first_tol > tol)
     if checked_on is not None:
         _leave_saddles(run, checked_on, tol)
     result = run.result()
-    return _after_last_m_step(data, result, prior) if result.status is FitStatus.MAX_ITER else result
+    return _after_last_m_step(data, result, run.prior) if result.status is FitStatus.MAX_ITER else result
+
+
+def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
+    """Continue a run while, under the prior that its end suggests, more than `tol` remains to be gained.
+
+    A run that has converged only roughly is continued in any case.
+    """
+    for i in range(MOST_ADAPTATIONS):
+        before, prior = run.best, run.prior
+        if run.has_ended:
+            return
+        if not run.adapt_prior():
+            if is_rough:
+                run.status = FitStatus.MAX_ITER
+                assert before is not None
+                _accelerated(run, before.parameters, tol)
+            return
+        best = run.best
+        assert before is not None
+        assert best is not None
+        assert best.stats is not None
+        coordinates = LocalCoordinates(run.data.family, best.parameters, run.data.weight)
+        gradient = coordinates.gradient(coordinates.origin, best.parameters, best.stats, run.prior)
+        curvature = LBFGSHistory() if run.curvature is None else run.curvature.copy()
+        if 0.5 * float(gradient @ curvature.direction(gradient)) < tol and (i > 0 or not is_rough):
+            return
+        run.status = FitStatus.MAX_ITER
+        parameters = run.data.family.m_step(best.stats, run.prior)
+        if run.curvature is None:
+            # Plain steps were fast.
+            _plain_steps(run, FitResult(parameters, run.start.start), tol)
+        else:
+            _accelerated(run, parameters, tol, curvature)
+        if _has_emptied(run.best, before):
+            # The evidence of fewer components is higher, but these were asked for.
+            run.go_back_to(before, prior)
+            run.status = FitStatus.CONVERGED
+            return
+
+
+def _has_emptied(result: FitResult | None, before: FitResult) -> bool:
+    """Return whether a component has become almost empty that was not so before."""
+    assert result is not None
+    assert result.stats is not None
+    assert before.stats is not None
+    return bool(result.stats.counts.min() < LEAST_ROWS <= before.stats.counts.min())
 
 
 def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | None) -> FitResult:
@@ -100,27 +157,28 @@ def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | Non
     stats, objective, likelihood = evaluate_batch(data, parameters[None], prior)
     if not objective[0] >= result.objective:
         return result
-    return replace(
+    after = replace(
         result,
         parameters=parameters,
         objective=float(objective[0]),
         log_likelihood=float(likelihood[0]),
         stats=stats[0],
     )
+    return after if after.evidence is None else replace(after, evidence=evidence_of(data, after))
 
 
 def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
     """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow."""
-    family, prior, parameters = run.data.family, run.prior, start.parameters
+    family, parameters = run.data.family, start.parameters
     before, gain, n_steps = -np.inf, np.inf, 0
     for value in start.earlier:
         before, gain, n_steps = value, value - before, n_steps + 1
     while (evaluation := run.evaluate(parameters)) is not None:
         stats, value = evaluation
-        parameters = family.m_step(stats, prior)
+        parameters = family.m_step(stats, run.prior)
         new_gain = value - before
         # A gain within rounding errors counts as zero.
-        is_zero = abs(new_gain) <= 1e-14 * abs(value)
+        is_zero = abs(new_gain) <= ROUNDING * abs(value)
         ratio = 0.0 if is_zero else new_gain / max(gain, 1e-300)
         gain, before, n_steps = 0.0 if is_zero else new_gain, value, n_steps + 1
         if n_steps < FIRST_STEPS:
@@ -164,7 +222,7 @@ def _accelerated(
     run: EMRun, parameters: WhitenedParameters, tol: float, curvature: LBFGSHistory | None = None
 ) -> None:
     """Run L-BFGS from a mixture to an optimum."""
-    family, prior, weight = run.data.family, run.prior, run.data.weight
+    family, weight = run.data.family, run.data.weight
     coordinates = LocalCoordinates(family, parameters, weight)
     curvature = LBFGSHistory() if curvature is None else curvature
     run.curvature = curvature
@@ -173,7 +231,7 @@ def _accelerated(
     if evaluation is None:
         return
     stats, value = evaluation
-    gradient = coordinates.gradient(point, parameters, stats, prior)
+    gradient = coordinates.gradient(point, parameters, stats, run.prior)
     n_quiet = 0
     while True:
         direction = curvature.direction(gradient)
@@ -181,7 +239,9 @@ def _accelerated(
         # The gain that the quadratic model predicts, which is trusted after enough steps.
         remaining = 0.5 * slope
         is_trusted = len(curvature.pairs) >= TRUSTED_PAIRS or remaining < 1e-6 * tol
-        if remaining < tol and is_trusted and n_quiet >= QUIET_STEPS:
+        # Differences within rounding errors would lead a line search astray.
+        is_zero = remaining <= ROUNDING * abs(value)
+        if is_zero or (remaining < tol and is_trusted and n_quiet >= QUIET_STEPS):
             run.status = FitStatus.CONVERGED
             return
         first = min(1.0, MOST_LOG_CHANGE / max(coordinates.log_change(direction), 1e-300))
@@ -206,7 +266,7 @@ def _accelerated(
             coordinates, curvature = LocalCoordinates(family, parameters, weight), LBFGSHistory()
             run.curvature = curvature
             point = coordinates.origin
-            gradient = coordinates.gradient(point, parameters, run.best.stats, prior)
+            gradient = coordinates.gradient(point, parameters, run.best.stats, run.prior)
 
 
 # --- whether the end is a maximum -----------------------------------------------------------

@@ -14,9 +14,15 @@ from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import Family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.prior import Prior
+from apolar.mixture.shrinkage import Shrinkage
 from apolar.mixture.stats import SufficientStats
 
 __all__ = ["FitResult", "FitStatus", "in_canonical_order"]
+
+
+# A component of fewer rows is almost empty.
+LEAST_ROWS = 2.0
 
 
 class FitStatus(enum.Enum):
@@ -48,8 +54,15 @@ class FitResult:
     objective : float
         Log-likelihood plus log-prior, in whitened coordinates.
     log_likelihood : float
-        In whitened coordinates. Candidates are compared by it, not by the objective: the log-prior is high
-        for small and almost empty components near its mode, whatever the rows are.
+        In whitened coordinates. Where there is no evidence, candidates are compared by it, not by the
+        objective: the log-prior is high for small and almost empty components near its mode, whatever the
+        rows are.
+    evidence : float or None
+        A lower bound on the log-evidence, in whitened coordinates, where optima are compared by it.
+    prior : Prior or None
+        The prior of the run, as it was adapted to the rows.
+    strength : float or None
+        Of a start: the strength of a prior that adapts to the rows, until EM has converged.
     stats : SufficientStats or None
         From the E-step at the parameters.
     n_iter : int
@@ -69,6 +82,9 @@ class FitResult:
         Whether the start is accurate for all rows, so that no run on a sample is needed before that on all.
     is_contender : bool
         Whether it may be as good as the first of the candidates, and is to be run on all rows as well.
+    has_long_tails : bool
+        Whether the rows have longer tails than Gaussian components. Evidence is then misleading, and EM is to
+        use the conjugate prior.
     earlier : tuple of float
         The last objectives of the run that this one continues.
     """
@@ -78,6 +94,9 @@ class FitResult:
     status: FitStatus = FitStatus.NOT_RUN
     objective: float = -np.inf
     log_likelihood: float = -np.inf
+    evidence: float | None = None
+    prior: Prior | None = None
+    strength: float | None = None
     stats: SufficientStats | None = None
     n_iter: int = 0
     history: tuple[float, ...] = ()
@@ -87,7 +106,29 @@ class FitResult:
     is_collapsed: bool = False
     is_from_all_rows: bool = False
     is_contender: bool = False
+    has_long_tails: bool = False
     earlier: tuple[float, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """What candidates are compared by: the evidence if it is known, and else the log-likelihood."""
+        return self.log_likelihood if self.evidence is None else self.evidence
+
+    @property
+    def shrinkage(self) -> float:
+        """By how many rows per component covariances are shrunk towards a common one; 0 if they are not."""
+        if not isinstance(self.prior, Shrinkage) or self.prior.strength is None:
+            return 0.0
+        return float(self.prior.strength[..., 0])
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Larger for better candidates: by evidence, those with an almost empty component are last.
+
+        Their evidence is that of fewer components than were asked for.
+        """
+        is_full = self.evidence is None or self.stats is None or self.stats.counts.min() >= LEAST_ROWS
+        return bool(is_full), self.score
 
 
 def in_canonical_order(result: FitResult, family: Family, whitening: Whitening) -> FitResult:

@@ -11,9 +11,14 @@ from apolar._core.arrays import Array
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
+from apolar.mixture.evidence import log_evidence
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+from apolar.mixture.shrinkage import Shrinkage
 from apolar.mixture.stats import SufficientStats
+
+# In short runs, a prior is adapted to every fifth of the mixtures.
+ADAPTED_EVERY = 5
 
 Callback = Callable[[FitResult], bool]
 """Called after each pass with the best result so far; returns whether to stop."""
@@ -27,10 +32,22 @@ def evaluate_batch(
     return stats, log_likelihood + data.family.log_prior(parameters, prior), log_likelihood
 
 
+def evidence_of(data: WhitenedData, result: FitResult) -> float:
+    """Return a lower bound on the log-evidence of a result of EM, in whitened coordinates."""
+    assert result.stats is not None
+    likelihood = np.array([result.log_likelihood])
+    return float(log_evidence(data.family, result.parameters[None], result.stats[None], likelihood)[0])
+
+
 def short_runs(
-    data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None, n_steps: int
+    data: WhitenedData,
+    parameters: WhitenedParameters,
+    prior: Prior | None,
+    n_steps: int,
+    *,
+    is_scored: bool = True,
 ) -> tuple[WhitenedParameters, Array]:
-    """Return a batch of mixtures after some steps of EM, and their log-likelihoods before the last step.
+    """Return a batch of mixtures after some steps of EM, and their scores before the last step.
 
     Parameters
     ----------
@@ -39,19 +56,26 @@ def short_runs(
         A batch: with one leading axis.
     prior : Prior or None
     n_steps : int
+    is_scored : bool, default=True
+        Whether scores are needed; without them a prior that adapts costs less.
 
     Returns
     -------
     parameters : WhitenedParameters
-    log_likelihood : ndarray, shape (n_mixtures,)
-        Of the mixtures before the last step, for which no further pass is needed; minus infinity in place of
-        NaN or infinity.
+    scores : ndarray, shape (n_mixtures,)
+        Evidences or log-likelihoods, as the prior asks for, of the mixtures before the last step, for which
+        no further pass is needed; minus infinity in place of NaN or infinity.
     """
-    log_likelihood = np.full(len(parameters.weights), -np.inf)
-    for _ in range(n_steps):
-        stats, log_likelihood = data.e_step(parameters)
-        parameters = data.family.m_step(stats, prior)
-    return parameters, np.where(np.isfinite(log_likelihood), log_likelihood, -np.inf)
+    scores = np.full(len(parameters.weights), -np.inf)
+    adapted = prior
+    for step in range(n_steps):
+        stats, scores = data.e_step(parameters)
+        if prior is not None and step % ADAPTED_EVERY == 0:
+            adapted = prior.adapted_to(data.family, stats)
+        if is_scored and step == n_steps - 1 and prior is not None and prior.compares_by_evidence:
+            scores = log_evidence(data.family, parameters, stats, scores)
+        parameters = data.family.m_step(stats, adapted)
+    return parameters, np.where(np.isfinite(scores), scores, -np.inf)
 
 
 class EMRun:
@@ -75,7 +99,9 @@ class EMRun:
         max_iter: int,
         callback: Callback | None = None,
     ) -> None:
-        self.data, self.start, self.prior = data, start, prior
+        self.data, self.start, self.free_prior = data, start, prior
+        # The prior of the run, once the first pass has shown what it is for these rows.
+        self.prior: Prior | None = None
         self.max_iter, self.callback = max_iter, callback
         self.history: list[float] = []
         self.best: FitResult | None = None
@@ -91,8 +117,15 @@ class EMRun:
         if len(self.history) >= self.max_iter:
             self.has_ended = True
             return None
-        stats, objective, likelihood = evaluate_batch(self.data, parameters[None], self.prior)
-        value = float(objective[0])
+        stats, likelihood = self.data.e_step(parameters[None])
+        family = self.data.family
+        if self.best is None and self.free_prior is not None:
+            # Where a run only starts, evidence would say that components are alike which are not yet apart.
+            free, strength = self.free_prior, self.start.strength
+            has_run = self.start.status is not FitStatus.NOT_RUN
+            free = free if strength is None else free.of_strength(strength)
+            self.prior = free.adapted_to(family, stats[0], by_evidence=has_run and strength is None)
+        value = float((likelihood + family.log_prior(parameters[None], self.prior))[0])
         if self.best is None or value >= self.best.objective:
             self.history.append(value)
             self.best = replace(
@@ -112,12 +145,43 @@ class EMRun:
             return None
         return stats[0], value
 
+    def adapt_prior(self) -> bool:
+        """Adapt the prior to the best mixture; return whether there is a prior that adapts.
+
+        The objective changes by a constant and by its slope. The constant is added to the objectives of
+        earlier passes, so that they are comparable with those of later ones, and still increase.
+        """
+        best = self.best
+        if self.free_prior is None or best is None or best.stats is None:
+            return False
+        family = self.data.family
+        adapted = self.free_prior.adapted_to(family, best.stats, by_evidence=True)
+        if not isinstance(adapted, Shrinkage):
+            return False
+        self.prior = adapted
+        objective = best.log_likelihood + float(family.log_prior(best.parameters[None], adapted)[0])
+        self.history = [value + objective - best.objective for value in self.history]
+        self.best = replace(best, objective=objective)
+        return True
+
+    def go_back_to(self, best: FitResult, prior: Prior | None) -> None:
+        """Take back what the run has done since a result; its passes still count."""
+        assert self.best is not None
+        n_passes = len(self.history)
+        self.history = [*self.history[: best.n_iter], *[self.best.objective] * (n_passes - best.n_iter)]
+        shift = best.objective - self.history[best.n_iter - 1]
+        self.history = [min(value + shift, best.objective) for value in self.history]
+        self.best, self.prior = best, prior
+
     def result(self) -> FitResult:
         """Return the best mixture of the run."""
         if self.best is None:
             raise ValueError("max_iter must be at least 1.")
+        is_compared = self.free_prior is not None and self.free_prior.compares_by_evidence
         return replace(
             self.best,
+            prior=self.prior,
+            evidence=evidence_of(self.data, self.best) if is_compared else None,
             n_iter=len(self.history),
             history=tuple(self.history),
             status=self.status,

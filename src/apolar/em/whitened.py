@@ -119,6 +119,19 @@ class WhitenedData:
             other._prepare = replace(self._prepare, family=family)
         return other
 
+    def with_noise(self, variances: Array) -> WhitenedData:
+        """Return the same rows with noise of these variances in their columns, shape (n_features,)."""
+        other = copy.copy(self)
+        other.whitening = replace(self.whitening, noise=variances)
+        return other
+
+    def natural(self, parameters: WhitenedParameters) -> Array:
+        """Return the natural parameters of the components, with what the noise of a row adds to them."""
+        natural, noise = self.family.natural(parameters), self._noise_quadratics()
+        if noise is not None:
+            natural[..., 0] += natural[..., -len(noise) :] @ noise
+        return natural
+
     # --- sums over the rows ----------------------------------------------------------
 
     def e_step(self, parameters: WhitenedParameters) -> tuple[SufficientStats, Array]:
@@ -136,12 +149,10 @@ class WhitenedData:
         log_likelihood : ndarray, shape (n_mixtures,)
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
-        natural, noise = self.family.natural(parameters), self._noise_quadratics()
-        if noise is not None:
-            natural[..., 0] += natural[..., -len(noise) :] @ noise
-        stats, log_likelihood = self._source.reduce(EStep(natural), self._prepare, self.threads)
-        array = _with_noise(stats.reshape(*parameters.weights.shape, self.n_stats), noise)
-        return SufficientStats(array, self.n_features), log_likelihood
+        estep = EStep(self.natural(parameters))
+        stats, log_likelihood = self._source.reduce(estep, self._prepare, self.threads)
+        stats = stats.reshape(*parameters.weights.shape, self.n_stats)
+        return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features), log_likelihood
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
@@ -174,12 +185,11 @@ class WhitenedData:
         The log-density is linear in the quadratics. With this term, E-step, M-step and gradient are those of
         rows observed up to Gaussian noise, and EM still maximises an objective.
         """
-        if not self.whitening.noise:
+        covariance = self.whitening.noise_covariance(self.family)
+        if covariance is None:
             return None
-        family, weights, means = self.family.untied, np.ones(1), np.zeros((1, self.n_features))
-        variances, metric = np.full(1, self.whitening.noise), self.whitening.metric(family)
-        covariances = family.from_spherical(variances, metric, weights)
-        return family.moments(WhitenedParameters(weights, means, covariances)).second[0]
+        noise = WhitenedParameters(np.ones(1), np.zeros((1, self.n_features)), covariance[None])
+        return self.family.untied.moments(noise).second[0]
 
     # --- the rows themselves ---------------------------------------------------------
 
@@ -334,5 +344,7 @@ def _dense(block: Any) -> Array:
 def _with_noise(stats: Array, noise: Array | None) -> Array:
     """Return sums of row statistics, with what the noise adds to the quadratics of each row."""
     if noise is not None:
+        # A copy: sums from a device may be read-only.
+        stats = np.array(stats)
         stats[..., -len(noise) :] += stats[..., :1] * noise
     return stats

@@ -44,9 +44,10 @@ class Whitening:
         The number of rows that are whitened.
     weight : float
         The sum of the weights of those rows.
-    noise : float
-        The variance of the Gaussian noise that each row is assumed to have in every column, in the units of
-        the data: `reg_covar`. The M-step adds it to the variances.
+    noise : float or ndarray, shape (n_features,)
+        The variance of the Gaussian noise that each row is assumed to have, in the units of the data: one for
+        every column, `reg_covar`, or one per column, of its rounding errors. The M-step adds it to the
+        variances.
     """
 
     centre: Array
@@ -55,11 +56,24 @@ class Whitening:
     log_det: float
     n_rows: int
     weight: float
-    noise: float = 0.0
+    noise: float | Array = 0.0
 
     def metric(self, family: Family) -> Array:
         """Return the transformed identity, A^t A, as one covariance of a family."""
         return metric_of(self.matrix, family.identity(len(self.centre)))
+
+    def noise_covariance(self, family: Family) -> Array | None:
+        """Return the covariance of the noise of a row, as one of a family; None without noise.
+
+        A spherical covariance has the mean variance of the columns.
+        """
+        if not np.any(self.noise):
+            return None
+        if not isinstance(self.noise, np.ndarray):
+            return self.noise * self.metric(family)
+        if self.matrix.ndim == 2:
+            return (self.matrix.T * self.noise) @ self.matrix
+        return np.asarray((np.mean(self.noise) if self.matrix.ndim == 0 else self.noise) * self.matrix**2)
 
     @property
     def deviations(self) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from apolar.em.result import FitResult, FitStatus
+from apolar.em.run import evidence_of
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
@@ -20,6 +21,7 @@ __all__ = [
     "public_parameters",
     "result_attributes",
     "set_parameters",
+    "was_rounded",
 ]
 
 
@@ -43,6 +45,11 @@ def is_fitted_as(estimator: Any, kind: Family, n_components: int, n_features: in
     if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
         return False
     return np.shape(estimator.covariances_) == kind.covariance_shape(n_components, n_features)
+
+
+def was_rounded(estimator: Any) -> bool:
+    """Return whether the last fit took the rows to be known up to their rounding errors."""
+    return bool(np.any(vars(estimator).get("rounding_variances_", 0.0)))
 
 
 def set_parameters(estimator: Any, parameters: MixtureParameters, dtype: Any = np.float64) -> None:
@@ -114,13 +121,17 @@ def result_attributes(result: FitResult, data: WhitenedData, dtype: np.dtype[Any
     parameters = data.whitening.inverse_transform_parameters(result.parameters)
     # The density of a row in the units of the data is that in whitened coordinates times |det A|.
     offset = data.whitening.log_det
+    noise = data.whitening.noise
     return parameter_attributes(data.family, parameters, dtype) | {
         "converged_": result.status is FitStatus.CONVERGED,
         "n_iter_": result.n_iter,
         "lower_bound_": result.log_likelihood / data.weight + offset,
         "lower_bounds_": [value / data.weight + offset for value in result.history],
+        "rounding_variances_": noise if isinstance(noise, np.ndarray) else np.zeros(data.n_features),
+        "evidence_": evidence_of(data, result) + offset * data.weight,
         "n_features_in_": data.n_features,
         "n_samples_seen_": data.weight,
+        "shrinkage_": result.shrinkage,
         "start_": result.start,
         "start_notes_": list(result.skipped),
         "message_": result.status.value,

@@ -6,7 +6,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ import numpy as np
 from apolar._core.files import check_regular
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult
+from apolar.estimator.attributes import was_rounded
 from apolar.estimator.parameters import is_path
 from apolar.estimator.storage import load_model, save_model
 from apolar.exceptions import CheckpointWarning
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 
-__all__ = ["Checkpoint", "check_writable", "resumed"]
+__all__ = ["Checkpoint", "StoredStart", "check_writable", "resumed"]
 
 # The largest array of steps, or of gradient differences, that is written: 8 MB.
 MOST_CURVATURE = 2**20
@@ -73,6 +74,10 @@ class Checkpoint:
             self.ended = None if self.latest is None else self._best(self.latest)
             self.history = []
         self.latest = fit
+        if self.history and fit.objective < self.history[-1]:
+            # The prior was adapted, which changes the objective by a constant: see `EMRun.adapt_prior`.
+            shift = fit.objective - self.history[-1]
+            self.history = [value + shift for value in self.history]
         self.history.append(fit.objective)
         self.n_passes += 1
         if (self.n_passes - 1) % self.estimator.checkpoint_every:
@@ -90,7 +95,7 @@ class Checkpoint:
         self._write(attributes)
 
     def _best(self, latest: FitResult) -> FitResult:
-        """Return the best result of all runs: by likelihood, as the fit itself chooses among them."""
+        """Return the best result of all runs, by likelihood: evidence is known only at the end of a run."""
         if self.ended is not None and self.ended.log_likelihood >= latest.log_likelihood:
             return self.ended
         return replace(latest, n_iter=len(self.history), history=tuple(self.history))
@@ -150,10 +155,30 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def resumed(
-    estimator: Any, kind: Family, n_features: int
-) -> tuple[MixtureParameters, LBFGSHistory | None] | None:
-    """Return the mixture, and the curvature, of the file that a fit resumes from; None if there is none.
+@dataclass(frozen=True, eq=False)
+class StoredStart:
+    """The mixture of a file, to start from.
+
+    Attributes
+    ----------
+    parameters : MixtureParameters
+        In the units of the data.
+    curvature : LBFGSHistory or None
+        The L-BFGS history at that mixture, if the file has one.
+    is_rounded : bool
+        Whether its fit took the rows to be known up to their rounding errors.
+    shrinkage : float
+        The attribute `shrinkage_`.
+    """
+
+    parameters: MixtureParameters
+    curvature: LBFGSHistory | None
+    is_rounded: bool
+    shrinkage: float
+
+
+def resumed(estimator: Any, kind: Family, n_features: int) -> StoredStart | None:
+    """Return the mixture of the file that a fit resumes from; None if there is none.
 
     Parameters
     ----------
@@ -165,10 +190,7 @@ def resumed(
 
     Returns
     -------
-    parameters : MixtureParameters
-        In the units of the data.
-    curvature : LBFGSHistory or None
-        The L-BFGS history at that mixture, if the file has one.
+    stored : StoredStart or None
 
     Raises
     ------
@@ -209,7 +231,7 @@ def resumed(
                 f"{n_coordinates}. Delete the file to start afresh."
             )
         curvature = LBFGSHistory.of(steps, gradient_changes)
-    return parameters, curvature
+    return StoredStart(parameters, curvature, was_rounded(model), vars(model).get("shrinkage_", 0.0))
 
 
 def _described(name: str, n_components: int, n_features: int) -> str:

@@ -6,33 +6,41 @@ import os
 import warnings
 from typing import Any
 
+import numpy as np
+
 from apolar._core.arrays import Array
 from apolar._core.checks import fits_in_memory, random_generator
 from apolar.data import Rows
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult, FitStatus, in_canonical_order
+from apolar.em.rounding import has_rounding
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.attributes import (
     exact_parameters,
     fitted_parameters,
     is_fitted_as,
     result_attributes,
+    was_rounded,
 )
-from apolar.estimator.checkpoint import Checkpoint, resumed
+from apolar.estimator.checkpoint import Checkpoint, StoredStart, resumed
 from apolar.estimator.inputs import float_type
-from apolar.estimator.parameters import is_path
+from apolar.estimator.parameters import allows_rounding, is_path
 from apolar.estimator.predict import Predictor
 from apolar.estimator.progress import NotConvergedWarning, Progress
+from apolar.estimator.rounding import Problem, fit_beyond_rounding
 from apolar.estimator.search import best_fit
 from apolar.exceptions import SkippedStartWarning
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
 from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
 
-__all__ = ["fit_rows", "forget_last_fit", "n_threads_of"]
+__all__ = ["CHECKED_ROWS", "fit_rows", "forget_last_fit", "n_threads_of"]
 
 # Up to this many rows, the likelihood of the fitted mixture is computed once more, in the units of X.
 RECOMPUTED_ROWS = 10_000
+# How many rows, at most, are used to check that EM ended at a maximum, to compare partitions, and to see
+# with which resolution columns are recorded.
+CHECKED_ROWS = 10_000
 # How many of its last objectives a fit that did not converge keeps for a warm start.
 TRACE = 3
 # Private attributes by which the next fit or partial_fit continues this one.
@@ -65,49 +73,100 @@ def fit_rows(
             f"n_components = {estimator.n_components} components need at least as many rows; got "
             f"n_samples = {data.n_rows}. Ask for fewer components."
         )
-    start = _warm_start(estimator, data, stored) or resolved_start(estimator, data, X, prior, has_weight)
-    dtype = float_type(X)
-
-    def ordered(result: FitResult) -> FitResult:
-        return result if start.keeps_order else in_canonical_order(result, family, data.whitening)
-
-    def attributes_of(result: FitResult) -> dict[str, Any]:
-        return result_attributes(result, data, dtype)
-
-    progress = Progress(estimator, X, data.weight, data.whitening.log_det, attributes_of)
-    checkpoint = None
-    if estimator.checkpoint is not None:
-        checkpoint = Checkpoint(estimator, attributes_of, ordered)
-
-    def callback(result: FitResult) -> bool:
-        if checkpoint is not None:
-            checkpoint(result)
-        return progress(result)
-
-    result = best_fit(
-        data,
-        prior,
-        start,
-        tol=estimator.tol,
-        max_iter=estimator.max_iter,
-        rng=random_generator(estimator.random_state),
-        callback=callback,
-    )
+    problem = Problem(data, data.subsample(CHECKED_ROWS, np.random.default_rng(0)), prior)
+    search = _Search(estimator, X, problem, stored, has_weight)
+    if allows_rounding(estimator) and estimator.max_iter > 0:
+        is_continued = _continues_rounded(estimator, data, stored)
+        result, problem = fit_beyond_rounding(problem, search, is_continued=is_continued)
+    else:
+        result = search(problem)
     _check_not_collapsed(estimator, result)
-    result = ordered(result)
-    attributes = attributes_of(result)
-    if estimator.reg_covar or data.n_rows <= RECOMPUTED_ROWS:
-        # EM computes the density with the noise of `reg_covar`, and before parameters are rounded in the
+    attributes = search.attributes(result, problem)
+    if estimator.reg_covar or problem.is_rounded or data.n_rows <= RECOMPUTED_ROWS:
+        # EM computes the density with the noise of the rows, and before parameters are rounded in the
         # transform to the units of the data; this is the density of the mixture as it is returned.
         likelihood = Predictor.of(family, exact_parameters(attributes)).likelihood(rows, n_threads)
         attributes["lower_bound_"] = likelihood.log_likelihood / likelihood.weight
     for name, value in attributes.items():
         setattr(estimator, name, value)
-    if checkpoint is not None:
-        checkpoint.end(attributes)
-    _leave_for_next(estimator, data, result)
+    search.end(attributes)
+    _leave_for_next(estimator, problem.data, result)
     _warn(estimator, result)
-    progress.end(estimator.message_)
+    search.progress.end(estimator.message_)
+
+
+class _Search:
+    """The searches of one fit, whose passes are reported together.
+
+    Parameters
+    ----------
+    estimator : GaussianMixture
+    X : object
+        The rows as the user gave them.
+    problem : Problem
+        The first that is solved.
+    stored : StoredStart or None
+        The mixture of the file that the fit resumes from.
+    has_weight : ndarray of bool or None
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        problem: Problem,
+        stored: StoredStart | None,
+        has_weight: Array | None,
+    ) -> None:
+        self.estimator, self.X, self.problem = estimator, X, problem
+        self.stored, self.has_weight, self.dtype = stored, has_weight, float_type(X)
+        weight, log_det = problem.data.weight, problem.data.whitening.log_det
+        self.progress = Progress(estimator, X, weight, log_det, self.attributes)
+        self.keeps_order = False
+        self.checkpoint: Checkpoint | None = None
+
+    def attributes(self, result: FitResult, problem: Problem | None = None) -> dict[str, Any]:
+        """Return the fitted attributes of a result, by default one of the problem that is being solved."""
+        return result_attributes(result, (problem or self.problem).data, self.dtype)
+
+    def __call__(self, problem: Problem, given: FitResult | None = None) -> FitResult:
+        """Return the best mixture, its components in order, from the start of the fit or a given one."""
+        estimator, self.problem = self.estimator, problem
+        start = self._start() if given is None else ResolvedStart.fixed(given, keeps_order=self.keeps_order)
+        self.keeps_order = start.keeps_order
+        if estimator.checkpoint is not None:
+            # A new one for each search: likelihoods with and without rounding errors cannot be compared.
+            self.checkpoint = Checkpoint(estimator, self.attributes, self._ordered)
+        result = best_fit(
+            problem.data,
+            problem.prior,
+            start,
+            tol=estimator.tol,
+            max_iter=estimator.max_iter,
+            rng=random_generator(estimator.random_state),
+            sample=problem.sample,
+            callback=self._callback,
+        )
+        return self._ordered(result)
+
+    def _start(self) -> ResolvedStart:
+        data, prior = self.problem.data, self.problem.prior
+        warm_start = _warm_start(self.estimator, data, self.stored)
+        return warm_start or resolved_start(self.estimator, data, self.X, prior, self.has_weight)
+
+    def _ordered(self, result: FitResult) -> FitResult:
+        data = self.problem.data
+        return result if self.keeps_order else in_canonical_order(result, data.family, data.whitening)
+
+    def _callback(self, result: FitResult) -> bool:
+        if self.checkpoint is not None:
+            self.checkpoint(result)
+        return self.progress(result)
+
+    def end(self, attributes: dict[str, Any]) -> None:
+        """Write the fitted mixture to the checkpoint, if there is one."""
+        if self.checkpoint is not None:
+            self.checkpoint.end(attributes)
 
 
 def n_threads_of(estimator: Any) -> int:
@@ -129,24 +188,37 @@ def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
         fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
 
 
-def _warm_start(
-    estimator: Any, data: WhitenedData, stored: tuple[Any, LBFGSHistory | None] | None
-) -> ResolvedStart | None:
-    """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
-    r, m = estimator.n_components, data.n_features
+def _is_warm(estimator: Any, data: WhitenedData) -> bool:
+    """Return whether a fit starts where the last one of the estimator ended."""
+    is_fitted = is_fitted_as(estimator, data.family, estimator.n_components, data.n_features)
+    return bool(estimator.warm_start) and is_fitted
+
+
+def _continues_rounded(estimator: Any, data: WhitenedData, stored: StoredStart | None) -> bool:
+    """Return whether a warm start continues a fit to rows that were known up to their rounding errors."""
     if stored is not None:
-        parameters, curvature = stored
-        earlier: tuple[float, ...] = ()
-    elif estimator.warm_start and is_fitted_as(estimator, data.family, r, m):
-        parameters = fitted_parameters(estimator)
+        return stored.is_rounded
+    return _is_warm(estimator, data) and was_rounded(estimator)
+
+
+def _warm_start(estimator: Any, data: WhitenedData, stored: StoredStart | None) -> ResolvedStart | None:
+    """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
+    earlier: tuple[float, ...] = ()
+    if stored is not None:
+        parameters, curvature, strength = stored.parameters, stored.curvature, stored.shrinkage
+    elif _is_warm(estimator, data):
+        parameters, strength = fitted_parameters(estimator), vars(estimator).get("shrinkage_", 0.0)
         saved = vars(estimator).get("_curvature")
         curvature = None if saved is None else LBFGSHistory.of(*saved)
         earlier = _earlier(estimator, data)
     else:
         return None
+    if has_rounding(data) != _continues_rounded(estimator, data, stored):
+        curvature = None  # that of another objective
     start = FitResult(
         data.whitening.transform_parameters(parameters),
         "warm start",
+        strength=strength or None,
         curvature=curvature,
         is_from_all_rows=True,
         earlier=earlier,
@@ -161,8 +233,9 @@ def _warm_start(
 
 def _earlier(estimator: Any, data: WhitenedData) -> tuple[float, ...]:
     """Return the last objectives of the fit that a warm start continues, on rows of the same weight."""
-    weight, values = vars(estimator).get("_trace", (0.0, ()))
-    return values if estimator.warm_start and weight == data.weight else ()
+    weight, is_rounded, values = vars(estimator).get("_trace", (0.0, False, ()))
+    is_same = weight == data.weight and is_rounded == has_rounding(data)
+    return values if estimator.warm_start and is_same else ()
 
 
 def forget_last_fit(estimator: Any) -> None:
@@ -176,7 +249,7 @@ def _leave_for_next(estimator: Any, data: WhitenedData, result: FitResult) -> No
     earlier = _earlier(estimator, data)
     forget_last_fit(estimator)
     if result.status is FitStatus.MAX_ITER:
-        estimator._trace = data.weight, (*earlier, *result.history)[-TRACE:]
+        estimator._trace = data.weight, has_rounding(data), (*earlier, *result.history)[-TRACE:]
         if result.curvature is not None and result.curvature.pairs:
             estimator._curvature = result.curvature.arrays()
 

@@ -25,9 +25,9 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
     Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
-    there. It differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a weak
-    prior that keeps components from collapsing where scikit-learn adds `reg_covar`, and in running EM to the
-    optimum.
+    there. It differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a prior
+    that lets components with few rows borrow from the others where scikit-learn adds `reg_covar`, in choosing
+    among optima by their evidence and not by their likelihood, and in running EM to the optimum.
 
     Parameters
     ----------
@@ -43,16 +43,24 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         takes (X, n_components, random_state) and returns labels, responsibilities or a mixture; labels, shape
         (n_samples,), and responsibilities, shape (n_samples, n_components), can also be given directly.
     n_init : int, default=1
-        The number of starts, of which the best result is kept.
+        The number of starts, of which the best result is kept: with the default prior that of the highest
+        evidence, otherwise that of the highest likelihood.
     max_iter : int, default=500
         The most passes over the data in a run of EM.
     tol : float, default=1e-3
-        EM ends when less than this is left to gain in the log-likelihood of all rows together.
+        EM ends when less than this is left to gain in the log-likelihood of all rows together, plus the
+        log-prior.
     reg_covar : float or None, default=None
         Added to the variances in every M-step, in the units of X, as in scikit-learn; it then takes the place
         of the default prior. None: the prior keeps variances above zero, whatever the units of X are.
-    prior : "default", Prior or None, default="default"
-        The conjugate prior; None is plain maximum likelihood, as in mclust.
+    prior : {"default", "conjugate"}, Prior or None, default="default"
+        "default": the covariances of the components are shrunk towards a common one, up to a volume of their
+        own, as strongly as the rows suggest: see `shrinkage_`. Optima are compared by evidence. Where this
+        does not apply (components that share their covariance, a single one, rows of longer tails than those
+        of Gaussians), it is the conjugate prior. Components are also kept from being narrower than the
+        rounding errors of the columns: see `rounding_variances_`. "conjugate": a weak prior on each component
+        by itself, `Prior()`; another `Prior` changes its parameters. None: plain maximum likelihood, as in
+        mclust. With these three, optima are compared by likelihood.
     random_state : int, RandomState, Generator or None, default=None
     warm_start : bool, str or path, default=False
         Start where the last fit ended or, if there was none, from the checkpoint, if that exists. A path:
@@ -89,13 +97,25 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
     lower_bound_ : float
         The mean log-likelihood of the rows under the fitted mixture.
     lower_bounds_ : list of float
-        The objective of EM after each pass: log-likelihood plus log-prior, per row.
+        The objective of EM after each pass: log-likelihood plus log-prior, per row. When the default prior is
+        adapted to the rows, it changes by a constant, which is added to the values of earlier passes.
+    evidence_ : float
+        A lower bound on the logarithm of the evidence of all rows together, in the units of X: how probable
+        they are under mixtures of this family and number of components, whatever the parameters. Higher is
+        better; it compares fits to the same rows, of any family and number. After `partial_fit` it is there
+        only while all rows so far are kept.
     start_ : str
         The start that won.
     start_notes_ : list of str
         Which starts were skipped, and why.
     message_ : str
         How EM ended, in words.
+    rounding_variances_ : ndarray, shape (n_features,)
+        The variance of the rounding errors of each column that is recorded with a resolution, such as
+        integers, if a component was narrower than these, so that they were added to all variances; else zero.
+    shrinkage_ : float
+        How many rows the common covariance counts as in each component, with the default prior: of a
+        component of as many rows, half of the covariance is its own. 0 if covariances were not shrunk.
     n_samples_seen_ : float
         The sum of the weights of the rows, as the fit counts them.
     n_features_in_ : int
@@ -155,6 +175,7 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         self.checkpoint_every = checkpoint_every
 
     n_samples_seen_: float
+    evidence_: float
     _stream: Stream
 
     def __sklearn_tags__(self) -> Any:
@@ -206,7 +227,8 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         The first batches are kept, and fitted together with each call, until there are about 20 rows per
         parameter of the means and weights (and at least 5000). From then on only sums are kept: stepwise EM
         mixes those of each batch into those of the stream. Each time the number of rows has doubled, it also
-        tries the mixture of the moments of all rows seen.
+        tries the mixture of the moments of all rows seen. Rounding errors are added as in `fit` if the rows
+        that are kept need it.
 
         Parameters
         ----------

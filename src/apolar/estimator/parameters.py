@@ -12,9 +12,10 @@ import numpy as np
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
+from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.starts import STARTS
 
-__all__ = ["PARAMETERS", "Parameter", "checked_parameters", "is_path"]
+__all__ = ["PARAMETERS", "Parameter", "allows_rounding", "checked_parameters", "is_path"]
 
 
 def _unchanged(value: Any) -> Any:
@@ -67,9 +68,9 @@ def _start(value: Any, name: str) -> None:
 
 
 def _prior(value: Any, name: str) -> None:
-    is_default = isinstance(value, str) and value == "default"
+    is_default = isinstance(value, str) and value in ("default", "conjugate")
     if value is not None and not is_default and not isinstance(value, Prior):
-        raise ValueError(f"{name} must be 'default', an apolar.Prior, or None; got {value!r}.")
+        raise ValueError(f"{name} must be 'default', 'conjugate', an apolar.Prior, or None; got {value!r}.")
 
 
 def _random_state(value: Any, name: str) -> None:
@@ -135,5 +136,11 @@ def checked_parameters(settings: Any) -> tuple[Family, Prior | None]:
         parameter.check(getattr(settings, name), name)
     prior = settings.prior
     if isinstance(prior, str):
-        prior = Prior() if settings.reg_covar is None else None
+        prior = (Prior() if prior == "conjugate" else AdaptivePrior()) if settings.reg_covar is None else None
     return family(settings.covariance_type), prior
+
+
+def allows_rounding(settings: Any) -> bool:
+    """Return whether a fit may take rows to be known up to their rounding errors: with the default prior."""
+    is_default = isinstance(settings.prior, str) and settings.prior == "default"
+    return is_default and settings.reg_covar is None

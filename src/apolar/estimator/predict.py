@@ -20,7 +20,7 @@ from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.attributes import fitted_parameters
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
-from apolar.scores import CRITERIA
+from apolar.scores import CRITERIA, FitSummary
 
 Answer = Callable[[Any, Any], Any]
 """A function of responsibilities, shape (n_components, n), and log-densities, shape (n,), of some rows."""
@@ -129,9 +129,15 @@ class Likelihood:
     weight: float
     log_certainty: float
 
-    def criteria(self, n_parameters: int) -> dict[str, float]:
-        """Return the criteria of `apolar.scores.CRITERIA` for a mixture with so many free parameters."""
-        return {
-            name: criterion(self.log_likelihood, n_parameters, self.weight, self.log_certainty)
-            for name, criterion in CRITERIA.items()
-        }
+    def criteria(self, n_parameters: int, log_evidence: float = np.nan) -> dict[str, float]:
+        """Return the criteria of `apolar.scores.CRITERIA` for a mixture.
+
+        Parameters
+        ----------
+        n_parameters : int
+            Free ones.
+        log_evidence : float, default=nan
+            The `evidence_` of the mixture, if these are the rows that it was fitted to.
+        """
+        fit = FitSummary(self.log_likelihood, n_parameters, self.weight, self.log_certainty, log_evidence)
+        return {name: criterion(fit) for name, criterion in CRITERIA.items()}

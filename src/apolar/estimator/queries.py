@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
 from apolar._core.threads import one_blas_thread
+from apolar.em.rounding import with_rounding
 from apolar.em.whitened import WhitenedData
-from apolar.estimator.attributes import fitted_parameters
+from apolar.estimator.attributes import fitted_parameters, was_rounded
 from apolar.estimator.bootstrap import Bootstrap, bootstrap
 from apolar.estimator.fit import n_threads_of
 from apolar.estimator.inputs import float_type, in_single_precision, opened
@@ -40,6 +41,7 @@ class FittedMixtureMixin:
     weights_: Array
     means_: Array
     covariances_: Array
+    rounding_variances_: Array
 
     def _n_parameters(self) -> int:
         """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""
@@ -177,7 +179,7 @@ class FittedMixtureMixin:
             With `standard_errors()` and `interval(level)`.
         """
         check_integer(n_resamples, "n_resamples", least=2)
-        data, prior = self._fitted_data(X, sample_weight)
+        data, prior = self._fitted_data(X, sample_weight, is_drawn=parametric)
         rng = random_generator(self.random_state)
         with one_blas_thread():
             return bootstrap(
@@ -191,12 +193,23 @@ class FittedMixtureMixin:
                 max_iter=max(self.max_iter, 1),
             )
 
-    def _fitted_data(self, X: Any, sample_weight: Any) -> tuple[WhitenedData, Prior | None]:
-        """Return the rows of the fit, on the host and whitened as in the fit, and its prior."""
+    def _fitted_data(
+        self, X: Any, sample_weight: Any, *, is_drawn: bool = False
+    ) -> tuple[WhitenedData, Prior | None]:
+        """Return the rows of the fit, on the host and whitened as in the fit, and its prior.
+
+        Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
+        """
         check_is_fitted(self)
         kind, prior = checked_parameters(self)
+        if prior is not None:
+            # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
+            prior = prior.of_strength(vars(self).get("shrinkage_", 0.0))
         rows = opened(self, X, sample_weight, reset=False).on_host()
-        return WhitenedData(rows, kind, threads=n_threads_of(self), noise=self.reg_covar or 0.0), prior
+        data = WhitenedData(rows, kind, threads=n_threads_of(self), noise=self.reg_covar or 0.0)
+        if was_rounded(self) and not is_drawn:
+            return with_rounding(data, prior, np.asarray(self.rounding_variances_))
+        return data, prior
 
 
 def _check_columns_vary(data: WhitenedData) -> None:

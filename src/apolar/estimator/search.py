@@ -10,20 +10,21 @@ from apolar._core.arrays import Array
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.run import Callback
+from apolar.em.tails import has_long_tails
 from apolar.em.whitened import WhitenedData
+from apolar.estimator.few_rows import few_rows_warning
 from apolar.exceptions import (
     ApolarWarning,
     CollapsedWarning,
     DisagreementWarning,
     EmptyComponentWarning,
 )
+from apolar.mixture.evidence import log_evidence
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
 from apolar.starts.resolve import ResolvedStart
 
-# How many rows, at most, are used to check that EM ended at a maximum, and to compare partitions.
-CHECKED_ROWS = 10_000
 # If there are many rows, EM first runs on samples of them, each larger than the last by this factor.
 GROWTH = 5
 # The smallest sample, in rows and in rows per parameter.
@@ -36,8 +37,8 @@ SAMPLE_TOLERANCE = 0.1
 SAMPLE_PASSES = 200
 # Up to this many rows, each of several candidates is run to its end.
 FEW_ROWS = 20_000
-# Two optima disagree if their log-likelihoods per row differ by less than the first of these, and the
-# adjusted Rand index between their partitions is below the second.
+# Two optima disagree if their evidences, or log-likelihoods, per row differ by less than the first of these,
+# and the adjusted Rand index between their partitions is below the second.
 NEARLY_EQUAL = 0.15
 DIFFERENT = 0.5
 # Log-likelihoods with a relative difference below this are equal up to rounding.
@@ -52,6 +53,7 @@ def best_fit(
     tol: float,
     max_iter: int,
     rng: np.random.Generator,
+    sample: WhitenedData,
     callback: Callback | None = None,
 ) -> FitResult:
     """Return the best mixture of several starts.
@@ -66,6 +68,8 @@ def best_fit(
     max_iter : int
         The most passes of each run.
     rng : numpy.random.Generator
+    sample : WhitenedData
+        Some of the rows, on the host, to check that EM ended at a maximum, and to compare partitions.
     callback : callable, optional
 
     Returns
@@ -77,17 +81,23 @@ def best_fit(
     winner: FitResult | None = None
     rivals: list[FitResult] = []
     skipped: dict[str, None] = {}
-    sample = data.subsample(CHECKED_ROWS, np.random.default_rng(0))
+
+    def run(first: FitResult, prior: Prior | None) -> FitResult:
+        return converge(data, first, prior, tol=tol, max_iter=max_iter, callback=callback, checked_on=sample)
+
     for _ in range(start.n_init):
         candidates = start.candidates(rng)
         for candidate in candidates:
             skipped |= dict.fromkeys(candidate.skipped)
         rivals += candidates
+        used = prior.conjugate if prior is not None and candidates[0].has_long_tails else prior
         contenders = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
-        for candidate, approached in _approached_all(data, contenders, prior, max_iter):
-            result = converge(
-                data, approached, prior, tol=tol, max_iter=max_iter, callback=callback, checked_on=sample
-            )
+        for candidate, approached in _approached_all(data, contenders, used, max_iter):
+            result = run(approached, used)
+            if candidate.status is FitStatus.NOT_RUN and _is_misled(sample, result):
+                # The start was no search, which would have seen that the tails are long.
+                assert used is not None
+                result = run(approached, used.conjugate)
             if best is None or _is_better(result, best):
                 best, winner = result, candidate
             is_stopped = result.status is FitStatus.STOPPED
@@ -97,11 +107,21 @@ def best_fit(
             break
     assert best is not None
     is_collapsed = _is_collapsed(data, best)
-    warnings = [*_almost_empty(data, best)]
+    warnings = _almost_empty(data, best, sample)
     if is_collapsed:
         warnings.append(_collapsed(prior))
+    # An empty or collapsed component has its own remedy.
+    few_rows = None if warnings else few_rows_warning(data, best, prior)
+    if few_rows is not None:
+        warnings.append(few_rows)
     warnings += _disagreeing(sample, best, [rival for rival in rivals if rival is not winner])
     return replace(best, skipped=tuple(skipped), warnings=tuple(warnings), is_collapsed=is_collapsed)
+
+
+def _is_misled(sample: WhitenedData, result: FitResult) -> bool:
+    """Return whether covariances were shrunk by an evidence that is misleading: see `apolar.em.tails`."""
+    is_final = result.status is not FitStatus.STOPPED
+    return is_final and result.shrinkage > 0 and has_long_tails(sample, result.parameters)
 
 
 def _collapsed(prior: Prior | None) -> ApolarWarning:
@@ -115,7 +135,12 @@ def _collapsed(prior: Prior | None) -> ApolarWarning:
 
 def _is_better(result: FitResult, other: FitResult) -> bool:
     """Return whether a result is better by more than rounding; of equal ones the first is kept."""
-    return result.log_likelihood > other.log_likelihood + ROUNDING * abs(other.log_likelihood)
+    if (result.evidence is None) != (other.evidence is None):
+        # In one of two searches the tails seemed long: only the likelihood is known of both.
+        return result.log_likelihood > other.log_likelihood + ROUNDING * abs(other.log_likelihood)
+    if result.rank[0] != other.rank[0]:
+        return result.rank[0]
+    return result.score > other.score + ROUNDING * abs(other.score)
 
 
 def _approached_all(
@@ -133,7 +158,7 @@ def _approached_all(
         # No sample has shown which is best, so that each is run to its end; of many rows, only two.
         is_few = len(candidates) < 3 or data.n_rows <= FEW_ROWS
         return unchanged if is_few else [unchanged[0], unchanged[-1]]
-    best = int(np.argmax([result.log_likelihood for result in approached]))
+    best = max(range(len(approached)), key=lambda i: approached[i].rank)
     return [(candidates[best], approached[best])]
 
 
@@ -154,13 +179,25 @@ def _approached(data: WhitenedData, start: FitResult, prior: Prior | None) -> Fi
     return start
 
 
-def _almost_empty(data: WhitenedData, result: FitResult) -> list[ApolarWarning]:
+def _almost_empty(data: WhitenedData, result: FitResult, sample: WhitenedData) -> list[ApolarWarning]:
     """Return a warning if there are components without rows."""
     counts = result.parameters.weights * data.weight
     n_empty = int(np.sum(counts < 0.5))
     if not n_empty:
-        return []
+        return _too_few_distinct(sample, len(counts)) if sample.n_rows == data.n_rows else []
     message = f"{n_empty} of {len(counts)} components hold less than one row. Ask for fewer components."
+    return [EmptyComponentWarning(message)]
+
+
+def _too_few_distinct(rows: WhitenedData, n_components: int) -> list[ApolarWarning]:
+    """Return a warning if there are fewer different rows than components."""
+    n_distinct = rows.distinct().n_rows
+    if n_distinct >= n_components:
+        return []
+    message = (
+        f"There are only {n_distinct} different rows for {n_components} components, which cannot differ: ask "
+        "for fewer components."
+    )
     return [EmptyComponentWarning(message)]
 
 
@@ -171,26 +208,30 @@ def _is_collapsed(data: WhitenedData, result: FitResult) -> bool:
 
 
 def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult]) -> list[ApolarWarning]:
-    """Return a warning if another optimum is nearly as likely, and its partition of the rows different."""
+    """Return a warning if another optimum is nearly as good, and its partition of the rows different."""
     rivals = [rival for rival in rivals if rival.status is not FitStatus.NOT_RUN]
     if not rivals or result.parameters.n_components == 1:
         return []
-    weights = sample.row_weights()
+    by_evidence = result.evidence is not None
 
-    def mean_likelihood_and_labels(parameters: WhitenedParameters) -> tuple[float, Array]:
-        responsibilities, densities = sample.row_responsibilities(parameters)
-        return float(np.average(densities, weights=weights)), responsibilities.argmax(axis=0)
+    def mean_score_and_labels(parameters: WhitenedParameters) -> tuple[float, Array]:
+        stats, scores = sample.e_step(parameters[None])
+        if by_evidence:
+            scores = log_evidence(sample.family, parameters[None], stats, scores)
+        responsibilities = np.asarray(sample.row_responsibilities(parameters)[0])
+        return float(scores[0]) / sample.weight, responsibilities.argmax(axis=0)
 
-    best, ours = mean_likelihood_and_labels(result.parameters)
+    best, ours = mean_score_and_labels(result.parameters)
     for rival in rivals:
-        likelihood, theirs = mean_likelihood_and_labels(rival.parameters)
-        if best - likelihood > NEARLY_EQUAL:
+        score, theirs = mean_score_and_labels(rival.parameters)
+        if best - score > NEARLY_EQUAL:
             continue
         index = adjusted_rand_index(ours, theirs)
         if index < DIFFERENT:
+            what = "log-evidence per row" if by_evidence else "mean log-likelihood"
             message = (
-                f"Good starts disagree: another optimum, only {max(best - likelihood, 0.0):.2g} lower in "
-                f"mean log-likelihood, parts the rows differently (adjusted Rand index {index:.2f} between "
+                f"Good starts disagree: another optimum, only {max(best - score, 0.0):.2g} lower in "
+                f"{what}, parts the rows differently (adjusted Rand index {index:.2f} between "
                 "the two). Components of this form may not be what the data are made of: try another "
                 "covariance_type or n_components."
             )

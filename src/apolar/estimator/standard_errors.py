@@ -111,7 +111,8 @@ def standard_errors(
         )
     values, vectors = np.linalg.eigh((information + information.T) / 2)
     _check_maximum(values, vectors[:, 0], positions)
-    gradient = coordinates.gradient(coordinates.origin, whitened, stats, prior)
+    adapted = None if prior is None else prior.adapted_to(family, stats)
+    gradient = coordinates.gradient(coordinates.origin, whitened, stats, adapted)
     _check_near(float(np.linalg.norm(vectors.T @ gradient / np.sqrt(values))))
     inverse = (vectors / values) @ vectors.T
     weights, means, covariances = _errors(inverse, whitened, data, positions, slopes[:, :, data.n_stats :])
@@ -205,7 +206,7 @@ def _slopes(
         parameters = coordinates.retract(tangent)
         flat_parameters = _by_component(whitening.inverse_transform_parameters(parameters), family)
         gradient = coordinates.gradient(tangent, parameters, stats, None)
-        return gradient, np.concatenate([family.natural(parameters), flat_parameters], axis=1)
+        return gradient, np.concatenate([data.natural(parameters), flat_parameters], axis=1)
 
     known = np.empty((len(steps), len(steps)))
     slopes = np.empty((*positions.shape, at(coordinates.origin)[1].shape[1]))
@@ -250,7 +251,7 @@ def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArra
     -------
     lost : ndarray, shape (n_coordinates, n_coordinates)
     """
-    natural = data.family.natural(whitened)
+    natural = data.natural(whitened)
     n_components, n_moving = positions.shape
     size = 1 + int(positions.max())
 

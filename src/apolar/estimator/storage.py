@@ -35,12 +35,18 @@ _SCALARS: dict[str, type] = {
     "start_": str,
     "message_": str,
 }
+# Stored if it is known. It is not after a stream, of a mixture from moments, and in files of older versions.
+_OPTIONAL: dict[str, type] = {"evidence_": float}
 # May be NaN: the likelihood of a mixture that was made from moments alone is unknown.
 _PERHAPS_UNKNOWN = ("lower_bound_",)
 _STRINGS = ("start_notes_",)
 _NAMES = "feature_names_in_"
 # The floating type of the attributes; files of older versions lack it, and are of float64.
 _PRECISION = "precision"
+# The variances of rounding errors; files of older versions lack them, and are of fits without.
+_ROUNDING = "rounding_variances_"
+# By how many rows covariances were shrunk; files of older versions lack it, and are of fits without.
+_SHRINKAGE = "shrinkage_"
 # The L-BFGS history of a checkpoint: steps and gradient differences.
 _CURVATURE = ("curvature_steps", "curvature_falls")
 
@@ -120,11 +126,16 @@ def _arrays(model: Any) -> dict[str, Array]:
         value = getattr(mixture, name[:-1], None)
         arrays[name] = np.asarray(getattr(model, name) if value is None else value, dtype=np.float64)
     arrays[_PRECISION] = np.array(np.asarray(model.means_).dtype.name)
-    for name, kind in _SCALARS.items():
-        arrays[name] = np.array(kind(getattr(model, name)))
+    for name, kind in (_SCALARS | _OPTIONAL).items():
+        if name in _SCALARS or hasattr(model, name):
+            arrays[name] = np.array(kind(getattr(model, name)))
     for name in (*_STRINGS, _NAMES):
         if hasattr(model, name):
             arrays[name] = np.array(list(getattr(model, name)), dtype=np.str_)
+    if hasattr(model, _ROUNDING):
+        arrays[_ROUNDING] = np.asarray(getattr(model, _ROUNDING), dtype=np.float64)
+    if hasattr(model, _SHRINKAGE):
+        arrays[_SHRINKAGE] = np.array(float(getattr(model, _SHRINKAGE)))
     arrays |= dict(zip(_CURVATURE, getattr(model, "_curvature", ()), strict=False))
     return arrays
 
@@ -134,7 +145,8 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     parameters = _parameters(cls, stored_value(arrays, "parameters", str))
     attributes: dict[str, Any] = {
         name: stored_value(arrays, name, kind, may_be_nan=name in _PERHAPS_UNKNOWN)
-        for name, kind in _SCALARS.items()
+        for name, kind in (_SCALARS | _OPTIONAL).items()
+        if name in _SCALARS or name in arrays
     }
     r = check_integer(parameters["n_components"], "n_components", least=1)
     m = check_integer(attributes["n_features_in_"], "n_features_in_", least=1)
@@ -151,6 +163,14 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     attributes |= parameter_attributes(kind, mixture, np.dtype(precision))
     n_bounds = arrays["lower_bounds_"].size
     attributes["lower_bounds_"] = stored_numbers(arrays, "lower_bounds_", (n_bounds,)).tolist()
+    attributes[_ROUNDING] = np.zeros(m)
+    if _ROUNDING in arrays:
+        attributes[_ROUNDING] = stored_numbers(arrays, _ROUNDING, (m,))
+        if np.any(attributes[_ROUNDING] < 0):
+            raise ValueError(f"{_ROUNDING} must not be negative.")
+    attributes[_SHRINKAGE] = stored_value(arrays, _SHRINKAGE, float) if _SHRINKAGE in arrays else 0.0
+    if attributes[_SHRINKAGE] < 0:
+        raise ValueError(f"{_SHRINKAGE} must not be negative.")
     for name in _STRINGS:
         attributes[name] = _strings(arrays[name], name)
     if _NAMES in arrays:

@@ -15,14 +15,16 @@ from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.arrays import stack_rows
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, in_canonical_order
+from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
+from apolar.em.run import evidence_of
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening, whitening_around
-from apolar.estimator.attributes import fitted_parameters, set_parameters
-from apolar.estimator.fit import forget_last_fit, n_threads_of
+from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
+from apolar.estimator.fit import CHECKED_ROWS, forget_last_fit, n_threads_of
 from apolar.estimator.inputs import float_type, opened
-from apolar.estimator.parameters import checked_parameters
+from apolar.estimator.parameters import allows_rounding, checked_parameters
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
@@ -60,8 +62,15 @@ class Stream:
         The mixture so far, in the units of the data.
     mean_likelihood : float
         The mean log-likelihood of the last batch; while rows are kept, of all of them.
-    noise : float
-        `reg_covar`: the variance of the noise that each row is taken to have.
+    noise : float or ndarray, shape (n_features,)
+        The variance of the noise that each row is taken to have: `reg_covar`, or that of the rounding errors
+        of each column, from when a component was narrower than these.
+    allows_rounding : bool
+        Whether rows may be taken to have rounding errors.
+    shrinkage : float
+        By how many rows covariances are shrunk: that of the first rows, or of the fit that is continued.
+    evidence : float or None
+        The log-evidence of all rows, in the units of the data, while they are kept; None from then on.
     """
 
     family: Family
@@ -71,7 +80,10 @@ class Stream:
     weight: float = 0.0
     parameters: MixtureParameters | None = None
     mean_likelihood: float = -np.inf
-    noise: float = 0.0
+    noise: float | Array = 0.0
+    allows_rounding: bool = False
+    shrinkage: float = 0.0
+    evidence: float | None = None
     _kept: list[tuple[Array, Array | None]] = field(default_factory=list)
     _whitening: Whitening | None = None
     _stats: SufficientStats | None = None
@@ -90,7 +102,8 @@ class Stream:
         """Return the stream that continues a fit to rows of that total weight."""
         inside = whitening.transform_parameters(parameters)
         stream = cls(family, parameters.n_components, prior, "moments", weight, parameters)
-        stream._whitening, stream._stats = whitening, family.stats_of(inside, weight, prior)
+        stream.noise, stream._whitening = whitening.noise, whitening
+        stream._stats = family.stats_of(inside, weight, prior_for(whitening, family, prior))
         return stream
 
     def update(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
@@ -108,7 +121,8 @@ class Stream:
         if any(other is not None for _, other in kept):
             all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
         all_rows = open_rows(stack_rows([v for v, _ in kept]), all_weights)
-        data = WhitenedData(all_rows, self.family, threads=threads, noise=self.noise)
+        noise = 0.0 if isinstance(self.noise, np.ndarray) else self.noise
+        data = WhitenedData(all_rows, self.family, threads=threads, noise=noise)
         if data.n_rows < self.n_components:
             raise ValueError(
                 f"{self.n_components} components need at least as many rows; the first batches have "
@@ -116,26 +130,49 @@ class Stream:
             )
         # A new start each time the rows have doubled: the one from a few rows may be poor.
         is_new_start = self.parameters is None or data.weight >= 2 * self._compared
-        if is_new_start:
-            first = start_candidates(self.start, data, self.n_components, self.prior, rng)[0].parameters
-        else:
-            assert self.parameters is not None
-            first = data.whitening.transform_parameters(self.parameters)
-        result = converge(data, FitResult(first, "stream"), self.prior, tol=TOLERANCE, max_iter=PASSES)
+        variances = np.zeros(data.n_features)
+        if self.allows_rounding:
+            variances = rounding_variances(data.subsample(CHECKED_ROWS, np.random.default_rng(0)))
+        # Of a few rows components may be narrow by chance: each new start is without rounding errors first.
+        is_rounded = isinstance(self.noise, np.ndarray) and not is_new_start
+        if not is_rounded:
+            result = self._converged(data, self.prior, None if is_new_start else self.parameters, rng)
+            is_rounded = is_narrower(data, result.parameters, variances)
+            is_new_start = is_new_start or is_rounded
+        if is_rounded:
+            data, prior = with_rounding(data, self.prior, variances)
+            result = self._converged(data, prior, None if is_new_start else self.parameters, rng)
         # Components can change their order with each of these fits, and keep it in stepwise EM.
         result = in_canonical_order(result, self.family, data.whitening)
         # Set last, so that a batch that fails leaves the stream as it was.
-        self._kept, self.weight = kept, data.weight
+        self._kept, self.weight, self.noise = kept, data.weight, data.whitening.noise
+        self.shrinkage = result.shrinkage
         self._compared = data.weight if is_new_start else self._compared
         self.parameters = data.whitening.inverse_transform_parameters(result.parameters)
-        self.mean_likelihood = result.log_likelihood / data.weight + data.whitening.log_det
+        self.mean_likelihood = _mean_likelihood(data, result.parameters, result.log_likelihood)
+        self.evidence = evidence_of(data, result) + data.whitening.log_det * data.weight
         enough = max(LEAST_ROWS, ROWS_PER_PARAMETER * self.n_components * (data.n_features + 1))
         if data.n_rows >= enough:
             self._whitening, self._stats = data.whitening, result.stats
+            self.prior = None if self.prior is None else self.prior.of_strength(result.shrinkage)
             self._compared = data.weight
             if self.n_components <= data.n_features <= MAX_COLUMNS:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
+
+    def _converged(
+        self,
+        data: WhitenedData,
+        prior: Prior | None,
+        parameters: MixtureParameters | None,
+        rng: np.random.Generator,
+    ) -> FitResult:
+        """Return the result of EM from a mixture in the units of the data, or else from the start."""
+        if parameters is None:
+            first = start_candidates(self.start, data, self.n_components, prior, rng)[0].parameters
+        else:
+            first = data.whitening.transform_parameters(parameters)
+        return converge(data, FitResult(first, "stream"), prior, tol=TOLERANCE, max_iter=PASSES)
 
     def _step(self, rows: Rows, threads: int) -> None:
         """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""
@@ -157,8 +194,10 @@ class Stream:
         self._stats = mixed * total
         if self._sketch is not None and total >= 2 * self._compared:
             self._compare_with_moments(batch, float(likelihood[0]))
-        self.parameters = whitening.inverse_transform_parameters(self.family.m_step(self._stats, self.prior))
-        self.mean_likelihood = float(likelihood[0]) / batch.weight + whitening.log_det
+        prior = prior_for(whitening, self.family, self.prior)
+        self.parameters = whitening.inverse_transform_parameters(self.family.m_step(self._stats, prior))
+        self.mean_likelihood = _mean_likelihood(batch, inside, float(likelihood[0]))
+        self.evidence = None
 
     def _compare_with_moments(self, batch: WhitenedData, likelihood: float) -> None:
         """Take the mixture of the moments of all rows seen, if the batch is clearly more likely under it."""
@@ -170,7 +209,16 @@ class Stream:
             return
         rival = whitened_spherical(batch, mixture, np.ones(batch.n_features))
         if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
-            self._stats = self.family.stats_of(rival, self.weight, self.prior)
+            prior = prior_for(batch.whitening, self.family, self.prior)
+            self._stats = self.family.stats_of(rival, self.weight, prior)
+
+
+def _mean_likelihood(data: WhitenedData, parameters: WhitenedParameters, log_likelihood: float) -> float:
+    """Return the mean log-likelihood in the units of the data, from that of EM, which has rounding errors."""
+    if has_rounding(data):
+        exact = data.with_noise(np.zeros(data.n_features))
+        log_likelihood = float(exact.e_step(parameters[None])[1][0])
+    return log_likelihood / data.weight + data.whitening.log_det
 
 
 def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
@@ -194,10 +242,11 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         )
     if rows.n_rows is None:
         raise ValueError("partial_fit takes one batch at a time: call it for each chunk.")
-    noise = estimator.reg_covar or 0.0
+    noise: float | Array = estimator.reg_covar or 0.0
     if is_new:
         start = estimator.init_params if isinstance(estimator.init_params, str) else "auto"
         stream = Stream(family, estimator.n_components, prior, start, noise=noise)
+        stream.allows_rounding = allows_rounding(estimator)
     elif hasattr(estimator, "_stream"):
         stream = copy.deepcopy(estimator._stream)
         began, asked = (stream.family.name, stream.n_components), (family.name, estimator.n_components)
@@ -208,8 +257,13 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
             )
     else:
         parameters = fitted_parameters(estimator)
+        if allows_rounding(estimator) and was_rounded(estimator):
+            noise = np.asarray(estimator.rounding_variances_)
         whitening = replace(whitening_around(parameters, family), noise=noise)
+        # The covariances of the fit have been shrunk already.
+        prior = None if prior is None else prior.conjugate
         stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)
+        stream.shrinkage = vars(estimator).get("shrinkage_", 0.0)
     with one_blas_thread():
         stream.update(rows, random_generator(estimator.random_state), n_threads_of(estimator))
     assert stream.parameters is not None
@@ -217,7 +271,14 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     forget_last_fit(estimator)
     set_parameters(estimator, stream.parameters, float_type(X))
     estimator._stream = stream
+    no_rounding = np.zeros(stream.parameters.n_features)
+    estimator.rounding_variances_ = stream.noise if isinstance(stream.noise, np.ndarray) else no_rounding
+    estimator.shrinkage_ = stream.shrinkage
     estimator.lower_bound_ = stream.mean_likelihood
+    # Of a stream whose rows are no longer there, the evidence is not known.
+    vars(estimator).pop("evidence_", None)
+    if stream.evidence is not None:
+        estimator.evidence_ = stream.evidence
     estimator.n_samples_seen_ = stream.weight
     estimator.n_iter_ = getattr(estimator, "n_iter_", 0) + 1
     estimator.lower_bounds_ = [*getattr(estimator, "lower_bounds_", []), stream.mean_likelihood]

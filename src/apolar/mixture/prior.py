@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from apolar._core.arrays import Array
 from apolar._core.checks import positive_number
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family
+    from apolar.mixture.stats import SufficientStats
 
 
 class PriorTerms(NamedTuple):
@@ -25,12 +26,15 @@ class PriorTerms(NamedTuple):
         Added to the divisor of each covariance.
     mean_divisor : float
         Added to the divisor of each covariance for every component that has it, by the prior of the mean.
+    constant : float or ndarray, default=0.0
+        Added to the logarithm of the prior of a mixture.
     """
 
     shrinkage: float
     scatter: Array
-    divisor: float
+    divisor: float | Array
     mean_divisor: float
+    constant: float | Array = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,9 @@ class Prior:
     dof: float | None = None
     scale: float | None = None
 
+    compares_by_evidence: ClassVar[bool] = False
+    """Whether optima are compared by evidence, and not by likelihood."""
+
     def __post_init__(self) -> None:
         for name in ("shrinkage", "dof", "scale"):
             value = getattr(self, name)
@@ -74,6 +81,25 @@ class Prior:
         This one asks the family, which knows the usual degrees of freedom and scale of its covariances.
         """
         return family.prior_terms(self, n_components, n_features)
+
+    def adapted_to(
+        self,
+        family: Family,  # noqa: ARG002
+        stats: SufficientStats,  # noqa: ARG002
+        *,
+        by_evidence: bool = False,  # noqa: ARG002
+    ) -> Prior:
+        """Return the prior for components of these sufficient statistics; here it is the same for all."""
+        return self
+
+    def of_strength(self, strength: float) -> Prior:  # noqa: ARG002
+        """Return the prior of a strength that is known; this one has none."""
+        return self
+
+    @property
+    def conjugate(self) -> Prior:
+        """The prior to use where evidence is misleading."""
+        return self
 
     def scaled(self, n_components: int, n_features: int) -> tuple[float, float, float]:
         """Return shrinkage, degrees of freedom and scale, with the defaults for `n_features` columns."""

@@ -23,7 +23,7 @@ METHOD_NAMES = {
     "em_mbhc": "EM from model-based hierarchical clustering",
     "em_emEM": "EM from the best of 50 short runs of EM, from random responsibilities",
     "em_moments": "the same EM from apolar's equivariant moments, weighted",
-    "apolar": "apolar's default fit: GaussianMixture(k, covariance_type='spherical')",
+    "apolar": "apolar's search: GaussianMixture(k, covariance_type='spherical', prior='conjugate')",
     "oracle": "the same EM from the truth: the true parameters, or the true classes",
 }
 

@@ -10,6 +10,7 @@ from apolar.plots.canvas import need_matplotlib
 from apolar.plots.palette import DASHES, INK, style
 from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import plain_numbers
+from apolar.scores import criterion_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,7 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
         look = _look(number)
         _draw(panel, sorted(rows, key=lambda row: row.n_components), criterion, look)
         entries.append((kind, look))
-    name = criterion.upper()
+    name = criterion_title(criterion)
     best = _best(selection)
     lowest = getattr(best, criterion)
     panel.plot([best.n_components], [lowest], linestyle="none", zorder=4, **_BEST)

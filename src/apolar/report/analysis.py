@@ -155,7 +155,7 @@ def analysed(
     standardise : bool, default=False
         Divide the columns by their deviations first. It matters to spherical components only: the others
         follow the units of the columns.
-    criterion : {"bic", "aic", "icl"}, default="bic"
+    criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
     seed : int, default=0
 
     Returns
@@ -210,7 +210,7 @@ def analysed(
         predicted,
         uncertainty,
         log_likelihood,
-        likelihood.criteria(n_parameters),
+        likelihood.criteria(n_parameters, model.evidence_),
         n_parameters,
         errors,
         no_errors,
@@ -274,8 +274,10 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> Gau
         name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)
         model.covariance_type = name
         set_parameters(model, MixtureParameters(fitted.weights, fitted.means * units, covariances))
-        model.lower_bound_ -= float(np.log(units).sum())
-        model.lower_bounds_ = [bound - float(np.log(units).sum()) for bound in model.lower_bounds_]
+        log_units = float(np.log(units).sum())
+        model.lower_bound_ -= log_units
+        model.lower_bounds_ = [bound - log_units for bound in model.lower_bounds_]
+        model.evidence_ -= log_units * model.n_samples_seen_
     model.feature_names_in_ = np.array(names, dtype=object)
     return model
 

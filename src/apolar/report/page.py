@@ -16,6 +16,7 @@ from apolar.report.analysis import Analysis
 from apolar.report.pages import need_jinja2, rendered
 from apolar.report.pictures import pictures
 from apolar.report.words import agreement, choice, diagnostics, headline
+from apolar.scores import criterion_title
 
 # Columns of which the page shows numbers, and candidates of a selection.
 MOST_COLUMNS = 30
@@ -78,7 +79,11 @@ def report_page(
     need_report()
     return rendered(
         "apolar.report",
-        {"figures": lambda value: f"{value:.4g}", "integer": lambda value: f"{int(value):,}"},
+        {
+            "figures": lambda value: f"{value:.4g}",
+            "integer": lambda value: f"{int(value):,}",
+            "title_of": criterion_title,
+        },
         analysis=analysis,
         provenance=provenance,
         headline=headline(analysis),

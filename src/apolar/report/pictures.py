@@ -17,6 +17,7 @@ from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spec
 from apolar.plots.canvas import file_bytes
 from apolar.plots.mixtures import MixtureView
 from apolar.report.analysis import Analysis
+from apolar.scores import criterion_title
 
 # Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.
 MOST_COLUMNS = 5
@@ -106,7 +107,7 @@ def pictures(analysis: Analysis, X: Array) -> list[PagePicture]:
         selection = analysis.selection
         add(
             "How many clusters",
-            f"{selection.criterion.upper()} against the number of clusters; lower is better.",
+            f"{criterion_title(selection.criterion)} against the number of clusters; lower is better.",
             lambda: bic_curves(selection),
         )
     # Only spherical clusters leave a flat level of noise.

@@ -17,7 +17,7 @@ from apolar.estimator.parameters import checked_parameters
 from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import family
 from apolar.moments.covariance import column_moments, is_constant
-from apolar.scores import CRITERIA
+from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.result import Row, Selection, reason
 
@@ -55,8 +55,10 @@ def select(
     n_components : int or iterable of int, default=range(1, 10)
     covariance_type : str or iterable of str, default=("spherical", "diag", "full")
         Families as in `GaussianMixture`, mclust's codes included.
-    criterion : {"bic", "aic", "icl"}, default="bic"
-        Lower is better. The ICL also penalises components that overlap.
+    criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
+        Lower is better. The ICL also penalises components that overlap. "evidence" is minus twice the
+        `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
+        component cost as much as its rows determine them.
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
@@ -116,7 +118,8 @@ def select(
     }
     table = tuple(row for row, _ in in_order)
     for row in table if verbose else ():
-        ended = row.failed or f"log-likelihood {row.log_likelihood:.8g}, BIC {row.bic:.8g}"
+        value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
+        ended = row.failed or f"log-likelihood {row.log_likelihood:.8g}, {value}"
         print(f"{row.named}: {ended}, {row.seconds:.2g} s")
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")

@@ -10,18 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.em.loop import converge
-from apolar.em.result import FitResult
+from apolar.em.result import LEAST_ROWS, FitResult
+from apolar.em.rounding import with_rounding
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
-from apolar.estimator.attributes import fitted_parameters, set_parameters
+from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
 from apolar.estimator.fit import forget_last_fit, n_threads_of
 from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import predictor_of
 from apolar.exceptions import CollapsedWarning
+from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
@@ -48,10 +51,14 @@ class _Tried:
     warnings: tuple[str, ...]
     failed: str | None
 
-    @property
-    def likelihood(self) -> float:
-        """The mean log-likelihood of the rows."""
-        return -np.inf if self.model is None or self.failed else float(self.model.lower_bound_)
+    def rank(self, *, by_evidence: bool) -> tuple[bool, float]:
+        """Return a pair that is larger for better fits of a candidate, as `FitResult.rank` is."""
+        if self.model is None or self.failed:
+            return False, -np.inf
+        n_rows = self.model.n_samples_seen_
+        if not by_evidence:
+            return True, float(self.model.lower_bound_) * n_rows
+        return bool(self.model.weights_.min() * n_rows >= LEAST_ROWS), self.model.evidence_
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +70,25 @@ class CandidateFits:
     settings: dict[str, Any]
 
     def fitted(
-        self, kind: str, n_components: int, start: MixtureParameters | None = None, name: str = ""
+        self,
+        kind: str,
+        n_components: int,
+        start: MixtureParameters | None = None,
+        name: str = "",
+        rounding: Array | None = None,
     ) -> _Tried:
-        """Return a candidate, from the start of the estimator or from a mixture in the units of the data."""
+        """Return a candidate, from the start of the estimator or from a mixture in the units of the data.
+
+        With the variances of rounding errors, the mixture is taken to be one of rows that have these.
+        """
         begun = time.perf_counter()
         model = GaussianMixture(**self.settings)
         model.set_params(n_components=n_components, covariance_type=kind)
         if start is not None:
             model.set_params(warm_start=True)
             set_parameters(model, start)
+            if rounding is not None:
+                model.rounding_variances_ = rounding
         error = None
         with warnings.catch_warnings(record=True) as caught, one_blas_thread():
             warnings.simplefilter("always")
@@ -115,15 +132,14 @@ class CandidateFits:
         tried = dict(tried)
         for r in tried:
             if r - 1 in tried:
-                tried[r] = self._improved(data, sample, prior, tried[r], tried[r - 1], rng)
+                tried[r] = self._improved(sample, prior, tried[r], tried[r - 1], rng)
         for r in reversed(tried):
             if r + 1 in tried:
-                tried[r] = self._improved(data, sample, prior, tried[r], tried[r + 1], rng)
+                tried[r] = self._improved(sample, prior, tried[r], tried[r + 1], rng)
         return [(_row(data, kind, r, candidate), candidate.model) for r, candidate in tried.items()]
 
     def _improved(
         self,
-        data: WhitenedData,
         sample: WhitenedData,
         prior: Prior | None,
         candidate: _Tried,
@@ -138,12 +154,11 @@ class CandidateFits:
         # A failure from here on is one of this attempt: the candidate stays as it is.
         with warnings.catch_warnings(), suppress(*FAILURES):
             warnings.simplefilter("ignore")
-            best = self._best_from(data, sample, prior, candidate, candidate.model, neighbour.model, rng)
+            best = self._best_from(sample, prior, candidate, candidate.model, neighbour.model, rng)
         return replace(best, seconds=candidate.seconds + time.perf_counter() - begun)
 
     def _best_from(
         self,
-        data: WhitenedData,
         sample: WhitenedData,
         prior: Prior | None,
         candidate: _Tried,
@@ -153,31 +168,51 @@ class CandidateFits:
     ) -> _Tried:
         """Return the candidate, or the best of its fits that start from a split or merged neighbour."""
         n_components = model.n_components
-        likelihood_to_beat = -np.inf
+        rounded = [fit.rounding_variances_ for fit in (model, neighbour) if was_rounded(fit)]
+        if rounded:
+            # Without rounding errors, the runs from here would lead back to flat components.
+            sample, prior = with_rounding(sample, prior, rounded[0])
+        if prior is not None and not model.shrinkage_ and not sample.family.shares_covariance:
+            # The tails of the rows are long: see `apolar.em.tails`.
+            prior = prior.conjugate
+        # As in the fit of a candidate itself, optima are compared by evidence, or by likelihood, but not by
+        # the objective: the prior would prefer almost empty components, which it alone determines.
+        by_evidence = prior is not None and prior.compares_by_evidence
+        rank_to_beat = (False, -np.inf)
         if not candidate.failed:
-            likelihood_to_beat = float(sample.e_step(_whitened(sample, model)[None])[1][0])
+            fit = FitResult(_whitened(sample, model), model.start_)
+            rank_to_beat = converge(sample, fit, prior, tol=0.0, max_iter=0).rank
         mixture = _whitened(sample, neighbour)
         if mixture.n_components < n_components:
             proposals, change = with_one_more(sample, mixture, rng), "split"
         else:
             proposals, change = _with_one_less(sample, mixture, prior), "merger"
         # As in the default start, short runs use a prior even if the fit does not.
-        grown, _ = short_runs(sample, batch(proposals), prior or Prior(), SPLIT_STEPS)
-        # By likelihood, as the candidates themselves are compared: the objective with the prior would prefer
-        # almost empty components, which the prior alone determines.
-        likelihood = sample.e_step(grown)[1]
-        order = np.argsort(-np.where(np.isfinite(likelihood), likelihood, -np.inf), kind="stable")[:KEPT]
+        grown, _ = short_runs(sample, batch(proposals), prior or Prior(), SPLIT_STEPS, is_scored=False)
+        scores = _scores(sample, grown, by_evidence=by_evidence)
+        order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf), kind="stable")[:KEPT]
         best = candidate
         for i in order:
             result = converge(sample, FitResult(grown[int(i)], change), prior, tol=TOLERANCE, max_iter=PASSES)
-            if not result.log_likelihood > likelihood_to_beat + LEAST_GAIN:
+            if not _is_clearly_above(result.rank, rank_to_beat):
                 continue
             start = sample.whitening.inverse_transform_parameters(result.parameters)
             name = f"{change} of {mixture.n_components}"
-            other = self.fitted(model.covariance_type, n_components, start, name)
-            if (other.likelihood - best.likelihood) * data.weight > LEAST_GAIN:
-                best, likelihood_to_beat = other, result.log_likelihood
+            rounding = model.rounding_variances_ if was_rounded(model) else None
+            other = self.fitted(model.covariance_type, n_components, start, name, rounding)
+            if _is_clearly_above(other.rank(by_evidence=by_evidence), best.rank(by_evidence=by_evidence)):
+                best, rank_to_beat = other, result.rank
         return best
+
+
+def _scores(data: WhitenedData, parameters: WhitenedParameters, *, by_evidence: bool) -> Array:
+    """Return the evidences, or the log-likelihoods, of a batch of mixtures."""
+    stats, log_likelihood = data.e_step(parameters)
+    return log_evidence(data.family, parameters, stats, log_likelihood) if by_evidence else log_likelihood
+
+
+def _is_clearly_above(rank: tuple[bool, float], other: tuple[bool, float]) -> bool:
+    return rank > (other[0], other[1] + LEAST_GAIN)
 
 
 def _whitened(data: WhitenedData, model: GaussianMixture) -> WhitenedParameters:
@@ -213,5 +248,6 @@ def _row(data: WhitenedData, kind: str, n_components: int, tried: _Tried) -> Row
     if tried.failed:
         return row
     likelihood = predictor_of(tried.model).likelihood(data.rows, data.threads)
-    criteria: dict[str, Any] = likelihood.criteria(n_parameters)  # by the names of fields of Row
+    # By the names of fields of Row.
+    criteria: dict[str, Any] = likelihood.criteria(n_parameters, tried.model.evidence_)
     return replace(row, log_likelihood=likelihood.log_likelihood, **criteria)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from apolar.estimator import GaussianMixture
-from apolar.scores import CRITERIA
+from apolar.scores import CRITERIA, criterion_title
 
 __all__ = ["Row", "Selection", "reason"]
 
@@ -34,6 +34,8 @@ class Row:
         Of all rows together; this and the criteria are NaN if the candidate failed.
     bic, aic, icl : float
         Lower is better.
+    evidence : float
+        Minus twice the log-evidence: lower is better here too.
     converged : bool
     start : str
         The start that won: one of the estimator's, or "split of" or "merger of" a neighbour.
@@ -52,6 +54,7 @@ class Row:
     bic: float = np.nan
     aic: float = np.nan
     icl: float = np.nan
+    evidence: float = np.nan
     converged: bool = False
     start: str = ""
     seconds: float = 0.0
@@ -74,7 +77,7 @@ class Selection:
         The fitted mixture with the lowest criterion.
     table : tuple of Row
         All candidates, in the order they were asked for.
-    criterion : {"bic", "aic", "icl"}
+    criterion : {"bic", "aic", "icl", "evidence"}
     reason : str
         What won, by how much, and what that means, in words.
     models : dict
@@ -88,7 +91,7 @@ class Selection:
     models: dict[tuple[str, int], GaussianMixture] = field(repr=False)
 
     def __str__(self) -> str:
-        names = [name.upper() for name in CRITERIA]
+        names = [criterion_title(name) for name in CRITERIA]
         head = ("covariance", "components", "parameters", "log-likelihood", *names, "start", "")
         in_words = (0, len(head) - 2, len(head) - 1)
         lines = [head, *(self._cells(row) for row in self.table)]
@@ -109,7 +112,7 @@ class Selection:
             values = [getattr(row, name) for name in ("log_likelihood", *CRITERIA)]
             numbers, note = [f"{value:.1f}" for value in values], "" if row.converged else "not converged"
         if self.models.get((row.covariance_type, row.n_components)) is self.best:
-            note = f"<- lowest {self.criterion.upper()}" + (f", {note}" if note else "")
+            note = f"<- lowest {criterion_title(self.criterion)}" + (f", {note}" if note else "")
         counts = (str(row.n_components), str(row.n_parameters))
         return (row.covariance_type, *counts, *numbers, row.start, note)
 
@@ -137,7 +140,7 @@ def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
     -------
     reason : str
     """
-    best, name = ranked[0], criterion.upper()
+    best, name = ranked[0], criterion_title(criterion)
     lowest = getattr(best, criterion)
     has = "has" if best.n_components == 1 else "have"
     text = f"{best.named} {has} the lowest {name}, {lowest:.1f}"

@@ -10,6 +10,7 @@ import numpy as np
 from apolar.em.loop import converge
 from apolar.em.result import FitResult
 from apolar.em.run import short_runs
+from apolar.em.tails import has_long_tails
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
@@ -72,6 +73,12 @@ def portfolio(
         return [search.single_component()]
     starts, skipped = search.starts()
     short_run_results = search.after_short_runs(starts)
+    is_long_tailed = search.prior.compares_by_evidence and has_long_tails(
+        search.sample, short_run_results[0].parameters
+    )
+    if is_long_tailed:
+        search.prior = search.prior.conjugate
+        short_run_results = search.after_short_runs(starts)
     finalists = search.after_split_and_merge(search.finalists(short_run_results))
     if search.is_on_sample:
         moments = [start for start in starts if start.start == "moments"]
@@ -79,7 +86,7 @@ def portfolio(
         if search.is_crowded:
             best_short_run = search.ranked_on_other_rows(short_run_results)[0]
             finalists.append(replace(best_short_run, is_contender=True))
-    return [replace(candidate, skipped=skipped) for candidate in finalists]
+    return [replace(candidate, skipped=skipped, has_long_tails=is_long_tailed) for candidate in finalists]
 
 
 class _Search:
@@ -158,8 +165,8 @@ class _Search:
     def after_short_runs(self, candidates: list[FitResult]) -> list[FitResult]:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
-        runs, likelihoods = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
-        order = [int(i) for i in np.argsort(-likelihoods, kind="stable")]
+        runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
+        order = [int(i) for i in np.argsort(-scores, kind="stable")]
         return [FitResult(runs[i], candidates[i].start) for i in order]
 
     def finalists(self, short_run_results: list[FitResult]) -> list[FitResult]:
@@ -173,9 +180,9 @@ class _Search:
     def after_split_and_merge(self, finalists: list[FitResult]) -> list[FitResult]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
         for _ in range(ROUNDS):
-            before = finalists[0].log_likelihood
+            before = finalists[0].score
             finalists = _sorted([*finalists, *self._split_and_merge_optima(finalists[0])])
-            if finalists[0].log_likelihood <= before + LEAST_GAIN:
+            if finalists[0].score <= before + LEAST_GAIN:
                 break
         return finalists
 
@@ -207,14 +214,15 @@ class _Search:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior, family = self.sample, self.prior, self.sample.family
         proposals = batch(with_one_more(sample, best.parameters, self.rng))
-        larger, likelihoods = short_runs(sample, proposals, prior, SPLIT_STEPS)
+        larger, scores = short_runs(sample, proposals, prior, SPLIT_STEPS)
         merged = []
-        for i in np.argsort(-likelihoods, kind="stable")[:KEPT]:
+        for i in np.argsort(-scores, kind="stable")[:KEPT]:
             pairs = merged_pairs(sample, larger[int(i)], PAIRS)
-            merged += [family.m_step(stats, prior) for stats in pairs]
-        runs, likelihoods = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
+            # The short runs that follow adapt the prior.
+            merged += [family.m_step(stats, prior.conjugate) for stats in pairs]
+        runs, scores = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        best_runs = np.argsort(-likelihoods, kind="stable")[:KEPT]
+        best_runs = np.argsort(-scores, kind="stable")[:KEPT]
         return self._new_optima([FitResult(runs[int(i)], start) for i in best_runs])
 
     def _new_optima(self, candidates: list[FitResult]) -> list[FitResult]:
@@ -229,11 +237,13 @@ class _Search:
         return results
 
     def _converged(self, candidate: FitResult) -> FitResult:
-        # An optimum on a sample is not exactly one on all rows: a loose tolerance is enough.
-        tol = SAMPLE_TOLERANCE if self.is_on_sample else TOLERANCE
+        # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
+        # is settled only at the end of the fit: a loose tolerance is enough.
+        is_shrunk = self.prior.compares_by_evidence and not self.sample.family.shares_covariance
+        tol = SAMPLE_TOLERANCE if self.is_on_sample or is_shrunk else TOLERANCE
         return converge(self.sample, candidate, self.prior, tol=tol, max_iter=PASSES)
 
 
 def _sorted(candidates: list[FitResult]) -> list[FitResult]:
     """Return the candidates, the best first."""
-    return sorted(candidates, key=lambda candidate: -candidate.log_likelihood)
+    return sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)

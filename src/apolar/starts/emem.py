@@ -50,7 +50,7 @@ def best_of_short_runs(
         batch_size = min(RUNS_PER_BATCH, n_runs - first_run)
         starts = [_random_stats(data, n_components, rng, from_rows) for _ in range(batch_size)]
         runs = batch([data.family.m_step(stats, prior) for stats in starts])
-        runs, _ = short_runs(data, runs, prior, n_steps)
+        runs, _ = short_runs(data, runs, prior, n_steps, is_scored=False)
         likelihoods = data.e_step(runs)[1]
         likelihoods = np.where(np.isfinite(likelihoods), likelihoods, -np.inf)
         winner = int(np.argmax(likelihoods))

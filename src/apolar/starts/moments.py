@@ -73,7 +73,7 @@ def from_moments_with_one_merged(
 ) -> WhitenedParameters:
     """Return the moment mixture of one component more, with two merged after a few steps of EM."""
     larger = from_moments(data, n_components + 1, refine=False)
-    runs, _ = short_runs(data, larger[None], Prior() if prior is None else prior, STEPS)
+    runs, _ = short_runs(data, larger[None], Prior() if prior is None else prior, STEPS, is_scored=False)
     stats = resized_stats(data, merged_stats(data, runs[0], n_components), n_components)
     return data.family.m_step(stats, prior)
 

@@ -32,7 +32,7 @@ def overseeded_mixtures(
     data : WhitenedData
     n_components : int
     prior : Prior or None
-        For the M-step that follows the merging. The steps before it use the default prior in place of None.
+        For the M-step that follows the merging. The steps before it use the conjugate one in place of None.
     rng : numpy.random.Generator
     n_runs : int
         The number of mixtures; they share the passes over the rows.
@@ -63,7 +63,9 @@ def _merged_runs(
     seeded = [nearest_stats(data, spread_rows(data, n_seeds, rng)) for _ in range(n_runs)]
     # A batch needs mixtures of the same number of components, and seeds may be without rows.
     n_common = min(len(stats) for stats in seeded)
-    starts = [family.m_step(greedily_merged_stats(family.untied, stats, n_common), prior) for stats in seeded]
-    runs, _ = short_runs(data, batch(starts), prior, STEPS)
+    merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]
+    # The short runs that follow adapt the prior.
+    starts = [family.m_step(stats, prior.conjugate) for stats in merged_seeds]
+    runs, _ = short_runs(data, batch(starts), prior, STEPS, is_scored=False)
     merged = [merged_stats(data, runs[i], n_components) for i in range(n_runs)]
     return [resized_stats(data, stats, n_components) for stats in merged]

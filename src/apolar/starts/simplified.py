@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar.em.result import FitResult
+from apolar.em.rounding import has_rounding
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import KEPT
@@ -81,6 +82,8 @@ def diagonal_problem(
         return None
     sample = data.subsample(MOST_ROWS_OF_SEARCH, rng)
     simple = WhitenedData(sample.rows, data.family.without_correlations, threads=data.threads)
+    if has_rounding(data):
+        simple = simple.with_noise(np.asarray(data.whitening.noise))
     remark = f"Starts were looked for among diagonal covariances: {reason}."
     return SimplifiedProblem(simple, sample, KEPT, remark)
 

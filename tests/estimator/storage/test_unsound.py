@@ -35,6 +35,8 @@ from estimator.storage.models import X, rewrite_arrays, rewrite_parameters
         ({"converged_": 1}, "converged_ must be a single bool"),
         ({"lower_bound_": np.inf}, "must be finite"),
         ({"lower_bounds_": np.zeros((2, 2))}, "lower_bounds_ must be float64"),
+        ({"rounding_variances_": np.zeros(2)}, "rounding_variances_ must be float64"),
+        ({"rounding_variances_": np.array([0.0, -1, 0])}, "must not be negative"),
         ({"message_": ["a", "b"]}, "message_ must be a single str"),
         ({"start_notes_": [1, 2]}, "list of strings"),
         ({"feature_names_in_": ["a", "b"]}, "must be 3 names"),

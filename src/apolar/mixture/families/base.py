@@ -12,6 +12,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.mixture.families.storage import CovarianceStorage
 from apolar.mixture.parameters import AnyParameters, WhitenedParameters
 from apolar.mixture.prior import Prior, PriorTerms
+from apolar.mixture.shrinkage import Shrinkage
 from apolar.mixture.stats import SufficientStats
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -61,6 +62,9 @@ class Family(CovarianceStorage):
     """The shape of the components, for reports: "round, each with its own size"."""
     invariance: Invariance
     """By which linear maps data are whitened."""
+
+    shares_covariance = False
+    """Whether all components have the same covariance."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -301,7 +305,8 @@ class Family(CovarianceStorage):
         divisor = self.divisor(weight, n_features)
         means = first / weight[..., None]
         if prior is not None:
-            shrinkage, added, dof, mean_dof = prior.terms(self, n_components, n_features)
+            adapted = prior.adapted_to(self, stats)
+            shrinkage, added, dof, mean_dof, _ = adapted.terms(self, n_components, n_features)
             # The scatter between the mean of the rows and that of the prior, which is zero.
             factors = weight * shrinkage / (weight + shrinkage)
             scatter = scatter + self.between(means, factors)
@@ -316,10 +321,19 @@ class Family(CovarianceStorage):
 
     def stats_of(self, parameters: WhitenedParameters, weight: float, prior: Prior | None) -> SufficientStats:
         """Return statistics of that total weight whose M-step, with the prior, gives these components."""
+        stats = self.moments(parameters) * weight
         if prior is None:
-            return self.moments(parameters) * weight
+            return stats
+        adapted = prior.adapted_to(self, stats)
+        if isinstance(adapted, Shrinkage):
+            # Covariances that are shrunk towards a common one hardly change when they are so again.
+            return stats
+        return self._stats_under(parameters, weight, adapted)
+
+    def _stats_under(self, parameters: WhitenedParameters, weight: float, prior: Prior) -> SufficientStats:
+        """Return statistics whose M-step, with a prior that does not adapt, gives these components."""
         n_components, n_features = parameters.means.shape
-        shrinkage, added, dof, mean_dof = prior.terms(self, n_components, n_features)
+        shrinkage, added, dof, mean_dof, _ = prior.terms(self, n_components, n_features)
         counts = np.maximum(parameters.weights * weight, LEAST_WEIGHT)
         means = parameters.means * (1 + shrinkage / counts)[:, None]
         pulled = self.pooled(self.between(means, counts * shrinkage / (counts + shrinkage)), axis=0)
@@ -336,7 +350,7 @@ class Family(CovarianceStorage):
         if prior is None:
             return np.zeros(shape[:-1])
         n_components, n_features = parameters.means.shape[-2:]
-        shrinkage, added, dof, mean_dof = prior.terms(self, n_components, n_features)
+        shrinkage, added, dof, mean_dof, constant = prior.terms(self, n_components, n_features)
         unit = self.divisor(np.ones(()), n_features)
         covariances, axis = parameters.covariances, len(shape) - 1
         log_det = self.log_det(covariances, n_features)
@@ -345,7 +359,7 @@ class Family(CovarianceStorage):
         squares = self.pooled(self.between(parameters.means, np.full(shape, shrinkage)), axis)
         mean_divisor = self.pooled(np.full(shape, mean_dof), axis)
         pulled = -0.5 * (mean_divisor / unit * log_det + self.trace_ratio(squares, covariances))
-        return (spread + pulled).reshape(*shape[:-1], -1).sum(axis=-1)
+        return (spread + pulled).reshape(*shape[:-1], -1).sum(axis=-1) + constant
 
     def merging_term(self, stats: SufficientStats) -> Array:
         """Return weight times log-determinant of each component: merging raises their sum [runnalls2007]."""

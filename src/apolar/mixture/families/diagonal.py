@@ -8,6 +8,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import write
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
 from apolar.mixture.families.spherical import Spherical
+from apolar.mixture.families.storage import scalar_log_marginal
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
@@ -74,6 +75,10 @@ class Diagonal(Family):
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return (scatter / covariances).sum(axis=-1)
+
+    def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
+        n_values = np.maximum(counts - 1, 0.0)[..., None]
+        return scalar_log_marginal(n_values, spectrum, np.asarray(strength)[..., None]).sum(axis=-1)
 
     def marginal(self, covariances: Array, columns: list[int]) -> Array:
         return covariances[..., columns]

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import write_pairs
@@ -126,6 +127,24 @@ class Full(Family):
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return np.einsum("...ij,...ji->...", np.linalg.inv(covariances), scatter)
 
+    def relative_variances(self, scatter: Array, covariances: Array) -> Array:
+        whiteners = self.whiteners(covariances)
+        values = np.linalg.eigvalsh(np.swapaxes(whiteners, -1, -2) @ scatter @ whiteners)
+        return np.asarray(np.maximum(values, 0.0))
+
+    def n_joint(self, n_features: int) -> int:
+        return n_features
+
+    def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
+        n_values = np.maximum(counts - 1, 0.0)
+        dof = strength + n_features + 1
+        after = dof + n_values
+        halves = np.arange(n_features) / 2
+        gammas = gammaln(after[..., None] / 2 - halves) - gammaln(np.asarray(dof)[..., None] / 2 - halves)
+        logs = np.log(np.asarray(strength)[..., None] + spectrum).sum(axis=-1)
+        scale = dof / 2 * n_features * np.log(strength) - after / 2 * logs
+        return np.asarray(gammas.sum(axis=-1) + scale - n_values * n_features / 2 * np.log(np.pi))
+
     def marginal(self, covariances: Array, columns: list[int]) -> Array:
         return covariances[..., columns, :][..., columns]
 
@@ -151,6 +170,10 @@ class Full(Family):
 
     def smallest_variance(self, covariances: Array) -> float:
         return float(np.linalg.eigvalsh(covariances).min())
+
+    def largest_ratio(self, covariance: Array, covariances: Array) -> float:
+        whiteners = self.whiteners(covariances)
+        return float(np.linalg.eigvalsh(np.swapaxes(whiteners, -1, -2) @ covariance @ whiteners).max())
 
     def diagonals(self, covariances: Array) -> Array:
         return np.diagonal(covariances, axis1=-2, axis2=-1)

@@ -16,6 +16,8 @@ class SharedCovariance(Family):
     To be named as a base class before the one that stores a covariance: `class Tied(SharedCovariance, Full)`.
     """
 
+    shares_covariance = True
+
     def covariance_shape(self, n_components: int, n_features: int) -> tuple[int, ...]:
         return (n_features,) * self.n_axes
 

@@ -7,6 +7,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
+from apolar.mixture.families.storage import scalar_log_marginal
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
@@ -79,6 +80,10 @@ class Spherical(Family):
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         return scatter / covariances
+
+    def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
+        n_values = n_features * np.maximum(counts - 1, 0.0)
+        return scalar_log_marginal(n_values, spectrum[..., 0], n_features * strength)
 
     def marginal(self, covariances: Array, columns: list[int]) -> Array:
         return covariances

@@ -5,11 +5,30 @@ from __future__ import annotations
 import abc
 
 import numpy as np
+from scipy.special import gammaln
 
 from apolar._core.arrays import Array
 
 # The least variance without a prior, relative to the variance of all rows.
 LEAST_VARIANCE = 1e-12
+
+
+def scalar_log_marginal(n_values: Array, scatter: Array, strength: Array) -> Array:
+    """Return the log-density of Gaussian values whose variance is drawn around one, and integrated out.
+
+    Parameters
+    ----------
+    n_values : ndarray
+        The number of values, less the number of means that were estimated from them.
+    scatter : ndarray
+        The sum of the squares of their deviations.
+    strength : ndarray
+        The number of values that the prior counts as.
+    """
+    dof = strength + 2
+    after = (dof + n_values) / 2
+    scale = dof / 2 * np.log(strength) - after * np.log(strength + scatter)
+    return np.asarray(gammaln(after) - gammaln(dof / 2) + scale - n_values / 2 * np.log(np.pi))
 
 
 class CovarianceStorage(abc.ABC):
@@ -47,6 +66,33 @@ class CovarianceStorage(abc.ABC):
     def marginal(self, covariances: Array, columns: list[int]) -> Array:
         """Return the covariances of some of the columns."""
 
+    def relative_variances(self, scatter: Array, covariances: Array) -> Array:
+        """Return the eigenvalues of S^-1 scatter for each covariance S, shape (..., n)."""
+        ratios = np.asarray(scatter / covariances)
+        return ratios if self.n_axes else ratios[..., None]
+
+    def n_joint(self, n_features: int) -> int:
+        """Return the dimension of the scatters: one, where variances are estimated one by one."""
+        return 1
+
+    @abc.abstractmethod
+    def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
+        """Return the logarithm of the density of rows whose covariance is drawn around a given one.
+
+        The covariance is drawn from an inverse Wishart (or gamma) distribution, and integrated out, as are
+        the means, under a flat prior. The target has determinant one.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (..., n_components)
+            The number of rows.
+        spectrum : ndarray, shape (..., n_components, n)
+            Of the scatter of the rows relative to the target: see `relative_variances`.
+        strength : ndarray
+            The number of rows that the target counts as.
+        n_features : int
+        """
+
     def floored(self, covariances: Array) -> Array:
         """Return the covariances with variances raised to `least_variance` where they are below."""
         return np.maximum(covariances, self.least_variance)
@@ -54,6 +100,10 @@ class CovarianceStorage(abc.ABC):
     def smallest_variance(self, covariances: Array) -> float:
         """Return the smallest variance of any component in any direction."""
         return float(covariances.min())
+
+    def largest_ratio(self, covariance: Array, covariances: Array) -> float:
+        """Return the largest ratio, in any direction, of one variance to those of the covariances."""
+        return float((covariance / covariances).max())
 
     def diagonals(self, covariances: Array) -> Array:
         """Return the variances of the columns; for spherical covariances, the one variance of all columns."""

@@ -1,0 +1,83 @@
+"""Rows that are known up to their rounding errors, where a component would be narrower than these."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.data import fetch_rows
+from apolar.data.resolution import column_resolutions
+from apolar.em.whitened import WhitenedData
+from apolar.em.whitening import Whitening
+from apolar.mixture.families import Family
+from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.prior import Prior
+from apolar.mixture.rounded_prior import RoundedPrior
+
+__all__ = ["has_rounding", "is_narrower", "prior_for", "rounding_variances", "with_rounding"]
+
+# The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of two
+# values of which each is in half of the rows. Without this limit, the errors of a column in which nearly all
+# rows have the same value would be larger than the column itself.
+MOST_ROUNDING = 1 / 3
+
+
+def rounding_variances(sample: WhitenedData) -> Array:
+    """Return the variance of the rounding errors of each column, shape (n_features,).
+
+    Those of a column with a resolution are evenly spread over one step, of variance step^2 / 12. Columns
+    without a resolution, and all columns of wide sparse rows, have none.
+
+    Parameters
+    ----------
+    sample : WhitenedData
+        Rows on the host.
+
+    Returns
+    -------
+    variances : ndarray, shape (n_features,)
+        In the units of the data.
+    """
+    if sample.is_wide:
+        return np.zeros(sample.n_features)
+    rows = sample.rows
+    n_rows = sample.n_rows if rows.n_rows is None else rows.n_rows
+    values, weights = fetch_rows(rows, np.arange(n_rows))
+    steps = column_resolutions(values, weights)
+    variances = np.zeros(len(steps))
+    stepped = steps > 0
+    if np.any(stepped):
+        offsets = values[:, stepped] - np.average(values[:, stepped], axis=0, weights=weights)
+        spread = np.average(offsets**2, axis=0, weights=weights)
+        variances[stepped] = np.minimum(steps[stepped] ** 2 / 12, MOST_ROUNDING * spread)
+    return variances
+
+
+def has_rounding(data: WhitenedData) -> bool:
+    """Return whether rows are taken to be known up to their rounding errors only."""
+    return isinstance(data.whitening.noise, np.ndarray)
+
+
+def prior_for(whitening: Whitening, family: Family, prior: Prior | None) -> Prior | None:
+    """Return the prior for rows with the noise of a whitening: of one variance per column, if it has any."""
+    if prior is None or not isinstance(whitening.noise, np.ndarray):
+        return prior
+    return RoundedPrior(base=prior, noise=whitening.noise_covariance(family))
+
+
+def is_narrower(data: WhitenedData, parameters: WhitenedParameters, variances: Array) -> bool:
+    """Return whether a component varies less, in some direction, than the rounding errors of its rows."""
+    noise = data.with_noise(variances).whitening.noise_covariance(data.family)
+    return noise is not None and data.family.largest_ratio(noise, parameters.covariances) > 1
+
+
+def with_rounding(
+    data: WhitenedData, prior: Prior | None, variances: Array
+) -> tuple[WhitenedData, Prior | None]:
+    """Return the rows as known up to rounding errors of these variances, and the prior for them.
+
+    The covariances of EM are then those that it would have without rounding errors, given the same
+    responsibilities, plus the covariance of these errors.
+    """
+    data = data.with_noise(variances)
+    return data, prior_for(data.whitening, data.family, prior)

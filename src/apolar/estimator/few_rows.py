@@ -1,0 +1,135 @@
+"""Whether the rows are too few for the parameters, and which family they suffice for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.em.loop import converge
+from apolar.em.result import FitResult
+from apolar.em.run import evidence_of
+from apolar.em.whitened import WhitenedData
+from apolar.exceptions import FewRowsWarning
+from apolar.mixture.families import FAMILIES, Family
+from apolar.mixture.prior import Prior
+
+__all__ = ["few_rows_warning"]
+
+# Other families are tried on rows of at most this many row statistics: they are then in memory.
+MOST_NUMBERS = 2**21
+# The tolerance and the most passes of EM for other families.
+TOLERANCE = 0.1
+PASSES = 15
+# Families with correlations are compared with others from this many rows per column on. Of fewer rows, some
+# direction has hardly any variance by chance, and the evidence of a covariance is too high.
+ROWS_PER_COLUMN = 3
+# A family is named if its evidence is higher than that of the fit by this: twice that is worth a mention in
+# the scale of [kass1995].
+LEAST_GAIN = 1.0
+# Sums of responsibilities are not exact.
+ROUNDING = 1e-6
+
+
+def few_rows_warning(data: WhitenedData, result: FitResult, prior: Prior | None) -> FewRowsWarning | None:
+    """Return a warning if there are fewer rows than parameters, or fewer than columns in a component.
+
+    Parameters
+    ----------
+    data : WhitenedData
+    result : FitResult
+        The fit to all rows.
+    prior : Prior or None
+        The prior of the fit, which other families are tried with.
+
+    Returns
+    -------
+    warning : FewRowsWarning or None
+        Its message says what was seen, and which family has a higher evidence; without a family if the rows
+        are many or elsewhere.
+    """
+    # Sparse rows of very many columns are for spherical components, and there is nothing to advise.
+    seen = None if data.is_wide else _seen(data, result)
+    if seen is None:
+        return None
+    return FewRowsWarning(f"{seen} {_advice(data, result, prior)}")
+
+
+def _seen(data: WhitenedData, result: FitResult) -> str | None:
+    """Return in which respect the rows are few, in words; None if they are not."""
+    n_components, n_features = result.parameters.means.shape
+    n_parameters = data.family.n_parameters(n_components, n_features)
+    # Spherical components have hardly any parameters but their means, which few rows suffice for.
+    if data.weight + ROUNDING < n_parameters and not data.family.is_spherical:
+        return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
+    if data.family.is_axis_aligned or data.family.shares_covariance:
+        return None
+    counts = result.parameters.weights * data.weight
+    n_few = int(np.sum(counts + ROUNDING < n_features))
+    if not n_few:
+        return None
+    which = "1 component holds" if n_few == 1 else f"{n_few} components hold"
+    return (
+        f"Of {n_components}, {which} fewer rows than there are columns: {counts.min():.3g} rows, for a "
+        f"covariance of {n_features} columns."
+    )
+
+
+def _advice(data: WhitenedData, result: FitResult, prior: Prior | None) -> str:
+    """Return what to do, in words."""
+    gains = _gains(data, result, prior)
+    if not gains:
+        return "Try a covariance_type of fewer parameters, or fewer components."
+    best = max(gains, key=lambda name: gains[name])
+    if not _is_comparable(data, data.family):
+        return (
+            "So few rows say nothing of correlations: of the families without them, "
+            f"covariance_type={best!r} has the highest evidence."
+        )
+    if gains[best] > LEAST_GAIN:
+        return f"covariance_type={best!r} has a higher evidence, by {gains[best]:.1f}."
+    relies = "without a prior it may follow single rows" if prior is None else "the fit relies on its prior"
+    return f"Of the families tried, this one has the highest evidence: {relies}."
+
+
+def _gains(data: WhitenedData, result: FitResult, prior: Prior | None) -> dict[str, float]:
+    """Return by how much other families have a higher evidence than the fit, by their names."""
+    rows = data.rows
+    is_elsewhere = rows.is_distributed or rows.device_template is not None or not rows.in_memory
+    if is_elsewhere or data.n_rows * data.n_stats > MOST_NUMBERS:
+        return {}
+    responsibilities = np.asarray(data.row_responsibilities(result.parameters)[0])
+    evidence = evidence_of(data, result) + data.whitening.log_det * data.weight
+    gains = {}
+    for other in dict.fromkeys(FAMILIES.values()):
+        if _is_tried(data, other, result.parameters.n_components):
+            # A family that cannot be fitted to these rows is not named.
+            with suppress(ValueError, ArithmeticError):
+                gains[other.name] = _evidence_under(other, data, responsibilities, prior) - evidence
+    return gains
+
+
+def _is_tried(data: WhitenedData, other: Family, n_components: int) -> bool:
+    """Return whether a family is compared with that of the fit."""
+    # Whether one component shares its covariance with others is no question.
+    is_same = n_components == 1 and (other.shares_covariance or other.untied == data.family.untied)
+    is_small = data.n_rows * other.n_stats(data.n_features) <= MOST_NUMBERS
+    return other != data.family and not is_same and is_small and _is_comparable(data, other)
+
+
+def _is_comparable(data: WhitenedData, other: Family) -> bool:
+    """Return whether there are enough rows for the evidence of a family."""
+    return other.is_axis_aligned or data.weight >= ROWS_PER_COLUMN * data.n_features
+
+
+def _evidence_under(other: Family, data: WhitenedData, responsibilities: Array, prior: Prior | None) -> float:
+    """Return the evidence under another family, in the units of the data, of EM from the responsibilities."""
+    noise = data.whitening.noise
+    if isinstance(noise, np.ndarray):
+        under = WhitenedData(data.rows, other, threads=data.threads).with_noise(noise)
+    else:
+        under = WhitenedData(data.rows, other, threads=data.threads, noise=noise)
+    start = FitResult(other.m_step(under.soft_stats(responsibilities), prior), "")
+    result = converge(under, start, prior, tol=TOLERANCE, max_iter=PASSES)
+    return evidence_of(under, result) + under.whitening.log_det * under.weight

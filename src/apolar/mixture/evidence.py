@@ -1,0 +1,79 @@
+"""A lower bound on the logarithm of the evidence: how probable the rows are under all parameters together.
+
+It is that of variational inference [corduneanu2001], with the responsibilities of EM.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from apolar._core.arrays import Array
+from apolar.mixture.families.base import LOG_2PI, Family
+from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.prior import Prior
+from apolar.mixture.shrinkage import common_covariance, evidence_of_strengths, has_volumes
+from apolar.mixture.stats import SufficientStats
+
+__all__ = ["log_evidence"]
+
+
+def log_evidence(
+    family: Family, parameters: WhitenedParameters, stats: SufficientStats, log_likelihood: Array
+) -> Array:
+    """Return a lower bound on the log-evidence of each mixture of a batch, given its responsibilities.
+
+    Weights, means and covariances are integrated out: weights under the prior of Jeffreys, means under one of
+    the mean and covariance of all rows, or wider, covariances under that of `AdaptivePrior`, whose common
+    covariance costs half the logarithm of the number of rows per parameter, as in BIC. A covariance that all
+    components share, and that of a single component, is itself the common one. So a component that fits few
+    rows closely does not pay: the likelihood that it gains is less than the prior probability of finding it.
+
+    Parameters
+    ----------
+    family : Family
+    parameters : WhitenedParameters
+        A batch.
+    stats : SufficientStats
+        From the E-step at the parameters.
+    log_likelihood : ndarray, shape (n_mixtures,)
+
+    Returns
+    -------
+    evidence : ndarray, shape (n_mixtures,)
+        In whitened coordinates, as the log-likelihood.
+    """
+    entropy = log_likelihood - np.einsum("...kj,...kj->...", family.natural(parameters), stats.array)
+    counts, n_features = stats.counts, stats.n_features
+    n_components, total = counts.shape[-1], counts.sum(axis=-1)
+    # Under the prior of Jeffreys, which prefers neither equal weights nor unequal ones.
+    of_weights = gammaln(n_components / 2) - n_components * gammaln(0.5)
+    of_weights = of_weights + gammaln(counts + 0.5).sum(axis=-1) - gammaln(total + n_components / 2)
+    means = stats.first / np.maximum(counts, 1.0)[..., None]
+    squares = np.einsum("...ki,...ki->...", means, means)
+    n_coordinates = n_components * n_features
+    # The spread of the means is at least that of all rows, and larger if some of them are far away. Each mean
+    # costs what that of all rows would: if it cost less for a component of few rows, a mixture with one that
+    # hardly matters would be preferred to one in which all do.
+    spread = np.maximum(squares / n_coordinates, 1.0)
+    log_rows = np.log(np.maximum(total, 1.0))
+    of_means = -0.5 * (n_coordinates * (LOG_2PI + log_rows + np.log(spread)) + squares / spread)
+    n_common = family.untied.n_covariance_parameters(1, n_features)
+    if family.shares_covariance or n_components == 1:
+        of_covariances = _shared(family, stats, total)
+    else:
+        target = common_covariance(family, stats, Prior())
+        of_covariances = evidence_of_strengths(family, stats, target)[0]
+        n_common += n_components - 1 if has_volumes(family, n_features) else 0
+    penalty = 0.5 * n_common * log_rows
+    return np.asarray(entropy + of_weights + of_means + of_covariances - penalty)
+
+
+def _shared(family: Family, stats: SufficientStats, total: Array) -> Array:
+    """Return the log-likelihood of the deviations from the means, at the shared covariance."""
+    n_features = stats.n_features
+    scatter = family.scatter(stats).sum(axis=stats.counts.ndim - 1)
+    freedom = np.maximum(total - np.minimum(stats.counts, 1.0).sum(axis=-1), 1.0)
+    divisor = np.asarray(family.divisor(freedom, n_features))[(..., *(None,) * family.n_axes)]
+    covariance = family.floored(scatter / divisor)
+    return -0.5 * freedom * (n_features * (LOG_2PI + 1) + family.log_det(covariance, n_features))

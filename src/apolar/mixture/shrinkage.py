@@ -1,0 +1,230 @@
+"""Covariances that are shrunk towards a common one, by a strength that the rows themselves suggest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.mixture.prior import Prior, PriorTerms
+from apolar.mixture.stats import SufficientStats
+
+if TYPE_CHECKING:
+    from apolar.mixture.families import Family
+
+__all__ = ["AdaptivePrior", "Shrinkage", "common_covariance", "evidence_of_strengths", "has_volumes"]
+
+# The least strength, in rows per component. One of them makes up for the estimated mean.
+LEAST_STRENGTH = 1.25
+# The strengths that are compared.
+STRENGTHS = np.geomspace(LEAST_STRENGTH, 2000.0, 32)
+# The strength while starts are searched for, above the least one, per parameter and column of a covariance.
+SEARCH_STRENGTH = 0.4
+# The number of rows, of the common volume, that the volume of each component is shrunk by.
+VOLUME_ROWS = 1.0
+# Rounds of the alternating estimates of the common covariance and the volumes.
+ROUNDS = 2
+# One row of this fraction of the variance of all rows, for directions in which rows do not vary at all.
+FLOOR = 1e-3
+# The least number of rows of a component in divisors.
+LEAST_COUNT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Shrinkage(Prior):
+    """A prior under which each component has some more rows, of a given covariance about its mean.
+
+    Up to one row that makes up for the estimated mean, its logarithm is minus `strength` times the sum of the
+    Kullback-Leibler divergences of the components from their targets.
+
+    Attributes
+    ----------
+    target : ndarray or None
+        The covariance of those rows, per component, in whitened coordinates. None: there are none.
+    strength : ndarray, shape (..., 1)
+        How many rows they are: one number for all components of a mixture.
+    """
+
+    target: Array | None = None
+    strength: Array | None = None
+
+    def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
+        """Return what the prior adds to the M-step."""
+        base = super().terms(family, n_components, n_features)
+        if self.target is None or self.strength is None:
+            return base
+        rows = self.strength
+        one = (None,) * family.n_axes
+        unit = float(family.divisor(np.ones(()), n_features))
+        constants = 0.5 * rows * (family.log_det(self.target, n_features) + n_features)
+        return base._replace(
+            scatter=unit * (rows[(..., *one)] * self.target + FLOOR * family.identity(n_features)),
+            divisor=unit * (rows - 1),
+            mean_divisor=0.0,
+            constant=constants.sum(axis=-1),
+        )
+
+
+@dataclass(frozen=True)
+class AdaptivePrior(Prior):
+    """A prior whose strength and target are estimated from the rows: the default of the estimator.
+
+    The covariances of the components are taken to be drawn around a common one, up to their volume, from an
+    inverse Wishart distribution, as in [greene1989] for classes that are known. Its degrees of freedom, the
+    strength, are those of the largest evidence, as in [haff1980]. So components of few rows, or of similar
+    shape, are estimated with the help of the others, and components of many rows each by itself: the strength
+    does not grow with the number of rows. Components that share their covariance have the conjugate prior.
+
+    Attributes
+    ----------
+    strength : float or None, default=None
+        The strength where it is not estimated. None: that of the search for starts.
+    """
+
+    strength: float | None = None
+
+    compares_by_evidence = True
+
+    def adapted_to(
+        self,
+        family: Family,
+        stats: SufficientStats,
+        *,
+        by_evidence: bool = False,
+    ) -> Prior:
+        """Return the prior for components of these sufficient statistics.
+
+        Parameters
+        ----------
+        family : Family
+        stats : SufficientStats
+            Of one mixture or of a batch.
+        by_evidence : bool, default=False
+            Whether to estimate the strength.
+
+        Returns
+        -------
+        prior : Prior
+        """
+        n_components, n_features = stats.first.shape[-2:]
+        if family.shares_covariance or n_components == 1:
+            return self.conjugate
+        target = common_covariance(family, stats, self)
+        shape = (*stats.counts.shape[:-1], 1)
+        if by_evidence:
+            best = evidence_of_strengths(family, stats, target)[1]
+            # The target is estimated from the same components: as a variance by the deviations from an
+            # estimated mean, the scale of their distribution has one degree of freedom less.
+            strengths = np.maximum(best * (n_components - 1) / n_components, LEAST_STRENGTH)
+        elif self.strength is not None:
+            strengths = np.full(shape, max(self.strength, LEAST_STRENGTH))
+        else:
+            per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
+            strengths = np.full(shape, LEAST_STRENGTH + SEARCH_STRENGTH * per_column)
+        return Shrinkage(self.shrinkage, self.dof, self.scale, target, strengths)
+
+    def of_strength(self, strength: float) -> Prior:
+        """Return the prior of a strength that is known; of strength zero it is the conjugate one."""
+        return replace(self, strength=strength) if strength > 0 else self.conjugate
+
+    @property
+    def conjugate(self) -> Prior:
+        """The conjugate prior, for components that share a covariance, or where evidence is misleading."""
+        return Prior(self.shrinkage, self.dof, self.scale)
+
+
+def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> Array:
+    """Return the common covariance of the components, with a volume for each of them.
+
+    Parameters
+    ----------
+    family : Family
+    stats : SufficientStats
+        Of one mixture or of a batch.
+    prior : Prior
+        The conjugate prior, which keeps the common covariance from being singular.
+
+    Returns
+    -------
+    covariances : ndarray
+        One per component, all of the same shape and orientation. Covariances without a shape have the same
+        volume too.
+    """
+    n_features = stats.n_features
+    n_components = stats.counts.shape[-1]
+    base = Prior.terms(prior, family, n_components, n_features)
+    axis = stats.counts.ndim - 1
+    one = (None,) * family.n_axes
+    counts = np.maximum(stats.counts, LEAST_COUNT)
+    scatter = family.scatter(stats)
+    total = np.asarray(family.divisor(counts.sum(axis=-1) + 1.0, n_features))
+    added = base.scatter / base.divisor
+    volumes = np.ones_like(counts)
+
+    def pooled(volumes: Array) -> Array:
+        # Floored, as rounding in the scatter of distant rows can exceed what the prior adds.
+        return family.floored(((scatter / volumes[(..., *one)]).sum(axis=axis) + added) / total[(..., *one)])
+
+    common = pooled(volumes)
+    if has_volumes(family, n_features):
+        for _ in range(ROUNDS):
+            # By rounding, the scatter of one row can be below zero.
+            ratios = np.maximum(family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features, 0.0)
+            volumes = (ratios + VOLUME_ROWS) / (counts + VOLUME_ROWS)
+            logs = np.log(volumes)
+            mean = (counts * logs).sum(axis=-1, keepdims=True) / counts.sum(axis=-1, keepdims=True)
+            volumes = np.exp(logs - mean)
+            common = pooled(volumes)
+    # The harmonic mean, as of the scale of an inverse Wishart distribution: it is narrow wherever some of the
+    # components are, so that those are not widened. Components of few rows are shrunk before.
+    n_prior = family.untied.n_covariance_parameters(1, n_features) / n_features + 1
+    rows = np.asarray(family.divisor(counts + n_prior, n_features))
+    unit = float(family.divisor(np.ones(()), n_features))
+    shrunk = scatter / volumes[(..., *one)] + unit * n_prior * np.expand_dims(common, axis)
+    precisions = family.precisions(family.floored(shrunk / rows[(..., *one)]))
+    # The inverse of a scatter is too large on average, the more so the fewer rows there are for each column.
+    weights = counts / counts.sum(axis=-1, keepdims=True)
+    n_values = family.divisor(counts, n_features)
+    weights = weights * n_values / (n_values + family.n_joint(n_features) + 1)
+    common = family.precisions((weights[(..., *one)] * precisions).sum(axis=axis))
+    return volumes[(..., *one)] * np.expand_dims(common, axis)
+
+
+def has_volumes(family: Family, n_features: int) -> bool:
+    """Return whether the targets of the components have volumes of their own: if covariances have a shape."""
+    return family.n_axes > 0 and n_features > 1
+
+
+def evidence_of_strengths(family: Family, stats: SufficientStats, target: Array) -> tuple[Array, Array]:
+    """Return the largest evidence of the scatters over the strengths, and the strength, shape (..., 1)."""
+    counts = np.maximum(stats.counts, LEAST_COUNT)
+    spectrum = family.relative_variances(family.scatter(stats), target)
+    log_dets = family.log_det(target, stats.n_features)
+    strengths = STRENGTHS.reshape(-1, *(1,) * counts.ndim)
+    each = family.log_marginal(counts, spectrum, strengths, stats.n_features)
+    effective = np.maximum(counts - 1, 0.0)
+    values = (each - 0.5 * effective * log_dets).sum(axis=-1)
+    return _peak(values)
+
+
+def _peak(values: Array) -> tuple[Array, Array]:
+    """Return the maximum over the strengths, the first axis, and where it is: between three of them.
+
+    A parabola through the largest value and its neighbours makes the strength a continuous function of the
+    statistics, so that fits that differ by rounding have strengths that do so too.
+    """
+    best = np.argmax(values, axis=0)
+    inner = np.clip(best, 1, len(STRENGTHS) - 2)
+    before, at, after = (np.take_along_axis(values, (inner + i)[None], axis=0)[0] for i in (-1, 0, 1))
+    bend = before - 2 * at + after
+    shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, -1.0), 0.0)
+    shift = np.clip(shift, -1.0, 1.0)
+    height = np.max(values, axis=0)
+    is_inner = best == inner
+    height = np.where(is_inner, at - 0.25 * (before - after) * shift, height)
+    logs = np.log(STRENGTHS)
+    step = logs[1] - logs[0]
+    strength = np.exp(logs[inner] + step * np.where(is_inner, shift, best - inner))
+    return height, np.asarray(strength)[..., None]

@@ -1,0 +1,107 @@
+"""Rows that are known up to rounding errors: the M-step, the objective, and what counts as narrow."""
+
+import numpy as np
+import pytest
+
+from apolar import Prior
+from apolar.data import open_rows
+from apolar.em.coordinates import LocalCoordinates
+from apolar.em.loop import converge
+from apolar.em.result import FitResult
+from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
+from apolar.em.run import evaluate_batch
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import FAMILIES
+from mixtures import FAMILY_NAMES
+
+each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
+VARIANCES = np.array([0.2, 0.0, 0.5])
+
+
+def rows(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    return 4 * np.eye(3)[np.arange(n) % 3] + rng.standard_normal((n, 3)) * [1.0, 0.5, 2.0]
+
+
+def started(name, prior, X=None, n_components=3):
+    data = WhitenedData(open_rows(rows() if X is None else X), FAMILIES[name])
+    labels = np.arange(data.n_rows) % n_components
+    return data, data.family.m_step(data.hard_stats(labels, n_components), prior)
+
+
+@each_family
+@pytest.mark.parametrize("prior", [None, Prior()])
+def test_rounding_errors_are_added_to_the_covariances(name, prior):
+    # With the prior as well, which counts as rows: even a component of one row is as wide as its rounding.
+    data, _ = started(name, prior)
+    labels = np.r_[0, np.arange(data.n_rows - 1) % 2 + 1]
+    exact = data.family.m_step(data.hard_stats(labels, 3), prior)
+    rounded, rounded_prior = with_rounding(data, prior, VARIANCES)
+    wider = rounded.family.m_step(rounded.hard_stats(labels, 3), rounded_prior)
+    in_units = data.whitening.inverse_transform_parameters
+    added = in_units(wider).covariances - in_units(exact).covariances
+    expected = {0: VARIANCES.mean(), 1: VARIANCES, 2: np.diag(VARIANCES)}[data.family.n_axes]
+    # Without a prior, the covariance of one row is at the floor of variances, 1e-8 in whitened coordinates.
+    np.testing.assert_allclose(added, np.broadcast_to(expected, added.shape), atol=1e-6)
+    assert has_rounding(rounded)
+    assert not has_rounding(data)
+
+
+@each_family
+def test_em_with_rounding_errors_maximises_its_objective(name):
+    exact, parameters = started(name, Prior())
+    data, prior = with_rounding(exact, Prior(), VARIANCES)
+    coordinates = LocalCoordinates(data.family, parameters, data.weight)
+
+    def objective(tangent):
+        return float(evaluate_batch(data, coordinates.retract(tangent)[None], prior)[1][0])
+
+    origin = coordinates.origin
+    gradient = coordinates.gradient(origin, parameters, data.e_step(parameters[None])[0][0], prior)
+    direction = np.random.default_rng(1).standard_normal(len(origin))
+    slope = (objective(1e-4 * direction) - objective(-1e-4 * direction)) / 2e-4
+    # Central differences have an error of the square of the step, relative to the third derivative.
+    assert gradient @ direction == pytest.approx(slope, rel=1e-5)
+    result = converge(data, FitResult(parameters, "given"), prior, tol=1e-8, max_iter=500)
+    assert np.all(np.diff(result.history) >= 0)
+    noise = data.whitening.noise_covariance(data.family)
+    # At the optimum the M-step changes nothing, and it gives covariances of at least the noise.
+    assert data.family.largest_ratio(noise, result.parameters.covariances) < 1 + 1e-4
+
+
+@each_family
+def test_the_largest_ratio_is_that_of_some_direction(name):
+    data, parameters = started(name, Prior())
+    family = data.family
+    noise = data.with_noise(VARIANCES).whitening.noise_covariance(family)
+    matrices = family.matrices(np.asarray(parameters.covariances), 3, 3)
+    (one,) = family.untied.matrices(noise[None], 1, 3)
+    directions = np.random.default_rng(2).standard_normal((5000, 3))
+    ratios = [
+        np.einsum("ni,ij,nj->n", directions, one, directions)
+        / np.einsum("ni,ij,nj->n", directions, matrix, directions)
+        for matrix in matrices
+    ]
+    largest = family.largest_ratio(noise, parameters.covariances)
+    # The best of random directions is within a few per cent of the best of all, and never above it.
+    assert 0.9 * largest < np.max(ratios) <= largest * (1 + 1e-9)
+
+
+def test_a_component_is_narrow_where_it_varies_less_than_rounding_errors():
+    X = np.round(rows())
+    data, parameters = started("diag", None, X)
+    variances = rounding_variances(data)
+    np.testing.assert_allclose(variances, 1 / 12)
+    assert not is_narrower(data, parameters, variances)
+    assert is_narrower(data, parameters, 30 * variances)
+    X[::3, 1] = 0
+    data, parameters = started("diag", None, X)
+    assert is_narrower(data, parameters, variances)
+
+
+def test_rounding_errors_are_no_larger_than_a_third_of_a_column():
+    rare = np.zeros(400)
+    rare[:4] = 1
+    fair = np.arange(400) % 2
+    data = WhitenedData(open_rows(np.c_[rare, fair, rows(400)[:, 0]]), FAMILIES["diag"])
+    np.testing.assert_allclose(rounding_variances(data), [0.01 * 0.99 / 3, 1 / 12, 0])

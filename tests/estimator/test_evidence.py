@@ -1,0 +1,111 @@
+"""The evidence of a fit: a closed form, what leaves it as it is, and which fits have it."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_wine
+
+import apolar
+from apolar import GaussianMixture
+from apolar._core.files import load_arrays, save_arrays
+from apolar.estimator import storage
+from estimator.clusters import each_family, example, fitted
+
+
+def test_one_round_component_has_the_evidence_of_its_closed_form():
+    X, _ = example(70)
+    n, m = X.shape
+    log_unit = 0.5 * np.log(np.mean(np.var(X, axis=0, ddof=1)))
+    # In these units the variance is one. The mean, known to 1/n, is drawn from the rows' own distribution.
+    deviations = -0.5 * m * (n - 1) * (np.log(2 * np.pi) + 1)
+    mean = -0.5 * m * np.log(2 * np.pi * n)
+    expected = deviations + mean - 0.5 * np.log(n) - n * m * log_unit
+    for kind in ("spherical", "tied_spherical"):
+        model = GaussianMixture(1, covariance_type=kind, prior=None).fit(X)
+        assert model.evidence_ == pytest.approx(expected)
+
+
+@each_family
+@pytest.mark.parametrize("parameters", [{}, {"prior": "conjugate"}, {"prior": None}, {"reg_covar": 1e-6}])
+def test_every_fit_has_one_below_its_likelihood(name, parameters):
+    X, _ = example(200)
+    model = fitted(X, name, **parameters)
+    assert isinstance(model.evidence_, float)
+    assert -np.inf < model.evidence_ < model.score(X) * len(X)
+    # It is no BIC, but near it where rows are many for the parameters.
+    if name != "full":
+        assert abs(model.evidence_ + model.bic(X) / 2) < 0.02 * abs(model.evidence_)
+
+
+@each_family
+def test_units_shift_it_by_their_logarithm(name):
+    X, _ = example()
+    # Spherical components know one unit for all columns.
+    units = 1e3 if "spherical" in name else np.array([1e-3, 1.0, 50.0, 1e4])
+    shift = len(X) * np.sum(np.log(np.broadcast_to(units, 4)))
+    scaled = fitted(X * units + 7, name)
+    # EM ends within its tolerance of the optimum.
+    assert scaled.evidence_ == pytest.approx(fitted(X, name).evidence_ - shift, abs=1e-2)
+
+
+def test_neither_rotations_nor_the_order_of_rows_nor_their_form_change_it():
+    X, _ = example()
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    expected = fitted(X).evidence_
+    for rows in (X @ turn, X[rng.permutation(len(X))], sparse.csr_array(X), [X[:150], X[150:]]):
+        assert fitted(rows).evidence_ == pytest.approx(expected, abs=1e-2)
+
+
+@each_family
+def test_a_row_of_weight_two_is_two_rows(name):
+    X, _ = example(200)
+    counts = np.random.default_rng(0).integers(0, 4, len(X))
+    model = GaussianMixture(3, covariance_type=name, init_params="moments", tol=1e-8)
+    weighted = model.fit(X, sample_weight=counts).evidence_
+    assert weighted == pytest.approx(model.fit(X.repeat(counts, axis=0)).evidence_, abs=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
+def test_it_prefers_the_cultivars_of_wine_to_a_more_likely_mixture():
+    X, cultivars = load_wine(return_X_y=True)
+    right = GaussianMixture(3, init_params=cultivars).fit(X)
+    # From three rows as seeds, and with a prior that lets covariances follow the rows closely.
+    seeds = X[np.random.default_rng(2).choice(len(X), 3, replace=False)]
+    nearest = np.argmin((((X[:, None] - seeds) / X.std(axis=0)) ** 2).sum(axis=2), axis=1)
+    wrong = GaussianMixture(3, init_params=nearest, prior="conjugate").fit(X)
+    agreement = [apolar.scores.adjusted_rand_index(cultivars, model.predict(X)) for model in (right, wrong)]
+    assert agreement[0] > 0.95 > 0.85 > agreement[1]
+    assert wrong.score(X) > right.score(X)
+    assert wrong.evidence_ < right.evidence_ - 10
+
+
+def test_a_stream_has_it_while_all_rows_are_kept():
+    X, _ = apolar.datasets.make_example(2, 8000, random_state=0)
+    model = GaussianMixture(3, covariance_type="spherical", random_state=0)
+    kept = model.partial_fit(X[:2000]).partial_fit(X[2000:4000]).evidence_
+    whole = GaussianMixture(3, covariance_type="spherical", random_state=0).fit(X[:4000])
+    # The tolerance of a stream is 1e-2.
+    assert kept == pytest.approx(whole.evidence_, abs=0.1)
+    model.partial_fit(X[4000:6000])
+    assert not hasattr(model.partial_fit(X[6000:]), "evidence_")
+    assert not hasattr(whole.partial_fit(X[4000:]), "evidence_")
+
+
+def test_files_hold_it_and_older_ones_need_not(tmp_path):
+    X, _ = example(100)
+    model = fitted(X)
+    model.save(tmp_path / "model.npz")
+    assert GaussianMixture.load(tmp_path / "model.npz").evidence_ == model.evidence_
+    arrays = load_arrays(tmp_path / "model.npz", storage.FORMAT, storage.VERSION, "a model")
+    del arrays["evidence_"]
+    save_arrays(tmp_path / "older.npz", storage.FORMAT, storage.VERSION, arrays)
+    older = GaussianMixture.load(tmp_path / "older.npz")
+    assert not hasattr(older, "evidence_")
+    older.save(tmp_path / "again.npz")
+    np.testing.assert_array_equal(GaussianMixture.load(tmp_path / "again.npz").predict(X), model.predict(X))
+    save_arrays(
+        tmp_path / "bad.npz", storage.FORMAT, storage.VERSION, arrays | {"evidence_": np.array(np.inf)}
+    )
+    with pytest.raises(ValueError, match="evidence_ must be finite"):
+        GaussianMixture.load(tmp_path / "bad.npz")

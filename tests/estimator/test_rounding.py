@@ -1,0 +1,265 @@
+"""Columns that are recorded with a resolution: no component is narrower than their rounding errors."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from array_api_strict import asarray
+from scipy import sparse
+
+import apolar
+from apolar import GaussianMixture, Prior
+from apolar.data import open_rows
+from apolar.em.result import FitResult, FitStatus
+from apolar.em.whitened import WhitenedData
+from apolar.estimator import rounding
+from apolar.mixture.families import family
+from apolar.mixture.parameters import WhitenedParameters
+from apolar.scores import adjusted_rand_index
+from estimator.clusters import each_family, example
+
+# How many of the rows of one group have the lowest score, by column.
+LOWEST = np.array([0.97, 0.95, 0.9, 0.9, 0.9, 0.5])
+N_COLUMNS = len(LOWEST)
+ERROR = 1 / 12
+
+
+def scores(n=300, seed=0):
+    """Return scores from 1 to 10, and which rows are of the group in which most scores are 1."""
+    rng = np.random.default_rng(seed)
+    is_low = rng.random(n) < 0.6
+    low = np.where(rng.random((n, N_COLUMNS)) < LOWEST, 1, rng.integers(2, 5, (n, N_COLUMNS)))
+    high = np.clip(np.round(6 + 2.5 * rng.standard_normal((n, N_COLUMNS))), 1, 10)
+    return np.where(is_low[:, None], low, high).astype(float), is_low
+
+
+def fitted(X, name="diag", n_components=2, *, sample_weight=None, **kwargs):
+    model = GaussianMixture(n_components, covariance_type=name, random_state=0, **kwargs)
+    return model.fit(X, sample_weight=sample_weight)
+
+
+def smallest_variance(model):
+    """Return the smallest variance of a component in any direction."""
+    kind = family(model.covariance_type)
+    r, m = model.means_.shape
+    return min(
+        np.linalg.eigvalsh(matrix)[0] for matrix in kind.matrices(np.asarray(model.covariances_), r, m)
+    )
+
+
+def assert_same(model, other, tolerance=1e-3):
+    """Assert that two fits ended at the same optimum, of which EM stops some hundredths of an error short."""
+    np.testing.assert_allclose(model.means_, other.means_, atol=tolerance)
+    np.testing.assert_allclose(model.covariances_, other.covariances_, atol=10 * tolerance)
+    np.testing.assert_allclose(model.rounding_variances_, other.rounding_variances_)
+
+
+@pytest.mark.parametrize("name", ["diag", "full"])
+def test_scores_do_not_collapse(name):
+    X, is_low = scores()
+    flat = fitted(X, name, prior=Prior())
+    model = fitted(X, name)
+    assert smallest_variance(flat) < ERROR / 2
+    np.testing.assert_allclose(model.rounding_variances_, ERROR)
+    # The M-step gives no less than the errors; where EM stops, a variance is within some per cent.
+    assert smallest_variance(model) > 0.95 * ERROR
+    # Flat components part the rows by whether some score is exactly 1.
+    assert adjusted_rand_index(is_low, model.predict(X)) > adjusted_rand_index(is_low, flat.predict(X)) + 0.2
+    # The likelihood is that of the mixture as it is returned.
+    assert model.lower_bound_ == pytest.approx(model.score(X), rel=1e-9)
+    assert model.converged_
+
+
+@each_family
+def test_components_are_as_wide_as_rounding_errors_in_every_family(name):
+    X, _ = scores(300)
+    X[:, 2] = np.minimum(X[:, 2], 2)
+    model = fitted(X, name, 4)
+    errors = np.diag(np.where(np.any(model.rounding_variances_), model.rounding_variances_, 0))
+    if family(name).is_spherical:
+        errors = errors.trace() / N_COLUMNS * np.eye(N_COLUMNS)
+    for matrix in family(name).matrices(np.asarray(model.covariances_), 4, N_COLUMNS):
+        assert np.linalg.eigvalsh(matrix - errors)[0] > -0.05 * ERROR
+
+
+@each_family
+def test_measurements_are_fitted_once(name, monkeypatch):
+    X, _ = example()
+    searched = []
+    search = rounding.Problem.with_rounding
+    monkeypatch.setattr(rounding.Problem, "with_rounding", lambda *a: searched.append(a) or search(*a))
+    model = fitted(X, name, 3)
+    np.testing.assert_array_equal(model.rounding_variances_, 0)
+    # One decimal is far below the width of these clusters: the fit is that of the rows as they are.
+    rounded = fitted(np.round(X, 1), name, 3)
+    np.testing.assert_array_equal(rounded.rounding_variances_, 0)
+    assert not searched
+    monkeypatch.setattr(apolar.estimator.fit, "allows_rounding", lambda _: False)
+    plain = fitted(np.round(X, 1), name, 3)
+    np.testing.assert_array_equal(rounded.covariances_, plain.covariances_)
+
+
+def test_an_optimum_without_narrow_components_is_preferred():
+    X, _ = scores()
+    kind = family("diag")
+    data = WhitenedData(open_rows(X), kind)
+    wide = kind.m_step(data.hard_stats(np.arange(len(X)) % 2, 2), Prior())
+    flat = WhitenedParameters(wide.weights, wide.means, 1e-6 * wide.covariances)
+    calls = []
+
+    def search(problem, start):
+        calls.append((problem.is_rounded, start is not None))
+        # Flat as the rows are, and wide from where the search with rounding errors ended.
+        mixture = flat if len(calls) == 1 else wide
+        return FitResult(mixture, "test", FitStatus.CONVERGED)
+
+    problem = rounding.Problem(data, data, Prior())
+    result, solved = rounding.fit_beyond_rounding(problem, search)
+    assert calls == [(False, False), (True, False), (False, True)]
+    assert result.parameters is wide
+    assert solved is problem
+
+
+@pytest.mark.parametrize("kwargs", [{"prior": None}, {"prior": Prior()}, {"reg_covar": 1e-6}])
+@pytest.mark.filterwarnings("ignore:A component has collapsed")
+def test_nothing_is_added_where_the_user_chose_the_regularisation(kwargs):
+    X, _ = scores()
+    model = fitted(X, **kwargs)
+    np.testing.assert_array_equal(model.rounding_variances_, 0)
+    assert smallest_variance(model) < ERROR / 2
+
+
+# --- rows of every kind -------------------------------------------------------------------------
+
+
+def test_units_do_not_matter():
+    X, _ = scores()
+    model = fitted(X, "full")
+    units = np.array([1, 0.1, 100, 1, 1e-6, 3])
+    other = fitted(1e3 + X * units, "full")
+    np.testing.assert_allclose(other.rounding_variances_, ERROR * units**2, rtol=1e-6)
+    assert adjusted_rand_index(model.predict(X), other.predict(1e3 + X * units)) > 0.99
+    single = fitted((1e3 + X * units).astype(np.float32)[:, :4], "full")
+    np.testing.assert_allclose(single.rounding_variances_, ERROR * units[:4] ** 2, rtol=1e-4)
+
+
+def test_a_weight_is_a_row_that_is_there_as_often():
+    X, _ = scores()
+    distinct, counts = np.unique(X, axis=0, return_counts=True)
+    assert_same(fitted(distinct, sample_weight=counts), fitted(X))
+
+
+@pytest.mark.parametrize(
+    "rows_of",
+    [
+        lambda X: [X[:200], X[200:]],
+        lambda X: da.from_array(X, chunks=(100, N_COLUMNS)),
+        lambda X: sparse.csr_matrix(X),
+        lambda X: asarray(X),
+    ],
+    ids=["chunks", "dask", "sparse", "device"],
+)
+def test_rows_may_be_anywhere(rows_of):
+    X, _ = scores()
+    model = fitted(rows_of(X))
+    assert np.any(model.rounding_variances_)
+    assert_same(model, fitted(X))
+
+
+@pytest.mark.filterwarnings("ignore:300 rows are fewer")
+def test_many_columns_with_full_covariances():
+    # The search among full covariances of so many columns is one among diagonal ones: it has the errors too.
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 2
+    X = rng.poisson(np.where(labels[:, None] == 0, 0.02, 3.0), (300, 40)).astype(float)
+    X[0] = 5
+    model = fitted(X, "full")
+    assert np.all(model.rounding_variances_ > 0)
+    assert adjusted_rand_index(labels, model.predict(X)) > 0.95
+
+
+# --- fits that go on ----------------------------------------------------------------------------
+
+
+def test_a_stream_of_scores():
+    X, is_low = scores(700)
+    stream = GaussianMixture(2, covariance_type="diag", random_state=0)
+    for start in range(0, 600, 200):
+        stream.partial_fit(X[start : start + 200])
+    whole = fitted(X[:600])
+    np.testing.assert_allclose(stream.rounding_variances_, ERROR)
+    assert smallest_variance(stream) > 0.95 * ERROR
+    # The stream goes on from the optimum of the rows before, which may be another one.
+    assert stream.score(X[:600]) > whole.score(X[:600]) - 0.1
+    assert stream.lower_bound_ == pytest.approx(stream.score(X[:600]), rel=1e-6)
+    # After a fit, or from a file, the stream goes on with the same errors.
+    whole.partial_fit(X[600:])
+    np.testing.assert_allclose(whole.rounding_variances_, ERROR)
+    assert smallest_variance(whole) > 0.95 * ERROR
+    assert adjusted_rand_index(is_low, whole.predict(X)) > 0.75
+
+
+def test_a_stream_forgets_that_its_first_rows_were_few():
+    X = np.round(10 * example(600)[0])
+    stream = GaussianMixture(3, covariance_type="full", random_state=0).partial_fit(X[:8] // 10)
+    assert np.any(stream.rounding_variances_)
+    stream.partial_fit(X)
+    np.testing.assert_array_equal(stream.rounding_variances_, 0)
+
+
+def test_a_warm_start_and_a_file_keep_the_errors(tmp_path):
+    X, _ = scores()
+    model = fitted(X, warm_start=True)
+    before = model.n_iter_, model.means_.copy(), model.covariances_.copy()
+    model.save(tmp_path / "model.npz")
+    loaded = GaussianMixture.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.rounding_variances_, model.rounding_variances_)
+    model.fit(X)
+    np.testing.assert_allclose(model.means_, before[1], atol=1e-3)
+    np.testing.assert_allclose(model.covariances_, before[2], atol=1e-2)
+    from_file = fitted(X, warm_start=tmp_path / "model.npz")
+    assert_same(from_file, loaded)
+    # Rows without a resolution have no errors, wherever the fit starts.
+    model.fit(X + 1e-3 * np.random.default_rng(0).standard_normal(X.shape))
+    np.testing.assert_array_equal(model.rounding_variances_, 0)
+
+
+@pytest.mark.filterwarnings("ignore:Best performing initialization did not converge")
+def test_one_pass_at_a_time_ends_where_a_fit_does():
+    X, _ = scores()
+    model = GaussianMixture(2, covariance_type="diag", random_state=0, max_iter=1, warm_start=True)
+    for _ in range(200):
+        if model.fit(X).converged_:
+            break
+    assert model.converged_
+    np.testing.assert_allclose(model.rounding_variances_, ERROR)
+    assert model.score(X) == pytest.approx(fitted(X).score(X), abs=1e-3)
+
+
+def test_a_checkpoint_of_scores_is_resumed_with_the_errors(tmp_path):
+    X, _ = scores()
+    path = tmp_path / "checkpoint.npz"
+    whole = fitted(X, checkpoint=path, checkpoint_every=1)
+    # The last file is that of the mixture as returned, whatever else was tried.
+    stored = GaussianMixture.load(path)
+    np.testing.assert_array_equal(stored.means_, whole.means_)
+    np.testing.assert_array_equal(stored.rounding_variances_, whole.rounding_variances_)
+    assert_same(fitted(X, checkpoint=path, warm_start=True), whole)
+
+
+# --- uncertainty --------------------------------------------------------------------------------
+
+
+def test_standard_errors_of_scores_are_those_of_the_bootstrap():
+    X, _ = scores()
+    model = fitted(X, tol=1e-6)
+    errors = model.standard_errors(X)
+    resampled = model.bootstrap(X, n_resamples=100)
+    assert resampled.converged.all()
+    # Both have the rounding errors. Scores are no mixture of Gaussians: standard errors only agree roughly.
+    np.testing.assert_allclose(resampled.means.mean(axis=0), model.means_, atol=0.1)
+    np.testing.assert_allclose(resampled.covariances.mean(axis=0), model.covariances_, rtol=0.1)
+    ratio = resampled.standard_errors().means / errors.means
+    assert 0.5 < ratio.min() <= ratio.max() < 2
+    # Rows drawn from the mixture have its variances, and no rounding errors beside.
+    drawn = model.bootstrap(X, n_resamples=50, parametric=True)
+    np.testing.assert_allclose(drawn.covariances.mean(axis=0), model.covariances_, rtol=0.1)
