@@ -86,8 +86,7 @@ def converge(
         run.evaluate(start.parameters)
         return run.result()
     # A prior that is still to be adapted to the end of the run need not be converged under.
-    adapts = prior is not None and prior.compares_by_evidence and start.parameters.n_components > 1
-    adapts = adapts and not data.family.shares_covariance
+    adapts = prior is not None and prior.shrinks(data.family, start.parameters.n_components)
     is_fresh = start.status is FitStatus.NOT_RUN and start.strength is None
     first_tol = max(tol, ROUGH_TOLERANCE) if adapts and is_fresh else tol
     if start.curvature is None or max_iter < FIRST_STEPS:
@@ -108,13 +107,7 @@ def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
     """
     for i in range(MOST_ADAPTATIONS):
         before, prior = run.best, run.prior
-        if run.has_ended:
-            return
-        if not run.adapt_prior():
-            if is_rough:
-                run.status = FitStatus.MAX_ITER
-                assert before is not None
-                _accelerated(run, before.parameters, tol)
+        if run.has_ended or not run.adapt_prior():
             return
         best = run.best
         assert before is not None
@@ -135,7 +128,11 @@ def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
         if _has_emptied(run.best, before):
             # The evidence of fewer components is higher, but these were asked for.
             run.go_back_to(before, prior)
-            run.status = FitStatus.CONVERGED
+            if i == 0 and is_rough:
+                run.status = FitStatus.MAX_ITER
+                _accelerated(run, before.parameters, tol)
+            else:
+                run.status = FitStatus.CONVERGED
             return
 
 

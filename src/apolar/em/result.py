@@ -117,9 +117,7 @@ class FitResult:
     @property
     def shrinkage(self) -> float:
         """By how many rows per component covariances are shrunk towards a common one; 0 if they are not."""
-        if not isinstance(self.prior, Shrinkage) or self.prior.strength is None:
-            return 0.0
-        return float(self.prior.strength[..., 0])
+        return float(self.prior.strength[..., 0]) if isinstance(self.prior, Shrinkage) else 0.0
 
     @property
     def rank(self) -> tuple[bool, float]:

@@ -166,11 +166,9 @@ class EMRun:
 
     def go_back_to(self, best: FitResult, prior: Prior | None) -> None:
         """Take back what the run has done since a result; its passes still count."""
-        assert self.best is not None
-        n_passes = len(self.history)
-        self.history = [*self.history[: best.n_iter], *[self.best.objective] * (n_passes - best.n_iter)]
-        shift = best.objective - self.history[best.n_iter - 1]
-        self.history = [min(value + shift, best.objective) for value in self.history]
+        kept, n_more = self.history[: best.n_iter], len(self.history) - best.n_iter
+        shift = best.objective - kept[-1]
+        self.history = [value + shift for value in kept] + [best.objective] * n_more
         self.best, self.prior = best, prior
 
     def result(self) -> FitResult:

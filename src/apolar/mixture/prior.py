@@ -92,6 +92,10 @@ class Prior:
         """Return the prior for components of these sufficient statistics; here it is the same for all."""
         return self
 
+    def shrinks(self, family: Family, n_components: int) -> bool:  # noqa: ARG002 (this one never does)
+        """Return whether `adapted_to` gives a prior that shrinks covariances towards a common one."""
+        return False
+
     def of_strength(self, strength: float) -> Prior:  # noqa: ARG002
         """Return the prior of a strength that is known; this one has none."""
         return self

@@ -39,6 +39,10 @@ class RoundedPrior(Prior):
         """Whether optima are compared by evidence, as under the prior of rows without noise."""
         return self.base.compares_by_evidence
 
+    def shrinks(self, family: Family, n_components: int) -> bool:
+        """Return whether the prior of rows without noise shrinks covariances."""
+        return self.base.shrinks(family, n_components)
+
     def of_strength(self, strength: float) -> Prior:
         """Return the prior of a strength that is known."""
         return replace(self, base=self.base.of_strength(strength))

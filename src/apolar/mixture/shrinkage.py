@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,20 +41,18 @@ class Shrinkage(Prior):
 
     Attributes
     ----------
-    target : ndarray or None
-        The covariance of those rows, per component, in whitened coordinates. None: there are none.
+    target : ndarray
+        The covariance of those rows, per component, in whitened coordinates.
     strength : ndarray, shape (..., 1)
         How many rows they are: one number for all components of a mixture.
     """
 
-    target: Array | None = None
-    strength: Array | None = None
+    target: Array = field(kw_only=True)
+    strength: Array = field(kw_only=True)
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
         """Return what the prior adds to the M-step."""
         base = super().terms(family, n_components, n_features)
-        if self.target is None or self.strength is None:
-            return base
         rows = self.strength
         one = (None,) * family.n_axes
         unit = float(family.divisor(np.ones(()), n_features))
@@ -109,7 +107,7 @@ class AdaptivePrior(Prior):
         prior : Prior
         """
         n_components, n_features = stats.first.shape[-2:]
-        if family.shares_covariance or n_components == 1:
+        if not self.shrinks(family, n_components):
             return self.conjugate
         target = common_covariance(family, stats, self)
         shape = (*stats.counts.shape[:-1], 1)
@@ -123,7 +121,11 @@ class AdaptivePrior(Prior):
         else:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
             strengths = np.full(shape, LEAST_STRENGTH + SEARCH_STRENGTH * per_column)
-        return Shrinkage(self.shrinkage, self.dof, self.scale, target, strengths)
+        return Shrinkage(self.shrinkage, self.dof, self.scale, target=target, strength=strengths)
+
+    def shrinks(self, family: Family, n_components: int) -> bool:
+        """Return whether covariances are shrunk: if there are several."""
+        return not family.shares_covariance and n_components > 1
 
     def of_strength(self, strength: float) -> Prior:
         """Return the prior of a strength that is known; of strength zero it is the conjugate one."""

@@ -239,7 +239,7 @@ class _Search:
     def _converged(self, candidate: FitResult) -> FitResult:
         # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
         # is settled only at the end of the fit: a loose tolerance is enough.
-        is_shrunk = self.prior.compares_by_evidence and not self.sample.family.shares_covariance
+        is_shrunk = self.prior.shrinks(self.sample.family, self.n_components)
         tol = SAMPLE_TOLERANCE if self.is_on_sample or is_shrunk else TOLERANCE
         return converge(self.sample, candidate, self.prior, tol=tol, max_iter=PASSES)
 
