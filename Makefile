@@ -31,7 +31,7 @@ $(VENV)/.made:
 	@touch $@
 
 # One stamp an extra: installed again when the requirements change.
-$(VENV)/.base: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.base: $(VENV)/.made pyproject.toml setup.py constraints.txt $(wildcard src/kernels/*)
 	$(INSTALL) --editable .
 	@touch $@
 $(VENV)/.%: $(VENV)/.base

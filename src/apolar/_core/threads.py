@@ -1,17 +1,75 @@
-"""One BLAS thread while blocks of rows are processed by several threads."""
+"""The threads of the process: one pool for all calls, and one BLAS thread while they run."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread"]
+__all__ = ["default_threads", "one_blas_thread", "run_in_threads", "thread_pool"]
+
+# The most threads of the pool. It starts one only when a call finds none idle.
+MOST_THREADS = 256
+
+
+# Emptied in a forked child, where the threads of the parent do not run.
+_POOL: list[ThreadPoolExecutor] = []
+_POOL_LOCK = threading.Lock()
+
+
+def thread_pool() -> ThreadPoolExecutor:
+    """Return the pool of the process. How many threads run is up to the caller, by what it submits."""
+    with _POOL_LOCK:
+        if not _POOL:
+            _POOL.append(ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="apolar"))
+        return _POOL[0]
+
+
+def _forget_pool() -> None:
+    global _POOL_LOCK
+    _POOL.clear()
+    # Another thread of the parent may have held it.
+    _POOL_LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
+    """Run a call in this thread and in `n_threads - 1` others, and wait for all of them."""
+    if n_threads <= 1:
+        call()
+        return
+    pool = thread_pool()
+    others = [pool.submit(call) for _ in range(n_threads - 1)]
+    try:
+        call()
+    finally:
+        # What a call writes to must not go away while another still runs.
+        errors = [other.exception() for other in others]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def default_threads() -> int:
+    """Return one thread per processor, or fewer if BLAS is limited to fewer.
+
+    It is limited by threadpoolctl, by its environment variables, and by joblib and Dask in their workers.
+    """
+    try:
+        n_processors = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        n_processors = os.cpu_count() or 1
+    return max(1, min(n_processors, _blas_threads(n_processors)))
 
 
 @functools.cache
@@ -32,6 +90,17 @@ _LOCK = threading.Lock()
 # The threads inside the context, and the settings before the first of them entered.
 _THREADS: set[int] = set()
 _SETTINGS: list[tuple[Any, int]] = []
+
+
+def _blas_threads(default: int) -> int:
+    """Return the fewest threads that a BLAS library may use, from before `one_blas_thread`."""
+    with _LOCK:
+        if _THREADS:
+            numbers = [n_threads for _, n_threads in _SETTINGS]
+        else:
+            libraries = _libraries().lib_controllers
+            numbers = [library.num_threads for library in libraries if library.user_api == "blas"]
+    return min((number for number in numbers if number), default=default)
 
 
 @contextlib.contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextvars
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
+from apolar._core.threads import thread_pool
 from apolar.data.checks import checked_block, checked_weights
 from apolar.data.scratch import thread_scratch
 
@@ -147,16 +148,21 @@ def map_in_threads(
         for call_arguments in arguments:
             yield function(*call_arguments)
         return
-    with ThreadPoolExecutor(n_threads) as pool:
-        pending: deque[Future[Any]] = deque()
+    pool = thread_pool()
+    pending: deque[Future[Any]] = deque()
+    try:
         for call_arguments in arguments:
             # NumPy keeps np.errstate in the context: without the context of the caller, threads would warn.
             pending.append(pool.submit(contextvars.copy_context().run, function, *call_arguments))
-            # Enough calls are pending that no thread is idle, and few enough to bound the memory.
-            if len(pending) > 2 * n_threads:
+            # Never more calls than threads at a time.
+            if len(pending) >= n_threads:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+    finally:
+        for call in pending:
+            call.cancel()
+        wait(pending)
 
 
 def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:

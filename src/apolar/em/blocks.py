@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy
+from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
 from apolar.data import Scratch
 from apolar.em.whitening import Whitening
 from apolar.moments.sums import row_squares
@@ -73,6 +73,59 @@ class Block(ABC):
         )
         flat = xp.reshape(responsibilities, (n_mixtures * n_components, self.n_rows))
         return self.stats(flat), log_likelihood
+
+    def nearest_stats(self, natural: Array, weights: Any) -> Any:
+        """Return the row statistics of the rows whose logit of a component is the largest.
+
+        Parameters
+        ----------
+        natural : ndarray, shape (n_components, n_stats)
+            Natural parameters; those of the quadratics are zero.
+        weights : array or None, shape (n_rows,)
+
+        Returns
+        -------
+        stats : array, shape (n_components, n_stats)
+        """
+        logits = self.logits(natural)
+        xp = namespace(logits)
+        nearest = xp.argmax(logits, axis=0)
+        responsibilities = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(len(natural))])
+        return self.stats(responsibilities if weights is None else responsibilities * weights)
+
+    def responsibilities(self, natural: Array) -> tuple[Any, Any]:
+        """Return the responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
+
+        `natural` are the parameters of one mixture, shape (n_components, n_stats), in whitened coordinates.
+        """
+        logits = self.logits(natural)
+        # A copy, as the next block uses the same working memory.
+        copied = namespace(logits).asarray(logits, copy=True)
+        responsibilities, density = posteriors(copied[None, ...], self.scratch)
+        return responsibilities[0, ...], density[0, ...]
+
+    def labels(self, natural: Array) -> Any:
+        """Return the most probable component of each row."""
+        responsibilities = self.responsibilities(natural)[0]
+        return namespace(responsibilities).argmax(responsibilities, axis=0)
+
+    def probabilities(self, natural: Array) -> Any:
+        """Return the responsibilities, shape (n_rows, n_components)."""
+        by_row = self.responsibilities(natural)[0].T
+        return np.ascontiguousarray(by_row) if isinstance(by_row, np.ndarray) else by_row
+
+    def log_densities(self, natural: Array) -> Any:
+        """Return the log-density of each row, in whitened coordinates."""
+        return self.responsibilities(natural)[1]
+
+    def density_sums(self, natural: Array, weights: Any) -> tuple[Any, Any, Any]:
+        """Return the sums of log-densities, of logarithms of the largest responsibilities, and of weights."""
+        responsibilities, density = self.responsibilities(natural)
+        xp = namespace(responsibilities)
+        certainty = xp.log(xp.max(responsibilities, axis=0))
+        if weights is None:
+            return total(density), total(certainty), self.n_rows
+        return total(density * weights), total(certainty * weights), total(weights)
 
 
 class StatsBlock(Block):

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import namespace, total
-from apolar.em.blocks import Block, posteriors
+from apolar.em.blocks import Block
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +59,7 @@ class NearestStats:
         nearness = np.zeros((n_means, self.n_stats))
         nearness[:, 0] = -0.5 * np.einsum("ij,ij->i", self.means, self.means)
         nearness[:, 1 : 1 + n_features] = self.means
-        scores = block.logits(nearness)
-        xp = namespace(scores)
-        nearest = xp.argmax(scores, axis=0)
-        responsibilities = xp.stack([xp.astype(nearest == k, scores.dtype) for k in range(n_means)])
-        return (block.stats(responsibilities if weights is None else responsibilities * weights),)
+        return (block.nearest_stats(nearness, weights),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,21 +81,4 @@ class LogDensity:
 
     def __call__(self, block: Block, weights: Any) -> tuple[Any, Any, Any]:
         """Return the sums over a block."""
-        responsibilities, density = row_responsibilities(block, self.natural)
-        xp = namespace(responsibilities)
-        certainty = xp.log(xp.max(responsibilities, axis=0))
-        if weights is None:
-            return total(density), total(certainty), block.n_rows
-        return total(density * weights), total(certainty * weights), total(weights)
-
-
-def row_responsibilities(block: Block, natural: Array) -> tuple[Any, Any]:
-    """Return the responsibilities, shape (n_components, n), and log-densities, shape (n,), of rows.
-
-    `natural` are the parameters of one mixture, shape (n_components, n_stats), in whitened coordinates.
-    """
-    logits = block.logits(natural)
-    # A copy, as the next block uses the same working memory.
-    copied = namespace(logits).asarray(logits, copy=True)
-    responsibilities, density = posteriors(copied[None, ...], block.scratch)
-    return responsibilities[0, ...], density[0, ...]
+        return block.density_sums(self.natural, weights)

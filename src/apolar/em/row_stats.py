@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.compiled import RowMap, can_read
 from apolar._core.namespaces import as_float64, is_device_array
 from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.checks import checked_block, checked_weights
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.em.blocks import RawBlock, StatsBlock, squares_about, weights_to_device_of
 from apolar.em.e_step import EStep
-from apolar.em.kernels import triton
+from apolar.em.kernels import compiled, triton
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
 # Numbers per chunk: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls per chunk, and
 # threads wait for each other between calls.
 CHUNK_SIZE = 2**20
+# Numbers per chunk of rows that the extension reads but that are not all in memory, or not checked yet.
+COMPILED_CHUNK_SIZE = 2**18
 # The fewest rows per chunk.
 LEAST_ROWS = 64
 # Rows are read as they are stored if their centre is at most this many deviations from zero.
@@ -41,6 +44,8 @@ class RowStats:
         Whether the rows have been checked already; if not, each chunk is checked.
     is_written : bool
         Whether blocks must hold the statistics of each row: they are then of type `StatsBlock`.
+    n_threads : int
+        For a block of all rows, which the extension makes.
     """
 
     family: Family
@@ -48,6 +53,7 @@ class RowStats:
     squares: Array | None = None
     is_checked: bool = True
     is_written: bool = False
+    n_threads: int = 1
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
         """Return the transform of chunks of these rows to blocks, for a statistic."""
@@ -58,6 +64,14 @@ class RowStats:
             return triton.KernelBlocks(
                 self, triton.MOST_ROWS if is_read_directly else _chunk_rows(rows, n_stats)
             )
+        if not self.is_written and is_compiled(rows, self.family):
+            row_map = compiled.whitening_map(self.whitening)
+            if self.is_checked and _is_read_whole(rows):
+                return compiled.CompiledBlocks(self.family, row_map, rows.n_rows or 1, self.n_threads)
+            chunk_rows = max(LEAST_ROWS, COMPILED_CHUNK_SIZE // rows.n_features)
+            if self.is_checked:
+                return compiled.CompiledBlocks(self.family, row_map, chunk_rows)
+            return _CheckedCompiledBlocks(self, row_map, chunk_rows)
         if not self.is_written and reads_as_stored(rows, self.family, self.whitening):
             return _Blocks(self, rows.n_features, _chunk_rows(rows, statistic.n_working), is_raw=True)
         chunk_rows = _chunk_rows(rows, n_stats + statistic.n_working)
@@ -117,6 +131,34 @@ class _Blocks:
 
 
 @dataclass(frozen=True, eq=False)
+class _CheckedCompiledBlocks:
+    """The transform of chunks of rows to blocks for the extension, after checks of the rows."""
+
+    preparation: RowStats
+    row_map: RowMap
+    chunk_rows: int
+
+    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any]:
+        checked = checked_block(values, len(self.row_map.centre), first_row, thread_scratch())
+        weights = checked_weights(weights, checked, first_row)
+        checked = self.preparation.whitening.within_reach(checked)
+        return compiled.CompiledBlock(checked, self.preparation.family, self.row_map), weights
+
+
+@dataclass(frozen=True, eq=False)
+class KeptWhitenedRows:
+    """The preparation of blocks from stored rows in whitened coordinates, for the extension."""
+
+    family: Family
+    n_threads: int = 1
+
+    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:  # noqa: ARG002
+        """Return the transform of all stored rows to one block."""
+        row_map = RowMap.identity(rows.n_features)
+        return compiled.CompiledBlocks(self.family, row_map, rows.n_rows or 1, self.n_threads)
+
+
+@dataclass(frozen=True, eq=False)
 class KeptRowStats:
     """The preparation of blocks from stored row statistics, whose rows have shape (n_rows, n_stats)."""
 
@@ -131,6 +173,19 @@ class _KeptBlocks:
 
     def __call__(self, values: Any, weights: Any, _: int) -> tuple[Any, Any]:
         return StatsBlock(values.T, thread_scratch()), weights
+
+
+def is_compiled(rows: Rows, family: Family) -> bool:
+    """Return whether the extension sums these rows: dense ones of the host, for a family that it knows."""
+    is_dense = rows.device_template is None and not rows.is_sparse
+    return is_dense and compiled.has_kernel(family, rows.n_features)
+
+
+def _is_read_whole(rows: Rows) -> bool:
+    """Return whether the extension can read all rows as one array, as they are stored."""
+    if rows.is_distributed or not (rows.can_take and rows.in_memory and rows.n_rows):
+        return False
+    return can_read(rows.take(slice(0, 1))[0])
 
 
 def is_wide(rows: Rows) -> bool:

@@ -12,11 +12,22 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
+from apolar._core.compiled import RowMap
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch, fetch_rows, open_rows
 from apolar.em.blocks import Block, weights_to_device_of
-from apolar.em.e_step import EStep, NearestStats, row_responsibilities
-from apolar.em.row_stats import CHUNK_SIZE, LEAST_ROWS, KeptRowStats, RowStats, is_wide, reads_as_stored
+from apolar.em.e_step import EStep, NearestStats
+from apolar.em.kernels.compiled import CompiledBlock, as_weights
+from apolar.em.row_stats import (
+    CHUNK_SIZE,
+    LEAST_ROWS,
+    KeptRowStats,
+    KeptWhitenedRows,
+    RowStats,
+    is_compiled,
+    is_wide,
+    reads_as_stored,
+)
 from apolar.em.whitening import MOST_DISTANCE, Whitening, whitening_of
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import Invariance
@@ -71,24 +82,43 @@ class WhitenedData:
         self.n_stats = family.n_stats(rows.n_features)
         # On a device, the device runs in parallel by itself.
         self.threads = 1 if rows.device_template is not None else threads
-        self._kept_stats = self._stats_to_keep()
+        # The extension computes the statistics of rows faster than it would read them.
+        self._is_compiled = is_compiled(rows, family)
+        self._kept_rows = self._rows_to_keep() if self._is_compiled else None
+        self._kept_stats = None if self._is_compiled else self._stats_to_keep()
         # The source of the blocks of EM, and their preparation.
-        self._source: Rows = rows if self._kept_stats is None else self._kept_stats
-        self._prepare: Preparation = RowStats(family, whitening)
-        if self._kept_stats is not None:
+        self._source: Rows = self._kept_rows or self._kept_stats or rows
+        self._prepare: Preparation = RowStats(family, whitening, n_threads=self.threads)
+        if self._kept_rows is not None:
+            self._prepare = KeptWhitenedRows(family, self.threads)
+        elif self._kept_stats is not None:
             self._prepare = KeptRowStats()
-        elif rows.in_memory and reads_as_stored(rows, family, whitening):
+        elif not self._is_compiled and rows.in_memory and reads_as_stored(rows, family, whitening):
             # Squared lengths are stored: they take only 8 bytes per row.
             squares = np.concatenate(list(self.map_blocks(lambda block, _: block.squares)))
-            self._prepare = RowStats(family, whitening, squares)
+            self._prepare = replace(self._prepare, squares=squares)
+
+    def _can_keep(self, n_numbers: int) -> bool:
+        """Return whether so many numbers of each row are stored."""
+        rows = self.rows
+        # `is_distributed` is tested first, as `n_rows` of distributed rows may take a pass over them.
+        if self.is_wide or rows.is_distributed or not rows.can_take or rows.n_rows is None:
+            return False
+        return rows.n_rows * n_numbers <= KEPT_ROW_STATS
+
+    def _rows_to_keep(self) -> ArrayRows | None:
+        """Return all rows in whitened coordinates, shape (n_rows, n_features), if they are small enough."""
+        if not self._can_keep(self.n_features):
+            return None
+        values, weights = self.rows.take(slice(None))
+        whitened = np.empty((self.n_features, values.shape[0]))
+        self.whitening.write(values, whitened)
+        return ArrayRows(whitened.T, as_weights(weights))
 
     def _stats_to_keep(self) -> ArrayRows | None:
         """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if small enough."""
         rows = self.rows
-        # `is_distributed` is tested first, as `n_rows` of distributed rows may take a pass over them.
-        if self.is_wide or rows.is_distributed or not rows.can_take or rows.n_rows is None:
-            return None
-        if rows.n_rows * self.n_stats > KEPT_ROW_STATS:
+        if not self._can_keep(self.n_stats):
             return None
         values, weights = rows.take(slice(None))
         row_stats = RowStats(self.family, self.whitening).written(values, Scratch())
@@ -115,7 +145,7 @@ class WhitenedData:
         """Return the same rows for another family of the same row statistics: with or without sharing."""
         other = copy.copy(self)
         other.family = family
-        if isinstance(self._prepare, RowStats):
+        if isinstance(self._prepare, RowStats | KeptWhitenedRows):
             other._prepare = replace(self._prepare, family=family)
         return other
 
@@ -207,10 +237,10 @@ class WhitenedData:
         written : bool, default=False
             Whether the function needs the statistics of each row: a `StatsBlock`.
         """
-        prepare = self._prepare
-        if written and isinstance(prepare, RowStats):
-            prepare = replace(prepare, is_written=True)
-        return self._source.map_blocks(BlockFunction(function, n_working), prepare, self.threads)
+        source, prepare = self._source, self._prepare
+        if written and not isinstance(prepare, KeptRowStats):
+            source, prepare = self.rows, RowStats(self.family, self.whitening, is_written=True)
+        return source.map_blocks(BlockFunction(function, n_working), prepare, self.threads)
 
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
@@ -219,16 +249,17 @@ class WhitenedData:
         """
         natural = self.family.natural(parameters)
         parts = list(
-            self.map_blocks(
-                lambda block, _: row_responsibilities(block, natural), 2 * parameters.n_components
-            )
+            self.map_blocks(lambda block, _: block.responsibilities(natural), 2 * parameters.n_components)
         )
         xp = namespace(parts[0][0])
         return xp.concat([part[0] for part in parts], axis=1), xp.concat([part[1] for part in parts])
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
-        if self.n_rows * self.n_stats <= KEPT_ROW_STATS:
+        if self._kept_rows is not None:
+            identity = RowMap.identity(self.n_features)
+            return CompiledBlock(self._kept_rows.values[rows], self.family, identity).logits(natural)
+        if self._kept_stats is not None:
             return natural @ self.row_stats()[:, rows]
         # Block by block: all row statistics together would take too much memory.
         parts = list(self.map_blocks(lambda block, _: block.logits(natural).copy(), 2 * len(natural)))
@@ -243,6 +274,8 @@ class WhitenedData:
 
     def whitened_rows(self) -> Array:
         """Return the rows in whitened coordinates, shape (n_features, n_rows)."""
+        if self._kept_rows is not None:
+            return self._kept_rows.values.T
         if self._kept_stats is not None:
             return to_numpy(self._kept_stats.values.T[1 : 1 + self.n_features, ...])
         parts = []
@@ -269,8 +302,9 @@ class WhitenedData:
 
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
-        if self._kept_stats is not None:
-            return None if self._kept_stats.weights is None else to_numpy(self._kept_stats.weights)
+        kept = self._kept_rows or self._kept_stats
+        if kept is not None:
+            return None if kept.weights is None else to_numpy(kept.weights)
         parts = [weights for _, weights in self._read()]
         if parts[0] is None:
             return None

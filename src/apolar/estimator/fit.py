@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import fits_in_memory, random_generator
+from apolar._core.threads import default_threads
 from apolar.data import Rows
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult, FitStatus, in_canonical_order
@@ -170,13 +170,8 @@ class _Search:
 
 
 def n_threads_of(estimator: Any) -> int:
-    """Return the number of threads of an estimator: by default one per processor."""
-    if estimator.n_threads is not None:
-        return int(estimator.n_threads)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on Linux
-        return os.cpu_count() or 1
+    """Return the number of threads of an estimator."""
+    return default_threads() if estimator.n_threads is None else int(estimator.n_threads)
 
 
 def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:

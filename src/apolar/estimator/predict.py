@@ -14,7 +14,7 @@ from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, BlockFunction, Rows
 from apolar.em.blocks import Block
-from apolar.em.e_step import LogDensity, row_responsibilities
+from apolar.em.e_step import LogDensity
 from apolar.em.row_stats import RowStats
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.attributes import fitted_parameters
@@ -22,24 +22,23 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.scores import CRITERIA, FitSummary
 
-Answer = Callable[[Any, Any], Any]
-"""A function of responsibilities, shape (n_components, n), and log-densities, shape (n,), of some rows."""
+Answer = Callable[[Block, Array, float], Any]
+"""A function of a block of rows, natural parameters, and what to add to log-densities."""
 
 
-def labels(responsibilities: Any, _: Any) -> Any:
+def labels(block: Block, natural: Array, _: float) -> Any:
     """Return the most probable component of each row."""
-    return namespace(responsibilities).argmax(responsibilities, axis=0)
+    return block.labels(natural)
 
 
-def probabilities(responsibilities: Any, _: Any) -> Any:
+def probabilities(block: Block, natural: Array, _: float) -> Any:
     """Return the responsibilities, shape (n, n_components)."""
-    by_row = responsibilities.T
-    return np.ascontiguousarray(by_row) if isinstance(by_row, np.ndarray) else by_row
+    return block.probabilities(natural)
 
 
-def densities(_: Any, density: Any) -> Any:
+def densities(block: Block, natural: Array, offset: float) -> Any:
     """Return the log-densities."""
-    return density
+    return block.log_densities(natural) + offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +80,7 @@ class Predictor:
             return rows.map_lazily(functools.partial(self._of_partition, answer=answer), columns, dtype)
 
         def of_block(block: Block, _: Any) -> Any:
-            responsibilities, density = row_responsibilities(block, self.natural)
-            answers = answer(responsibilities, density + self.whitening.log_det)
+            answers = answer(block, self.natural, self.whitening.log_det)
             return to_numpy(answers) if rows.returns_to_host else answers
 
         function = BlockFunction(of_block, 2 * len(self.natural))

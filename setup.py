@@ -1,0 +1,45 @@
+"""Builds the compiled kernels, if there is a C compiler; without one, NumPy computes the same.
+
+All else about the package is in pyproject.toml.
+"""
+
+import sys
+import sysconfig
+from glob import glob
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+# One wheel for all later versions of Python, by the limited API, which free-threaded builds do not have yet.
+IS_LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
+if sys.platform == "win32":
+    FLAGS = ["/O2", "/std:c11"]
+else:
+    # Products and sums are fused where the processor can. No flag here changes what is computed otherwise.
+    FLAGS = ["-std=gnu11", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+
+
+class Wheel(bdist_wheel):
+    """A wheel whose tag says that it is for this version of Python and all later ones."""
+
+    def finalize_options(self) -> None:
+        """Take the tag of the limited API."""
+        if IS_LIMITED:
+            self.py_limited_api = "cp311"
+        super().finalize_options()
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "apolar._kernels",
+            sorted(glob("src/kernels/*.c")),
+            depends=sorted(glob("src/kernels/*.h")),
+            extra_compile_args=FLAGS,
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if IS_LIMITED else [],
+            py_limited_api=IS_LIMITED,
+            optional=True,
+        )
+    ],
+    cmdclass={"bdist_wheel": Wheel},
+)

@@ -1,0 +1,380 @@
+/* The module apolar._kernels: sums over rows, without the GIL, by the best kernels that the processor has.
+
+   Arrays are passed by the buffer protocol. The Python side, apolar/_core/compiled.py, has checked their shapes
+   and dtypes for the user; what is checked again here is what would read or write outside of them. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "kernels.h"
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+int64_t next_part(int64_t *counter) { return _InterlockedExchangeAdd64((volatile __int64 *)counter, 1); }
+#else
+int64_t next_part(int64_t *counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+#endif
+
+/* Best first. */
+static const Kernels *const all_kernels[] = {
+#ifdef HAS_X86_TARGETS
+    &avx512_kernels,
+    &avx2_kernels,
+#endif
+    &baseline_kernels,
+};
+#define N_KERNELS (sizeof all_kernels / sizeof all_kernels[0])
+static const Kernels *kernels = &baseline_kernels;
+
+/* --- buffers ----------------------------------------------------------------------------------------------- */
+
+#define MOST_BUFFERS 12
+
+typedef struct {
+  Py_buffer views[MOST_BUFFERS];
+  int n;
+} Buffers;
+
+static void release(Buffers *buffers) {
+  while (buffers->n) PyBuffer_Release(&buffers->views[--buffers->n]);
+}
+
+/* Return the buffer of an array of these dimensions and formats; NULL, with an exception, if it is none. */
+static Py_buffer *buffer_of(Buffers *buffers, PyObject *array, const char *name, int n_dims, const char *formats,
+                            int flags) {
+  Py_buffer *view = &buffers->views[buffers->n];
+  if (PyObject_GetBuffer(array, view, flags | PyBUF_FORMAT)) return NULL;
+  buffers->n++;
+  const char *format = view->format ? view->format : "B";
+  if (strchr("@=<", *format) && *format) format++;
+  if (view->ndim != n_dims || !*format || format[1] || !strchr(formats, *format)) {
+    PyErr_Format(PyExc_TypeError, "%s must be an array of %d dimensions, of one of the formats %s; got %d, %s.", name,
+                 n_dims, formats, view->ndim, view->format ? view->format : "none");
+    return NULL;
+  }
+  return view;
+}
+
+#define READ (PyBUF_STRIDES)
+#define READ_CONTIGUOUS (PyBUF_C_CONTIGUOUS)
+#define WRITE (PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+
+/* Return whether a buffer has so many items; raise ValueError if not. */
+static int has_length(const Py_buffer *view, const char *name, int64_t length) {
+  if (view->len / view->itemsize == length) return 1;
+  PyErr_Format(PyExc_ValueError, "%s must have %lld items, not %lld.", name, (long long)length,
+               (long long)(view->len / view->itemsize));
+  return 0;
+}
+
+/* Numbers of items must be those of an int. */
+static int is_small(int64_t number, const char *name) {
+  if (number > 0 && number < INT32_MAX) return 1;
+  PyErr_Format(PyExc_ValueError, "%s must be positive and below 2^31; got %lld.", name, (long long)number);
+  return 0;
+}
+
+/* The rows and their map, from the first five arguments of a function. */
+typedef struct {
+  PyObject *values, *weights, *centre, *scale, *matrix;
+} RowArguments;
+
+static int rows_of(Buffers *buffers, const RowArguments *given, Rows *rows) {
+  memset(rows, 0, sizeof *rows);
+  Py_buffer *values = buffer_of(buffers, given->values, "values", 2, "df", READ);
+  if (!values || !is_small(values->shape[1], "the number of columns")) return -1;
+  rows->values = values->buf;
+  rows->n_rows = values->shape[0];
+  rows->n_columns = rows->n_outputs = (int)values->shape[1];
+  rows->row_stride = values->strides[0];
+  rows->column_stride = values->strides[1];
+  rows->is_single = values->itemsize == 4;
+  if (given->weights != Py_None) {
+    Py_buffer *weights = buffer_of(buffers, given->weights, "weights", 1, "d", READ);
+    if (!weights || !has_length(weights, "weights", rows->n_rows)) return -1;
+    rows->weights = weights->buf;
+    rows->weight_stride = weights->strides[0];
+  }
+  Py_buffer *centre = buffer_of(buffers, given->centre, "centre", 1, "d", READ_CONTIGUOUS);
+  if (!centre || !has_length(centre, "centre", rows->n_columns)) return -1;
+  Py_buffer *scale = buffer_of(buffers, given->scale, "scale", 1, "d", READ_CONTIGUOUS);
+  if (!scale || !has_length(scale, "scale", rows->n_columns)) return -1;
+  rows->centre = centre->buf;
+  rows->scale = scale->buf;
+  if (given->matrix != Py_None) {
+    Py_buffer *matrix = buffer_of(buffers, given->matrix, "matrix", 2, "d", READ_CONTIGUOUS);
+    if (!matrix || !is_small(matrix->shape[1], "the number of outputs")) return -1;
+    if (matrix->shape[0] != rows->n_columns) {
+      PyErr_SetString(PyExc_ValueError, "matrix must have a row per column of the values.");
+      return -1;
+    }
+    rows->matrix = matrix->buf;
+    rows->n_outputs = (int)matrix->shape[1];
+  }
+  return 0;
+}
+
+static int parts_of(Buffers *buffers, PyObject *counter, int64_t part_rows, const Rows *rows, Parts *parts) {
+  Py_buffer *view = buffer_of(buffers, counter, "counter", 1, "ql", WRITE);
+  if (!view || !has_length(view, "counter", 1)) return -1;
+  if (view->itemsize != 8 || part_rows < 1) {
+    PyErr_SetString(PyExc_ValueError, "counter must be of int64, and part_rows positive.");
+    return -1;
+  }
+  parts->counter = view->buf;
+  parts->part_rows = part_rows;
+  parts->n_parts = (rows->n_rows + part_rows - 1) / part_rows;
+  return 0;
+}
+
+static int64_t n_stats_of(int kind, int64_t m) {
+  return kind == SPHERICAL ? m + 2 : kind == DIAGONAL ? 2 * m + 1 : (m + 1) * (m + 2) / 2;
+}
+
+static PyObject *done(Buffers *buffers, int status) {
+  release(buffers);
+  if (status) return PyErr_NoMemory();
+  Py_RETURN_NONE;
+}
+
+static PyObject *failed(Buffers *buffers) {
+  release(buffers);
+  return NULL;
+}
+
+/* --- functions --------------------------------------------------------------------------------------------- */
+
+/* The logits of rows are those of natural parameters of one kind; which of them are known to be zero. */
+static int mixtures_of(Buffers *buffers, PyObject *natural, const Rows *rows, int kind, int is_linear, int n_mixtures,
+                       Mixtures *mixtures) {
+  memset(mixtures, 0, sizeof *mixtures);
+  int64_t n_stats = n_stats_of(kind, rows->n_outputs);
+  Py_buffer *view = buffer_of(buffers, natural, "natural", 2, "d", READ_CONTIGUOUS);
+  if (!view || !is_small(view->shape[0], "the number of components") || !is_small(n_stats, "n_stats")) return -1;
+  if (view->shape[1] != n_stats || n_mixtures < 1 || view->shape[0] % n_mixtures) {
+    PyErr_Format(PyExc_ValueError, "natural must have %lld columns, and rows for each of %d mixtures.",
+                 (long long)n_stats, n_mixtures);
+    return -1;
+  }
+  mixtures->kind = kind;
+  mixtures->is_linear = is_linear;
+  mixtures->n_mixtures = n_mixtures;
+  mixtures->n_components = (int)(view->shape[0] / n_mixtures);
+  mixtures->n_stats = (int)n_stats;
+  mixtures->natural = view->buf;
+  return 0;
+}
+
+static int is_kind(int kind) {
+  if (kind >= SPHERICAL && kind <= FULL) return 1;
+  PyErr_Format(PyExc_ValueError, "No kind %d.", kind);
+  return 0;
+}
+
+PyDoc_STRVAR(e_step_doc,
+             "e_step(values, weights, centre, scale, matrix, natural, kind, is_linear, is_hard, n_mixtures, part_rows, "
+             "counter, stats, log_likelihood)\n--\n\nAdd sufficient statistics and log-likelihoods of parts of rows.");
+
+static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
+  RowArguments given;
+  PyObject *natural, *counter, *stats, *likelihood;
+  int kind, is_linear, is_hard, n_mixtures, status;
+  long long part_rows;
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiiiiLOOO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &natural, &kind, &is_linear, &is_hard, &n_mixtures, &part_rows, &counter,
+                        &stats, &likelihood) ||
+      !is_kind(kind))
+    return NULL;
+  Buffers buffers = {.n = 0};
+  Rows rows;
+  Mixtures mixtures;
+  Parts parts;
+  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
+      mixtures_of(&buffers, natural, &rows, kind, is_linear, n_mixtures, &mixtures))
+    return failed(&buffers);
+  mixtures.source = is_hard ? HARD : SOFT;
+  int64_t n = (int64_t)mixtures.n_mixtures * mixtures.n_components;
+  Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
+  if (!out || !has_length(out, "stats", parts.n_parts * n * mixtures.n_stats)) return failed(&buffers);
+  Py_buffer *sums = buffer_of(&buffers, likelihood, "log_likelihood", 2, "d", WRITE);
+  if (!sums || !has_length(sums, "log_likelihood", parts.n_parts * n_mixtures)) return failed(&buffers);
+  Py_BEGIN_ALLOW_THREADS;
+  status = kernels->e_step(&rows, &mixtures, &parts, out->buf, sums->buf);
+  Py_END_ALLOW_THREADS;
+  return done(&buffers, status);
+}
+
+PyDoc_STRVAR(stats_doc,
+             "stats(values, weights, centre, scale, matrix, responsibilities, kind, part_rows, counter, stats)\n--\n\n"
+             "Add the statistics of parts of rows under given responsibilities, or of all rows if these are None.");
+
+static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
+  RowArguments given;
+  PyObject *responsibilities, *counter, *stats;
+  int kind, status;
+  long long part_rows;
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiLOO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &responsibilities, &kind, &part_rows, &counter, &stats) ||
+      !is_kind(kind))
+    return NULL;
+  Buffers buffers = {.n = 0};
+  Rows rows;
+  Mixtures mixtures = {.kind = kind, .source = ALL, .n_mixtures = 1, .n_components = 1};
+  Parts parts;
+  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts))
+    return failed(&buffers);
+  int64_t n_stats = n_stats_of(kind, rows.n_outputs);
+  if (!is_small(n_stats, "n_stats")) return failed(&buffers);
+  mixtures.n_stats = (int)n_stats;
+  if (responsibilities != Py_None) {
+    Py_buffer *view = buffer_of(&buffers, responsibilities, "responsibilities", 2, "d", READ);
+    if (!view || !is_small(view->shape[0], "the number of components")) return failed(&buffers);
+    if (view->shape[1] != rows.n_rows || view->strides[0] % 8 || view->strides[1] % 8) {
+      PyErr_SetString(PyExc_ValueError, "responsibilities must have a column per row.");
+      return failed(&buffers);
+    }
+    mixtures.source = GIVEN;
+    mixtures.n_components = (int)view->shape[0];
+    mixtures.responsibilities = view->buf;
+    mixtures.component_stride = view->strides[0] / 8;
+    mixtures.responsibility_stride = view->strides[1] / 8;
+  }
+  Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
+  if (!out || !has_length(out, "stats", parts.n_parts * mixtures.n_components * n_stats)) return failed(&buffers);
+  Py_BEGIN_ALLOW_THREADS;
+  status = kernels->e_step(&rows, &mixtures, &parts, out->buf, NULL);
+  Py_END_ALLOW_THREADS;
+  return done(&buffers, status);
+}
+
+PyDoc_STRVAR(rows_doc,
+             "rows(values, weights, centre, scale, matrix, natural, kind, is_linear, offset, part_rows, counter, "
+             "logits, responsibilities, labels, density, sums)\n--\n\n"
+             "Write what is asked for of each row, and the sums of parts of rows; None for what is not asked for.");
+
+static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
+  RowArguments given;
+  PyObject *natural, *counter, *outputs[5];
+  int kind, is_linear, status;
+  double offset;
+  long long part_rows;
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiidLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &natural, &kind, &is_linear, &offset, &part_rows, &counter, &outputs[0],
+                        &outputs[1], &outputs[2], &outputs[3], &outputs[4]) ||
+      !is_kind(kind))
+    return NULL;
+  Buffers buffers = {.n = 0};
+  Rows rows;
+  Mixtures mixtures;
+  Parts parts;
+  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
+      mixtures_of(&buffers, natural, &rows, kind, is_linear, 1, &mixtures))
+    return failed(&buffers);
+  static const char *const names[] = {"logits", "responsibilities", "labels", "density", "sums"};
+  static const int n_dims[] = {2, 2, 1, 1, 2};
+  const int64_t n = mixtures.n_components;
+  const int64_t lengths[] = {n * rows.n_rows, n * rows.n_rows, rows.n_rows, rows.n_rows, 3 * parts.n_parts};
+  void *memory[5] = {NULL};
+  for (int i = 0; i < 5; i++) {
+    if (outputs[i] == Py_None) continue;
+    Py_buffer *view = buffer_of(&buffers, outputs[i], names[i], n_dims[i], i == 2 ? "ql" : "d", WRITE);
+    if (!view || !has_length(view, names[i], lengths[i])) return failed(&buffers);
+    if (view->itemsize != 8) {
+      PyErr_SetString(PyExc_ValueError, "labels must be of int64.");
+      return failed(&buffers);
+    }
+    memory[i] = view->buf;
+  }
+  RowResults results = {memory[0], memory[1], memory[2], memory[3], memory[4], offset};
+  Py_BEGIN_ALLOW_THREADS;
+  status = kernels->rows(&rows, &mixtures, &parts, &results);
+  Py_END_ALLOW_THREADS;
+  return done(&buffers, status);
+}
+
+PyDoc_STRVAR(third_doc,
+             "third(values, weights, centre, scale, matrix, part_rows, counter, sums)\n--\n\n"
+             "Add, of parts of rows x and z = x matrix, the sums of |x|^2 x and of z_i z_j z_k, i <= j <= k.");
+
+static PyObject *third(PyObject *Py_UNUSED(module), PyObject *arguments) {
+  RowArguments given;
+  PyObject *counter, *sums;
+  int status;
+  long long part_rows;
+  if (!PyArg_ParseTuple(arguments, "OOOOOLOO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &part_rows, &counter, &sums))
+    return NULL;
+  Buffers buffers = {.n = 0};
+  Rows rows;
+  Parts parts;
+  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts))
+    return failed(&buffers);
+  const int64_t dim = rows.n_outputs, n_sums = rows.n_columns + dim * (dim + 1) * (dim + 2) / 6;
+  Py_buffer *out = buffer_of(&buffers, sums, "sums", 2, "d", WRITE);
+  if (!out || !has_length(out, "sums", parts.n_parts * n_sums)) return failed(&buffers);
+  Py_BEGIN_ALLOW_THREADS;
+  status = kernels->third(&rows, &parts, out->buf);
+  Py_END_ALLOW_THREADS;
+  return done(&buffers, status);
+}
+
+PyDoc_STRVAR(targets_doc, "targets()\n--\n\nReturn the names of the kernels that this processor can run, best first.");
+
+static PyObject *targets(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments)) {
+  PyObject *names = PyList_New(0);
+  for (size_t i = 0; names && i < N_KERNELS; i++) {
+    if (!all_kernels[i]->is_supported()) continue;
+    PyObject *name = PyUnicode_FromString(all_kernels[i]->name);
+    if (!name || PyList_Append(names, name)) Py_CLEAR(names);
+    Py_XDECREF(name);
+  }
+  return names;
+}
+
+PyDoc_STRVAR(target_doc, "target()\n--\n\nReturn the name of the kernels that are used.");
+
+static PyObject *target(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments)) {
+  return PyUnicode_FromString(kernels->name);
+}
+
+PyDoc_STRVAR(use_doc, "use(target)\n--\n\nUse the kernels of that name.");
+
+static PyObject *use(PyObject *Py_UNUSED(module), PyObject *arguments) {
+  const char *name;
+  if (!PyArg_ParseTuple(arguments, "s", &name)) return NULL;
+  for (size_t i = 0; i < N_KERNELS; i++) {
+    if (!strcmp(all_kernels[i]->name, name) && all_kernels[i]->is_supported()) {
+      kernels = all_kernels[i];
+      Py_RETURN_NONE;
+    }
+  }
+  PyErr_Format(PyExc_ValueError, "This processor has no kernels named %s.", name);
+  return NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"e_step", e_step, METH_VARARGS, e_step_doc},    {"stats", stats, METH_VARARGS, stats_doc},
+    {"rows", row_results, METH_VARARGS, rows_doc},   {"third", third, METH_VARARGS, third_doc},
+    {"targets", targets, METH_NOARGS, targets_doc},  {"target", target, METH_NOARGS, target_doc},
+    {"use", use, METH_VARARGS, use_doc},             {NULL, NULL, 0, NULL},
+};
+
+static int run(PyObject *Py_UNUSED(module)) {
+  for (size_t i = N_KERNELS; i-- > 0;)
+    if (all_kernels[i]->is_supported()) kernels = all_kernels[i];
+  return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, run},
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "apolar._kernels", "Sums over rows, compiled.", 0, methods, slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__kernels(void) { return PyModuleDef_Init(&definition); }
