@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.threads import run_in_threads
+from apolar._core.threads import default_threads, run_in_threads
 
 VARIABLE = "APOLAR_KERNELS"
 NUMPY = "numpy"
@@ -62,6 +62,11 @@ def is_available() -> bool:
 def kernels_in_use() -> str:
     """Return the instruction set of the extension that is used, or "numpy"."""
     return NUMPY if _extension is None else str(_extension.target())
+
+
+def kernel_threads() -> int:
+    """Return the number of threads for sums by the extension; one without it, as BLAS has its own."""
+    return default_threads() if is_available() else 1
 
 
 def can_read(values: Any) -> bool:

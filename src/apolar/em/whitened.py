@@ -75,8 +75,8 @@ class WhitenedData:
         self.covariance: RowCovariance | None = None
         if whitening is None:
             if family.invariance is Invariance.LINEAR:
-                self.covariance = row_covariance(rows)
-            whitening = whitening_of(rows, family, noise, self.covariance)
+                self.covariance = row_covariance(rows, threads)
+            whitening = whitening_of(rows, family, noise, self.covariance, threads)
         self.whitening = whitening
         self.n_features = rows.n_features
         self.n_stats = family.n_stats(rows.n_features)

@@ -139,7 +139,11 @@ def _congruent(covariances: Array, matrix: Array) -> Array:
 
 
 def whitening_of(
-    rows: Rows, family: Family, noise: float = 0.0, covariance_of_rows: RowCovariance | None = None
+    rows: Rows,
+    family: Family,
+    noise: float = 0.0,
+    covariance_of_rows: RowCovariance | None = None,
+    n_threads: int = 1,
 ) -> Whitening:
     """Return the whitening of rows for a family, by a map under which the family is invariant.
 
@@ -155,6 +159,7 @@ def whitening_of(
         The variance of the noise of each row.
     covariance_of_rows : RowCovariance, optional
         Used by families of full covariances.
+    n_threads : int, default=1
 
     Returns
     -------
@@ -162,11 +167,11 @@ def whitening_of(
     """
     covariance = None
     if family.invariance is Invariance.LINEAR:
-        moments = row_covariance(rows) if covariance_of_rows is None else covariance_of_rows
+        moments = row_covariance(rows, n_threads) if covariance_of_rows is None else covariance_of_rows
         weight, n_rows, mean, covariance = moments
         variances = np.diag(covariance).copy()
     else:
-        weight, n_rows, mean, variances = column_moments(rows)
+        weight, n_rows, mean, variances = column_moments(rows, n_threads)
     # The sample variance, which a single row does not have.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction

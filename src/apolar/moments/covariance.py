@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies, total
 from apolar.data import Rows, thread_scratch
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.moments.sums import column_sums, on_host
+from apolar.moments.sums import column_sums, has_kernel, on_host, second_sums
 
 # Sums about zero lose digits in proportion to the squared ratio of mean to standard deviation: above this
 # ratio, the mean is subtracted first.
@@ -69,20 +70,20 @@ class ColumnMoments(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def row_covariance(rows: Rows) -> RowCovariance:
+def row_covariance(rows: Rows, n_threads: int = 1) -> RowCovariance:
     """Return total weight, number of rows, mean and covariance; infinite or NaN where squares overflow."""
     shift = _shift(rows)
-    weight, n_rows, first, second = rows.reduce(SecondMoments(shift))
+    weight, n_rows, first, second = rows.reduce(SecondMoments(shift), n_threads=n_threads)
     offset = first / weight
     mean = offset if shift is None else shift.values + offset
     return RowCovariance(float(weight), int(n_rows), mean, second / weight - np.outer(offset, offset))
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def column_moments(rows: Rows) -> ColumnMoments:
+def column_moments(rows: Rows, n_threads: int = 1) -> ColumnMoments:
     """Return total weight, number of rows, mean and variances; infinite or NaN where squares overflow."""
     shift = _shift(rows)
-    weight, n_rows, first, squares = rows.reduce(ColumnSquares(shift))
+    weight, n_rows, first, squares = rows.reduce(ColumnSquares(shift), n_threads=n_threads)
     offset = first / weight
     mean = offset if shift is None else shift.values + offset
     return ColumnMoments(float(weight), int(n_rows), mean, squares / weight - offset**2)
@@ -98,6 +99,9 @@ class SecondMoments:
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
         """Return the weighted sums over a block."""
         with np.errstate(over="ignore", invalid="ignore"):
+            if has_kernel(block, block.shape[1]):
+                weight, first, second = second_sums(block, weights, _centre(block, self.shift))
+                return weight, len(block), first, second
             x = shifted(block, self.shift)
             weighted = _weighted(x, weights)
             product = weighted.T @ x
@@ -116,6 +120,11 @@ class ColumnSquares:
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
         """Return the weighted sums over a block."""
         with np.errstate(over="ignore", invalid="ignore"):
+            if has_kernel(block, 0):
+                row_map = compiled.RowMap(_centre(block, self.shift), np.ones(block.shape[1]))
+                (stats,) = compiled.stats_under(block, weights, row_map, None, compiled.DIAGONAL)
+                weight, first, squares = np.split(stats, [1, 1 + block.shape[1]])
+                return float(weight[0]), len(block), first, squares
             x = shifted(block, self.shift)
             squares = x.multiply(x) if sparse.issparse(x) else thread_scratch().multiply("squares", x, x)
             if weights is None:
@@ -126,6 +135,10 @@ class ColumnSquares:
                 _weighted_sums(weights, x),
                 _weighted_sums(weights, squares),
             )
+
+
+def _centre(block: Array, shift: DeviceCopies | None) -> Array:
+    return np.zeros(block.shape[1]) if shift is None else shift.values
 
 
 def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Array]:

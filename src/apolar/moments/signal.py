@@ -21,7 +21,15 @@ from apolar.moments.covariance import (
     shifted,
 )
 from apolar.moments.sketch import CentralMoments, MomentSketch, summary_moments
-from apolar.moments.sums import check_scale, column_sums, effective_rows, row_squares, third_sums
+from apolar.moments.sums import (
+    check_scale,
+    column_sums,
+    effective_rows,
+    has_kernel,
+    row_squares,
+    third_sums,
+    third_sums_about,
+)
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 
@@ -79,6 +87,7 @@ def signal_moments(
     sample_weight: Any,
     rng: np.random.Generator,
     known: RowCovariance | None = None,
+    n_threads: int = 1,
 ) -> SignalMoments:
     """Return the moments of rows or of a sketch in the leading directions.
 
@@ -95,6 +104,7 @@ def signal_moments(
         For the range finder.
     known : RowCovariance, optional
         The covariance of these rows, if it has been computed.
+    n_threads : int, default=1
 
     Returns
     -------
@@ -108,7 +118,7 @@ def signal_moments(
     check_components(n_signal + 1, rows.n_features)
     if not rows.rereadable:
         return _from_central(MomentSketch(rows.n_features).update(rows).central(), n_signal)
-    return _from_rows(rows, n_signal, rng, known)
+    return _from_rows(rows, n_signal, rng, known, n_threads)
 
 
 NO_NOISE = (
@@ -201,17 +211,17 @@ def spread_in_third(dim: int) -> Array:
 
 
 def _from_rows(
-    rows: Rows, n_signal: int, rng: np.random.Generator, known: RowCovariance | None
+    rows: Rows, n_signal: int, rng: np.random.Generator, known: RowCovariance | None, n_threads: int
 ) -> SignalMoments:
     """Return the signal moments of rereadable rows."""
     if rows.n_features <= COVARIANCE_COLUMNS:
-        weight, n_rows, mean, covariance = row_covariance(rows) if known is None else known
+        weight, n_rows, mean, covariance = row_covariance(rows, n_threads) if known is None else known
         check_scale(float(np.trace(covariance)))
         values, vectors = np.linalg.eigh(covariance)
         spectrum, variance = values[::-1], float(np.trace(covariance))
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        weight, n_rows, mean, variances = column_moments(rows)
+        weight, n_rows, mean, variances = column_moments(rows, n_threads)
         variance = float(variances.sum())
         check_scale(variance)
         check_spread(n_signal + 1, n_rows, variance, variance, variance + float(mean @ mean))
@@ -221,7 +231,7 @@ def _from_rows(
     check_spread(n_signal + 1, n_rows, variance, mean_variance, variance + float(mean @ mean))
     noise_times, third, n_effective = np.zeros(n_signal), None, float(n_rows)
     if n_signal:
-        square_times, third_sum, weight_squares = _signal_sums(rows, mean, variance, basis)
+        square_times, third_sum, weight_squares = _signal_sums(rows, mean, variance, basis, n_threads)
         n_effective = effective_rows(weight, float(weight_squares), n_rows)
         raw = SymmetricTensor(3, n_signal, third_sum / weight)
         noise_times = (square_times / weight - _trace(raw)) / n_noise
@@ -232,7 +242,7 @@ def _from_rows(
     )
 
 
-def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list[Any]:
+def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array, n_threads: int) -> list[Any]:
     """Return the sums of |z|^2 y, of y y y (compact) and of squared weights.
 
     Here z = x - mean, and y are its signal coordinates.
@@ -245,7 +255,7 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array) -> list
         float(offset @ offset),
     )
     # The pass for the covariance has checked that the rows are finite.
-    return rows.reduce(statistic, Checked(is_finite=True))
+    return rows.reduce(statistic, Checked(is_finite=True), n_threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +288,12 @@ class SignalSums:
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Return the weighted sums over a block."""
         scratch = thread_scratch()
+        if has_kernel(block, block.shape[1]):
+            basis, offset = self.directions.values[:-1].T, self.directions.values[-1]
+            centre = offset if self.shift is None else self.shift.values + offset
+            square_times, third = third_sums_about(block, weights, centre, basis)
+            weight_squares = len(block) if weights is None else weights @ weights
+            return square_times @ basis, third, weight_squares
         x = shifted(block, self.shift)
         # One row per direction, and one for x . offset: operations along long rows are fast.
         directions = self.directions.to_device_of(x)

@@ -11,6 +11,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
+from apolar._core.compiled import kernel_threads
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
 from apolar.data import open_rows
 from apolar.data.weights import check_total_weight
@@ -137,7 +138,8 @@ class MomentSketch:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
         statistic = MomentStatistic(self.n_features, self.frame)
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
-            (sums,) = rows.reduce(statistic, Centred(None if self._sums is None else self._sums.centre))
+            centred = Centred(None if self._sums is None else self._sums.centre)
+            (sums,) = rows.reduce(statistic, centred, kernel_threads())
             sums = sums if self._sums is None else self._sums + sums
         check_total_weight(sums.weight, sums.weight_squares)
         if not sums.is_finite:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +11,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._core.arrays import Array, frozen
+from apolar._core import compiled
+from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.namespaces import is_device_array, namespace, to_device_of, to_numpy, total, write_pairs
 from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.arrays import take_rows
 from apolar.data.reduce import CHECKED
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import product_positions
+from apolar.tensor.monomials import exponents, product_positions
 
+# The most columns for which the compiled extension is faster than BLAS.
+KERNEL_COLUMNS = 128
 # The largest variance of rows whose fourth powers do not overflow; the smallest is its reciprocal.
 MAX_VARIANCE = 1e140
 
@@ -198,6 +202,8 @@ class MomentStatistic:
         # Sums that are not finite are refused at the end.
         with np.errstate(over="ignore", invalid="ignore"):
             dense = rows.toarray() if sparse.issparse(rows) else rows
+            if has_kernel(dense, self.n_features):
+                return (self._by_kernel(dense, weights, centre),)
             z = scratch.subtract("centred", dense, to_device_of(centre, dense))
             weighted = z if weights is None else weights[:, None] * z
             y = _contiguous_transpose(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
@@ -213,6 +219,55 @@ class MomentStatistic:
                 )
             )
         return (MomentSums(centre, self.frame, n_rows, float(weight), float(weight_squares), *sums),)
+
+    def _by_kernel(self, rows: Array, weights: Array | None, centre: Array) -> MomentSums:
+        weight, first, second = second_sums(rows, weights, centre)
+        square_times, third = third_sums_about(rows, weights, centre, self.frame)
+        weight_squares = weight if weights is None else float(weights @ weights)
+        return MomentSums(
+            centre, self.frame, len(rows), weight, weight_squares, first, second, third, square_times
+        )
+
+
+def has_kernel(block: Any, n_columns: int) -> bool:
+    """Return whether the compiled extension sums the powers of a block of rows."""
+    return compiled.is_available() and n_columns <= KERNEL_COLUMNS and compiled.can_read(block)
+
+
+def second_sums(rows: Array, weights: Array | None, centre: Array) -> tuple[float, Array, Array]:
+    """Return the weighted sums of 1, z and z z^t, with z = x - centre, by the compiled extension."""
+    n_columns = len(centre)
+    (stats,) = compiled.stats_under(rows, weights, _about(centre), None, compiled.FULL)
+    second = np.empty((n_columns, n_columns))
+    upper = np.triu_indices(n_columns)
+    second[upper] = second.T[upper] = stats[1 + n_columns :]
+    return float(stats[0]), stats[1 : 1 + n_columns], second
+
+
+def third_sums_about(
+    rows: Array, weights: Array | None, centre: Array, frame: Array | None
+) -> tuple[Array, Array]:
+    """Return the weighted sums of |z|^2 z and of y y y (compact), by the compiled extension.
+
+    Here z = x - centre, and y are its coordinates in the frame, or z itself.
+    """
+    directions = None if frame is None else np.ascontiguousarray(frame)
+    square_times, third = compiled.third_sums(rows, weights, _about(centre, directions))
+    return square_times, third[_triple_positions(len(centre) if frame is None else frame.shape[1])]
+
+
+def _about(centre: Array, directions: Array | None = None) -> compiled.RowMap:
+    return compiled.RowMap(np.ascontiguousarray(centre, np.float64), np.ones(len(centre)), directions)
+
+
+@functools.cache
+def _triple_positions(dim: int) -> IndexArray:
+    """Return the position of each monomial of degree 3 among the triples i <= j <= k, in their order."""
+    triples = np.array(list(itertools.combinations_with_replacement(range(dim), 3)))
+    places = dim ** np.array([2, 1, 0])
+    # The exponents of a monomial, as its sorted variables.
+    variables = np.array([np.repeat(np.arange(dim), powers) for powers in exponents(dim, 3)])
+    return np.searchsorted(triples @ places, variables @ places)
 
 
 def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:

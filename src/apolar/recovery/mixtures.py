@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.checks import check_integer, one_of, random_generator
+from apolar._core.compiled import kernel_threads
 from apolar._core.namespaces import namespace
 from apolar.data import BlockFunction, Rows, open_rows
 from apolar.data.derived import Divided
@@ -131,7 +132,8 @@ def _mixture(
         size = float(np.trace(moments.second)) + moments.total_variance
         check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
         return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
-    return mixture_of_signal(signal_moments(X, n_components - 1, None, rng), refine=refine)
+    signal = signal_moments(X, n_components - 1, None, rng, n_threads=kernel_threads())
+    return mixture_of_signal(signal, refine=refine)
 
 
 def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> SphericalMixture:

@@ -62,7 +62,9 @@ def from_moments(
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.map(Divided(units))
         covariance = None if covariance is None else covariance.divided(units)
-    signal = signal_moments(rows, n_components - 1, None, np.random.default_rng(0), covariance)
+    signal = signal_moments(
+        rows, n_components - 1, None, np.random.default_rng(0), covariance, n_threads=source.threads
+    )
     # Weights count rows: a row of weight two has the same effect as the row given twice.
     signal = replace(signal, n_rows=round(source.weight), n_effective=source.weight)
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)

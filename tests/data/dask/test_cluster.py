@@ -152,11 +152,11 @@ def test_a_fit_survives_a_killed_worker(monkeypatch):
         expected = model(covariance_type="spherical").fit(lazy.compute())
     passes, third_pass, reduce = [], threading.Event(), DaskRows.reduce
 
-    def counting_reduce(self, statistic, *arguments):
+    def counting_reduce(self, statistic, *arguments, **keywords):
         passes.append(statistic)
         if len(passes) == 3:
             third_pass.set()
-        return reduce(self, statistic, *arguments)
+        return reduce(self, statistic, *arguments, **keywords)
 
     monkeypatch.setattr(DaskRows, "reduce", counting_reduce)
     with local_cluster() as cluster, Client(cluster) as client:
