@@ -22,7 +22,7 @@ from apolar.starts.splitting import with_one_more
 
 # The portfolio is run on at most this many rows, or on this many per parameter if that is more.
 MOST_ROWS = 5_000
-ROWS_PER_PARAMETER = 50
+ROWS_PER_PARAMETER = 12
 # With fewer rows per parameter than this, optima on a sample may be far from those on all rows.
 CROWDED_ROWS_PER_PARAMETER = 60
 # The number of over-seeded starts, the steps of EM from each start, and how many of the results are kept.

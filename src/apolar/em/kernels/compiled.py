@@ -69,6 +69,12 @@ def as_weights(weights: Any) -> Array | None:
     return None if weights is None else np.asarray(weights, np.float64)
 
 
+def total_stats(family: Family, rows: Array, weights: Array | None) -> Array:
+    """Return the sums of the statistics of rows in whitened coordinates, shape (n_stats,)."""
+    identity = RowMap.identity(rows.shape[1])
+    return compiled.stats_under(rows, weights, identity, None, kind_of(family))[0]
+
+
 def whitening_map(whitening: Whitening) -> RowMap:
     """Return the map of rows to whitened coordinates."""
     return RowMap.of(whitening.centre, whitening.matrix)
