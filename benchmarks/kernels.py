@@ -139,7 +139,8 @@ def moment_start() -> str:
     other = seconds(lambda: KMeans(5, n_init=1, random_state=0).fit(X), 3)
     return (
         f"The moment start at {N_ROWS:,} x 10, r = 5: {1000 * spent:.1f} ms. scikit-learn's "
-        f"KMeans(n_init=1): {1000 * other:.0f} ms, {other / spent:.1f} times as long. Both with all {os.cpu_count()} cores."
+        f"KMeans(n_init=1): {1000 * other:.0f} ms, {other / spent:.1f} times as long. Both with all "
+        f"{os.cpu_count()} cores."
     )
 
 
