@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from apolar._core.compiled import can_read, is_available
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar._core.threads import thread_pool
 from apolar.data.checks import checked_block, checked_weights
@@ -124,6 +125,34 @@ class _StoredBlocks:
 
     def __call__(self, values: Any, weights: Any, _: int) -> tuple[Any, Any] | None:
         return values, weights
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The preparation of one block of all rows as they are stored, for the compiled extension.
+
+    Only the weights are checked: for rows of which `is_one_array` is true, and statistics that can tell from
+    their sums whether all values are finite.
+    """
+
+    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:  # noqa: ARG002
+        """Return the transform of all rows to one block."""
+        return _WholeBlock(rows.n_rows or 1)
+
+
+@dataclass(frozen=True)
+class _WholeBlock:
+    chunk_rows: int
+
+    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
+        return values, checked_weights(weights, values, first_row)
+
+
+def is_one_array(rows: Rows) -> bool:
+    """Return whether the compiled extension can read all rows as one array, as they are stored."""
+    if not is_available() or rows.is_distributed or not (rows.can_take and rows.in_memory and rows.n_rows):
+        return False
+    return can_read(rows.take(slice(0, 1))[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.compiled import RowMap, can_read
+from apolar._core.compiled import RowMap
 from apolar._core.namespaces import as_float64, is_device_array
 from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.checks import checked_block, checked_weights
+from apolar.data.reduce import is_one_array
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.em.blocks import RawBlock, StatsBlock, squares_about, weights_to_device_of
 from apolar.em.e_step import EStep
@@ -66,7 +67,7 @@ class RowStats:
             )
         if not self.is_written and is_compiled(rows, self.family):
             row_map = compiled.whitening_map(self.whitening)
-            if self.is_checked and _is_read_whole(rows):
+            if self.is_checked and is_one_array(rows):
                 return compiled.CompiledBlocks(self.family, row_map, rows.n_rows or 1, self.n_threads)
             chunk_rows = max(LEAST_ROWS, COMPILED_CHUNK_SIZE // rows.n_features)
             if self.is_checked:
@@ -179,13 +180,6 @@ def is_compiled(rows: Rows, family: Family) -> bool:
     """Return whether the extension sums these rows: dense ones of the host, for a family that it knows."""
     is_dense = rows.device_template is None and not rows.is_sparse
     return is_dense and compiled.has_kernel(family, rows.n_features)
-
-
-def _is_read_whole(rows: Rows) -> bool:
-    """Return whether the extension can read all rows as one array, as they are stored."""
-    if rows.is_distributed or not (rows.can_take and rows.in_memory and rows.n_rows):
-        return False
-    return can_read(rows.take(slice(0, 1))[0])
 
 
 def is_wide(rows: Rows) -> bool:

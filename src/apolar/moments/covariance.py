@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +12,9 @@ from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies, total
 from apolar.data import Rows, thread_scratch
+from apolar.data.reduce import Whole, is_one_array
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.moments.sums import column_sums, has_kernel, on_host, second_sums
+from apolar.moments.sums import KERNEL_COLUMNS, column_sums, has_kernel, on_host, second_sums
 
 # Sums about zero lose digits in proportion to the squared ratio of mean to standard deviation: above this
 # ratio, the mean is subtracted first.
@@ -73,7 +74,7 @@ class ColumnMoments(NamedTuple):
 def row_covariance(rows: Rows, n_threads: int = 1) -> RowCovariance:
     """Return total weight, number of rows, mean and covariance; infinite or NaN where squares overflow."""
     shift = _shift(rows)
-    weight, n_rows, first, second = rows.reduce(SecondMoments(shift), n_threads=n_threads)
+    weight, n_rows, first, second = _summed(rows, SecondMoments(shift, n_threads), rows.n_features)
     offset = first / weight
     mean = offset if shift is None else shift.values + offset
     return RowCovariance(float(weight), int(n_rows), mean, second / weight - np.outer(offset, offset))
@@ -83,25 +84,44 @@ def row_covariance(rows: Rows, n_threads: int = 1) -> RowCovariance:
 def column_moments(rows: Rows, n_threads: int = 1) -> ColumnMoments:
     """Return total weight, number of rows, mean and variances; infinite or NaN where squares overflow."""
     shift = _shift(rows)
-    weight, n_rows, first, squares = rows.reduce(ColumnSquares(shift), n_threads=n_threads)
+    weight, n_rows, first, squares = _summed(rows, ColumnSquares(shift, n_threads), 0)
     offset = first / weight
     mean = offset if shift is None else shift.values + offset
     return ColumnMoments(float(weight), int(n_rows), mean, squares / weight - offset**2)
 
 
+def _summed(rows: Rows, statistic: SecondMoments | ColumnSquares, n_columns: int) -> list[Any]:
+    """Return a statistic of the rows: if it has a kernel and they are one array, by one call for all."""
+    if is_one_array(rows) and n_columns <= KERNEL_COLUMNS:
+        sums = rows.reduce(statistic, Whole())
+        # The first sums are not finite if a value is not: then it is looked for.
+        if bool(np.all(np.isfinite(sums[2]))):
+            return sums
+    return rows.reduce(replace(statistic, n_threads=1), n_threads=statistic.n_threads)
+
+
+def _n_weighted(block: Array, weights: Array | None) -> int:
+    return len(block) if weights is None else int(np.count_nonzero(weights))
+
+
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """The sums of weights, of ones, of x and of x x^t, with x the rows minus the shift, if there is one."""
+    """The sums of weights, of ones, of x and of x x^t, with x the rows minus the shift, if there is one.
+
+    A block is summed by `n_threads` threads, if it has a kernel.
+    """
 
     shift: DeviceCopies | None
+    n_threads: int = 1
     n_working: int = 0
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
         """Return the weighted sums over a block."""
         with np.errstate(over="ignore", invalid="ignore"):
             if has_kernel(block, block.shape[1]):
-                weight, first, second = second_sums(block, weights, _centre(block, self.shift))
-                return weight, len(block), first, second
+                centre = _centre(block, self.shift)
+                weight, first, second = second_sums(block, weights, centre, self.n_threads)
+                return weight, _n_weighted(block, weights), first, second
             x = shifted(block, self.shift)
             weighted = _weighted(x, weights)
             product = weighted.T @ x
@@ -112,9 +132,13 @@ class SecondMoments:
 
 @dataclass(frozen=True, eq=False)
 class ColumnSquares:
-    """The sums of weights, of ones, of x and of its squares, with x the rows minus the shift, if any."""
+    """The sums of weights, of ones, of x and of its squares, with x the rows minus the shift, if any.
+
+    A block is summed by `n_threads` threads, if it has a kernel.
+    """
 
     shift: DeviceCopies | None
+    n_threads: int = 1
     n_working: int = 0
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
@@ -122,9 +146,11 @@ class ColumnSquares:
         with np.errstate(over="ignore", invalid="ignore"):
             if has_kernel(block, 0):
                 row_map = compiled.RowMap(_centre(block, self.shift), np.ones(block.shape[1]))
-                (stats,) = compiled.stats_under(block, weights, row_map, None, compiled.DIAGONAL)
+                (stats,) = compiled.stats_under(
+                    block, weights, row_map, None, compiled.DIAGONAL, self.n_threads
+                )
                 weight, first, squares = np.split(stats, [1, 1 + block.shape[1]])
-                return float(weight[0]), len(block), first, squares
+                return float(weight[0]), _n_weighted(block, weights), first, squares
             x = shifted(block, self.shift)
             squares = x.multiply(x) if sparse.issparse(x) else thread_scratch().multiply("squares", x, x)
             if weights is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy import sparse
 from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import DeviceCopies
 from apolar.data import Checked, Rows, open_rows, thread_scratch
+from apolar.data.reduce import Whole, is_one_array
 from apolar.data.weights import as_counts
 from apolar.moments.covariance import (
     RowCovariance,
@@ -22,6 +23,7 @@ from apolar.moments.covariance import (
 )
 from apolar.moments.sketch import CentralMoments, MomentSketch, summary_moments
 from apolar.moments.sums import (
+    KERNEL_COLUMNS,
     check_scale,
     column_sums,
     effective_rows,
@@ -255,7 +257,13 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array, n_threa
         float(offset @ offset),
     )
     # The pass for the covariance has checked that the rows are finite.
-    return rows.reduce(statistic, Checked(is_finite=True), n_threads)
+    sums: list[Any] | None = None
+    if is_one_array(rows) and rows.n_features <= KERNEL_COLUMNS:
+        sums = rows.reduce(replace(statistic, n_threads=n_threads), Whole())
+    if sums is None or not np.all(np.isfinite(sums[0])):
+        # A value that is not finite is that of a row without weight, which is left out here.
+        sums = rows.reduce(statistic, Checked(is_finite=True), n_threads)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,12 +281,15 @@ class SignalSums:
         The coordinates of the offset in the signal directions.
     offset_square : float
         The squared norm of the offset.
+    n_threads : int
+        For a block that has a kernel.
     """
 
     shift: DeviceCopies | None
     directions: DeviceCopies
     centre: DeviceCopies
     offset_square: float
+    n_threads: int = 1
 
     @property
     def n_working(self) -> int:
@@ -291,7 +302,7 @@ class SignalSums:
         if has_kernel(block, block.shape[1]):
             basis, offset = self.directions.values[:-1].T, self.directions.values[-1]
             centre = offset if self.shift is None else self.shift.values + offset
-            square_times, third = third_sums_about(block, weights, centre, basis)
+            square_times, third = third_sums_about(block, weights, centre, basis, self.n_threads)
             weight_squares = len(block) if weights is None else weights @ weights
             return square_times @ basis, third, weight_squares
         x = shifted(block, self.shift)

@@ -234,10 +234,12 @@ def has_kernel(block: Any, n_columns: int) -> bool:
     return compiled.is_available() and n_columns <= KERNEL_COLUMNS and compiled.can_read(block)
 
 
-def second_sums(rows: Array, weights: Array | None, centre: Array) -> tuple[float, Array, Array]:
+def second_sums(
+    rows: Array, weights: Array | None, centre: Array, n_threads: int = 1
+) -> tuple[float, Array, Array]:
     """Return the weighted sums of 1, z and z z^t, with z = x - centre, by the compiled extension."""
     n_columns = len(centre)
-    (stats,) = compiled.stats_under(rows, weights, _about(centre), None, compiled.FULL)
+    (stats,) = compiled.stats_under(rows, weights, _about(centre), None, compiled.FULL, n_threads)
     second = np.empty((n_columns, n_columns))
     upper = np.triu_indices(n_columns)
     second[upper] = second.T[upper] = stats[1 + n_columns :]
@@ -245,14 +247,14 @@ def second_sums(rows: Array, weights: Array | None, centre: Array) -> tuple[floa
 
 
 def third_sums_about(
-    rows: Array, weights: Array | None, centre: Array, frame: Array | None
+    rows: Array, weights: Array | None, centre: Array, frame: Array | None, n_threads: int = 1
 ) -> tuple[Array, Array]:
     """Return the weighted sums of |z|^2 z and of y y y (compact), by the compiled extension.
 
     Here z = x - centre, and y are its coordinates in the frame, or z itself.
     """
     directions = None if frame is None else np.ascontiguousarray(frame)
-    square_times, third = compiled.third_sums(rows, weights, _about(centre, directions))
+    square_times, third = compiled.third_sums(rows, weights, _about(centre, directions), n_threads)
     return square_times, third[_triple_positions(len(centre) if frame is None else frame.shape[1])]
 
 
