@@ -344,7 +344,11 @@ class WhitenedData:
         if self.is_wide or not self.rows.can_take:
             return self
         values, weights = fetch_rows(self.rows, np.arange(self.n_rows))
-        order = np.lexsort(values.T[::-1])
+        order = np.argsort(values[:, 0])
+        leading = values[order, 0]
+        if np.any(leading[1:] == leading[:-1]):
+            # Only if values of the first column are equal do the others have to be compared.
+            order = np.lexsort(values.T[::-1])
         values = values[order]
         is_new = np.concatenate([[True], np.any(values[1:] != values[:-1], axis=1)])
         if weights is not None or not np.all(is_new):

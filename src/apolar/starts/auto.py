@@ -20,8 +20,10 @@ from apolar.starts.moments import from_moments, from_moments_with_one_merged
 from apolar.starts.overseed import overseeded_mixtures
 from apolar.starts.splitting import with_one_more
 
-# The portfolio is run on at most this many rows, or on this many per parameter if that is more.
-MOST_ROWS = 5_000
+# The portfolio is run on at most this many rows, or fewer if a mixture has many parameters: what it costs is
+# about the number of rows times that of parameters. It is run on at least this many rows per parameter.
+MOST_ROWS = 10_000
+WORK = 1_300_000
 ROWS_PER_PARAMETER = 12
 # With fewer rows per parameter than this, optima on a sample may be far from those on all rows.
 CROWDED_ROWS_PER_PARAMETER = 60
@@ -104,7 +106,7 @@ class _Search:
         self.data, self.n_components, self.prior, self.rng = data, n_components, prior, rng
         # A sample is drawn only of more than twice its rows: of fewer, all rows cost little more, and give
         # the optima themselves. The search runs on the distinct rows of the sample.
-        n_rows = max(MOST_ROWS, ROWS_PER_PARAMETER * self.n_parameters)
+        n_rows = max(min(MOST_ROWS, WORK // self.n_parameters), ROWS_PER_PARAMETER * self.n_parameters)
         self.drawn_rows = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
