@@ -26,11 +26,11 @@ SPHERICAL, DIAGONAL, FULL = 0, 1, 2
 # Rows are summed in parts, whose sums are added in order: results do not depend on the number of threads. A
 # part has at least this many rows; there are at most so many parts, or so many that their sums take this many
 # numbers, but not fewer than the least.
-PART_ROWS = 4096
+PART_ROWS = 1024
 MOST_PARTS, LEAST_PARTS = 256, 16
 PART_NUMBERS = 2**17
-# The multiplications that make another thread worth its start: a fifth of a millisecond.
-WORK_PER_THREAD = 10**6
+# The multiplications that make another thread worth its start: some tenths of a millisecond.
+WORK_PER_THREAD = 2 * 10**6
 
 
 def _loaded() -> ModuleType | None:
