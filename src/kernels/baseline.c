@@ -1,9 +1,11 @@
-/* For every processor: two numbers at a time where the compiler has vectors (SSE2, NEON), else one. */
+/* For every processor: two numbers at a time where the compiler has vectors (SSE2, NEON), else one.
+
+   APOLAR_PLAIN_C asks for one in any case: what a compiler without vectors gets, for tests. */
 
 #include "kernels.h"
 
 #define TARGET baseline
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(APOLAR_PLAIN_C)
 #define LANES 2
 #else
 #define LANES 1

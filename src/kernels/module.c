@@ -6,14 +6,21 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#if defined(_MSC_VER) && !defined(__clang__)
+/* Before kernels.h, which defines a word that this header uses. */
+#include <intrin.h>
+#define FETCH_ADD(counter) _InterlockedExchangeAdd64((volatile __int64 *)(counter), 1)
+#else
+#define FETCH_ADD(counter) __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED)
+#endif
+
 #include "kernels.h"
 
-#if defined(_MSC_VER) && !defined(__clang__)
-#include <intrin.h>
-int64_t next_part(int64_t *counter) { return _InterlockedExchangeAdd64((volatile __int64 *)counter, 1); }
-#else
-int64_t next_part(int64_t *counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
-#endif
+int64_t next_part(int64_t *counter) {
+  int64_t part = FETCH_ADD(counter);
+  /* A counter that did not start at zero, or that ran over: no such part. */
+  return part < 0 ? INT64_MAX : part;
+}
 
 /* Best first. */
 static const Kernels *const all_kernels[] = {
@@ -122,8 +129,8 @@ static int parts_of(Buffers *buffers, PyObject *counter, int64_t part_rows, cons
     return -1;
   }
   parts->counter = view->buf;
-  parts->part_rows = part_rows;
-  parts->n_parts = (rows->n_rows + part_rows - 1) / part_rows;
+  parts->part_rows = part_rows < rows->n_rows ? part_rows : rows->n_rows; /* so that products do not overflow */
+  parts->n_parts = rows->n_rows ? (rows->n_rows - 1) / part_rows + 1 : 0;
   return 0;
 }
 
@@ -193,11 +200,16 @@ static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
       mixtures_of(&buffers, natural, &rows, kind, is_linear, n_mixtures, &mixtures))
     return failed(&buffers);
   mixtures.source = is_hard ? HARD : SOFT;
+  if (is_hard && n_mixtures > 1) {
+    PyErr_SetString(PyExc_ValueError, "Rows are assigned under one mixture at a time.");
+    return failed(&buffers);
+  }
   int64_t n = (int64_t)mixtures.n_mixtures * mixtures.n_components;
   Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
   if (!out || !has_length(out, "stats", parts.n_parts * n * mixtures.n_stats)) return failed(&buffers);
   Py_buffer *sums = buffer_of(&buffers, likelihood, "log_likelihood", 2, "d", WRITE);
   if (!sums || !has_length(sums, "log_likelihood", parts.n_parts * n_mixtures)) return failed(&buffers);
+  if (!parts.n_parts) return done(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->e_step(&rows, &mixtures, &parts, out->buf, sums->buf);
   Py_END_ALLOW_THREADS;
@@ -241,6 +253,7 @@ static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
   }
   Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
   if (!out || !has_length(out, "stats", parts.n_parts * mixtures.n_components * n_stats)) return failed(&buffers);
+  if (!parts.n_parts) return done(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->e_step(&rows, &mixtures, &parts, out->buf, NULL);
   Py_END_ALLOW_THREADS;
@@ -286,6 +299,7 @@ static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
     memory[i] = view->buf;
   }
   RowResults results = {memory[0], memory[1], memory[2], memory[3], memory[4], offset};
+  if (!parts.n_parts) return done(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->rows(&rows, &mixtures, &parts, &results);
   Py_END_ALLOW_THREADS;
@@ -309,9 +323,14 @@ static PyObject *third(PyObject *Py_UNUSED(module), PyObject *arguments) {
   Parts parts;
   if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts))
     return failed(&buffers);
+  if (rows.n_outputs > 1000000) { /* their number would overflow, before any memory ran out */
+    PyErr_Format(PyExc_ValueError, "Third moments of %d outputs are too many.", rows.n_outputs);
+    return failed(&buffers);
+  }
   const int64_t dim = rows.n_outputs, n_sums = rows.n_columns + dim * (dim + 1) * (dim + 2) / 6;
   Py_buffer *out = buffer_of(&buffers, sums, "sums", 2, "d", WRITE);
   if (!out || !has_length(out, "sums", parts.n_parts * n_sums)) return failed(&buffers);
+  if (!parts.n_parts) return done(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->third(&rows, &parts, out->buf);
   Py_END_ALLOW_THREADS;

@@ -35,6 +35,7 @@ INLINE VEC NAME(splat)(double x) { return (VEC){x, x}; }
 #endif
 #define BITS(v) ((IVEC)(v))
 #define FROM_BITS(b) ((VEC)(b))
+#define TO_EXPONENT(b) ((b) << 52)
 #define SELECT(mask, a, b) FROM_BITS((BITS(a) & (mask)) | (BITS(b) & ~(mask)))
 
 /* Lanes of two vectors, by constant numbers: those of the second follow those of the first. */
@@ -127,6 +128,8 @@ INLINE IVEC NAME(bits)(VEC v) { IVEC b; memcpy(&b, &v, 8); return b; }
 INLINE VEC NAME(from_bits)(IVEC b) { VEC v; memcpy(&v, &b, 8); return v; }
 #define BITS(v) NAME(bits)(v)
 #define FROM_BITS(b) NAME(from_bits)(b)
+/* Without a sign, as bits that a shift of a signed number drops are not defined in C. */
+#define TO_EXPONENT(b) ((int64_t)((uint64_t)(b) << 52))
 INLINE double NAME(sum_of)(VEC v) { return v; }
 INLINE void NAME(add_sums)(const VEC v[8], double *out) {
   for (int i = 0; i < 8; i++) out[i] += v[i];
@@ -158,7 +161,7 @@ INLINE VEC NAME(exponential)(VEC x) {
   p = p * f + SPLAT(0.5);
   p = p * f + SPLAT(1.0);
   p = p * f + SPLAT(1.0);
-  return FROM_BITS(BITS(p) + (BITS(shifted) << 52));
+  return FROM_BITS(BITS(p) + TO_EXPONENT(BITS(shifted)));
 }
 
 /* log(x) for normal x > 0: x = 2^e g with sqrt(1/2) < g < sqrt(2), and log(g) = 2 artanh((g - 1) / (g + 1)). */

@@ -1,0 +1,368 @@
+"""The compiled kernels compute what NumPy does, of rows of every shape, layout and dtype."""
+
+import numpy as np
+import pytest
+
+from apolar._core import compiled
+from apolar._core.compiled import DIAGONAL, FULL, SPHERICAL, RowMap, RowResults
+from kernel_sums import (
+    KINDS,
+    TARGETS,
+    assert_within,
+    expected,
+    features,
+    mapped,
+    needs_kernels,
+    random_natural,
+    use_for_a_test,
+)
+
+pytestmark = needs_kernels
+
+# Lengths around those of vectors, blocks and parts; numbers of columns around those of vectors and tiles.
+SHAPES = [
+    # rows, columns, components, mixtures
+    (1, 1, 1, 1),
+    (1, 33, 5, 2),
+    (2, 2, 2, 1),
+    (7, 3, 3, 3),
+    (127, 7, 5, 1),
+    (128, 8, 2, 2),
+    (129, 9, 1, 3),
+    (255, 16, 5, 1),
+    (256, 17, 4, 1),
+    (257, 33, 3, 1),
+    (257, 2, 300, 1),
+    (4095, 4, 5, 1),
+    (4097, 5, 2, 2),
+]
+
+
+@pytest.fixture(params=TARGETS)
+def extension(request):
+    yield from use_for_a_test(request.param)
+
+
+def problem(n_rows, n_columns, n_components=3, kind=FULL, n_mixtures=1, seed=0):
+    """Return rows, weights, their map, and natural parameters, shape (n_mixtures, n_components, n_stats)."""
+    rng = np.random.default_rng([seed, n_rows, n_columns, n_components, kind])
+    values = rng.standard_normal((n_rows, n_columns)) * 2 + 5
+    row_map = RowMap.of(np.full(n_columns, 4.5), rng.uniform(0.3, 0.7, n_columns))
+    natural = [random_natural(rng, n_components, n_columns, kind) for _ in range(n_mixtures)]
+    return values, rng.uniform(0, 2, n_rows), row_map, np.stack(natural)
+
+
+# --- every function, of every shape -------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_e_step_is_that_of_numpy(shape, kind):
+    n_rows, n_columns, n_components, n_mixtures = shape
+    values, weights, row_map, natural = problem(n_rows, n_columns, n_components, kind, n_mixtures)
+    for given in (None, weights):
+        stats, log_likelihood = compiled.e_step(values, given, row_map, natural, kind)
+        by_mixture = stats.reshape(natural.shape)
+        for mixture in range(n_mixtures):
+            of_one = expected(values, given, row_map, natural[mixture], kind)
+            assert_within(by_mixture[mixture], of_one.stats, of_one.scale)
+            scale = n_rows + np.abs(of_one.density).sum()
+            assert_within(log_likelihood[mixture], of_one.sums[0], scale)
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_results_of_rows_are_those_of_numpy(shape, kind):
+    n_rows, n_columns, n_components, _ = shape
+    values, weights, row_map, (natural,) = problem(n_rows, n_columns, n_components, kind)
+    of_numpy = expected(values, weights, row_map, natural, kind)
+    logits = np.full((n_components, n_rows), np.nan)
+    compiled.write_rows(values, None, row_map, natural, kind, RowResults(logits=logits))
+    results = RowResults(None, *(np.empty(shape) for shape in ((n_rows, n_components), n_rows, n_rows)))
+    results.labels = np.full(n_rows, -1)
+    sums = compiled.write_rows(values, weights, row_map, natural, kind, results)
+    # A logit is a sum of some tens of terms of size one: so is its error of rounding units.
+    np.testing.assert_allclose(logits, of_numpy.logits, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(results.density, of_numpy.density, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(results.responsibilities.T, of_numpy.responsibilities, rtol=1e-12)
+    # Where two are equal to rounding, either is right.
+    chosen = np.take_along_axis(of_numpy.responsibilities, results.labels[None], axis=0)[0]
+    np.testing.assert_allclose(chosen, of_numpy.responsibilities.max(axis=0), rtol=1e-12)
+    scale = n_rows + np.abs(of_numpy.density).sum()
+    assert_within(sums, of_numpy.sums, scale)
+    # Sums alone, without any result of each row, are the same.
+    np.testing.assert_array_equal(
+        compiled.write_rows(values, weights, row_map, natural, kind, RowResults()), sums
+    )
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_under_responsibilities_are_those_of_numpy(shape, kind):
+    n_rows, n_columns, n_components, _ = shape
+    values, weights, row_map, _ = problem(n_rows, n_columns, n_components, kind)
+    row_stats = features(mapped(values, row_map), kind)
+    given = np.random.default_rng(1).uniform(-1, 1, (n_rows, 2 * n_components))
+    for responsibilities in (given[:, :n_components].T.copy(), given[::-1, ::2].T):
+        for row_weights in (None, weights):
+            weighted = responsibilities if row_weights is None else responsibilities * row_weights
+            stats = compiled.stats_under(values, row_weights, row_map, responsibilities, kind)
+            assert_within(stats, weighted @ row_stats.T, np.abs(weighted) @ np.abs(row_stats.T))
+    stats = compiled.stats_under(values, weights, row_map, None, kind)
+    assert_within(stats[0], row_stats @ weights, np.abs(row_stats) @ weights)
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("n_outputs", [None, 1, 2, 3, 8])
+@pytest.mark.parametrize("shape", [(1, 1), (257, 2), (130, 7), (300, 16)], ids=str)
+def test_third_sums_are_those_of_numpy(shape, n_outputs):
+    values, weights, row_map, _ = problem(*shape)
+    if n_outputs is not None:
+        matrix = np.random.default_rng(2).standard_normal((shape[1], n_outputs))
+        row_map = RowMap.of(row_map.centre, matrix)
+    x = (values - row_map.centre) * row_map.scale
+    z = mapped(values, row_map)
+    places = [
+        (i, j, k) for i in range(z.shape[1]) for j in range(i, z.shape[1]) for k in range(j, z.shape[1])
+    ]
+    products = np.stack([z[:, i] * z[:, j] * z[:, k] for i, j, k in places])
+    for given in (None, weights):
+        by_row = np.ones(len(z)) if given is None else given
+        square_times, third = compiled.third_sums(values, given, row_map)
+        lengths = np.sum(x**2, axis=1)
+        assert_within(square_times, (by_row * lengths) @ x, (by_row * lengths) @ np.abs(x))
+        assert_within(third, products @ by_row, np.abs(products) @ by_row)
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_outputs", [1, 3, 5, 8, 17])
+def test_rows_are_mapped_by_a_matrix_to_fewer_or_more_columns(kind, n_outputs):
+    values, weights, row_map, _ = problem(200, 7)
+    rng = np.random.default_rng(n_outputs)
+    row_map = RowMap.of(row_map.centre, rng.standard_normal((7, n_outputs)) / 3)
+    natural = random_natural(rng, 4, n_outputs, kind)
+    stats, log_likelihood = compiled.e_step(values, weights, row_map, natural[None], kind)
+    of_numpy = expected(values, weights, row_map, natural, kind)
+    assert_within(stats, of_numpy.stats, of_numpy.scale)
+    assert_within(log_likelihood, of_numpy.sums[:1], 200 + np.abs(of_numpy.density).sum())
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_rows_add_nothing(kind):
+    values, weights, row_map, natural = problem(0, 3, kind=kind)
+    stats, log_likelihood = compiled.e_step(values, weights, row_map, natural, kind)
+    assert not stats.any()
+    assert not log_likelihood.any()
+    assert not compiled.stats_under(values, None, row_map, None, kind).any()
+    assert compiled.write_rows(values, None, row_map, natural[0], kind, RowResults()).tolist() == [0, 0, 0]
+
+
+# --- layouts ------------------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "Fortran": np.asfortranarray,
+    "reversed rows": lambda x: x[::-1].copy()[::-1],
+    "reversed columns": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "every other row": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "every third column": lambda x: np.repeat(x, 3, axis=1)[:, ::3],
+    "some columns of a wider table": lambda x: np.hstack([x, x, x])[:, x.shape[1] : 2 * x.shape[1]],
+    "both reversed, Fortran": lambda x: np.asfortranarray(x[::-1, ::-1])[::-1, ::-1],
+}
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_are_read_as_they_are_stored(layout, dtype):
+    for n_columns in (1, 5, 8, 19):
+        values, weights, row_map, natural = problem(300, n_columns)
+        values = values.astype(dtype)
+        stored = LAYOUTS[layout](values)
+        stored.flags.writeable = False
+        assert compiled.can_read(stored)
+        # Weights too have any stride.
+        strided = np.repeat(weights[::-1], 2)[::-2]
+        stats, log_likelihood = compiled.e_step(stored, strided, row_map, natural, FULL)
+        of_numpy = expected(values, weights, row_map, natural[0], FULL)
+        assert_within(stats, of_numpy.stats, of_numpy.scale)
+        assert_within(log_likelihood, of_numpy.sums[:1], 300 + np.abs(of_numpy.density).sum())
+
+
+@pytest.mark.usefixtures("extension")
+def test_one_row_that_is_repeated_counts_for_all():
+    values, _, row_map, natural = problem(1, 6)
+    stats, _ = compiled.e_step(np.broadcast_to(values, (1000, 6)), None, row_map, natural, FULL)
+    of_one = expected(values, None, row_map, natural[0], FULL)
+    assert_within(stats, 1000 * of_one.stats, 1000 * of_one.scale)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_readable"),
+    [
+        (np.zeros((3, 2)), True),
+        (np.zeros((3, 2), np.float32), True),
+        (np.zeros((3, 2), ">f8"), False),
+        (np.zeros((3, 2), np.float16), False),
+        (np.zeros((3, 2), int), False),
+        (np.zeros(3), False),
+        (np.zeros((3, 2, 2)), False),
+        ([[0.0]], False),
+        (np.frombuffer(bytes(49), np.float64, 6, offset=1).reshape(3, 2), False),
+    ],
+)
+def test_which_arrays_are_read(values, is_readable):
+    assert compiled.can_read(values) == is_readable
+
+
+# --- extreme numbers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("extension")
+def test_exponentials_and_logarithms_have_all_digits():
+    # Two components, of logits 0 and z: the odds are exp(z), the density log(1 + exp(z)).
+    z = np.concatenate([np.linspace(-99.9, 0, 5001), -np.geomspace(1e-17, 1, 500)])
+    natural = np.array([[0.0, 0, 0], [0, 1, 0]])
+    results = RowResults(responsibilities=np.empty((len(z), 2)), density=np.empty(len(z)))
+    compiled.write_rows(z[:, None], None, RowMap.identity(1), natural, SPHERICAL, results)
+    first, second = results.responsibilities.T
+    # A few units of rounding: two quotients, the reduction of the argument, the polynomial.
+    np.testing.assert_allclose(second / first, np.exp(z), rtol=1.5e-15)
+    np.testing.assert_allclose(results.density, np.log1p(np.exp(z)), rtol=1e-15, atol=2.5e-16)
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("n_components", [1, 2, 3, 10, 1000, 30000])
+def test_the_logarithm_of_any_number_of_equal_components(n_components):
+    # All responsibilities are 1 / n: the log-density is log(n), and log-likelihoods are products of many n.
+    natural = np.zeros((n_components, 3))
+    values = np.random.default_rng(0).standard_normal((100, 1))
+    results = RowResults(density=np.empty(100))
+    compiled.write_rows(values, None, RowMap.identity(1), natural, SPHERICAL, results)
+    np.testing.assert_allclose(results.density, np.log(n_components), rtol=1e-15)
+    for weights in (None, np.ones(100)):
+        stats, log_likelihood = compiled.e_step(values, weights, RowMap.identity(1), natural[None], SPHERICAL)
+        # The sum of n equal exponentials is exact, a product of 32 of them has 32 units of rounding.
+        np.testing.assert_allclose(log_likelihood, 100 * np.log(n_components), rtol=1e-14, atol=1e-13)
+        np.testing.assert_allclose(stats[:, 0], 100 / n_components, rtol=1e-13)
+
+
+@pytest.mark.usefixtures("extension")
+def test_huge_logits_leave_one_component():
+    natural = np.zeros((1, 3, 3))
+    natural[0, :, 1] = [-1e300, 0.0, 1e300]
+    values = np.array([[1.0], [-1.0], [0.0], [1e-300]])
+    stats, log_likelihood = compiled.e_step(values, None, RowMap.identity(1), natural, SPHERICAL)
+    thirds = np.exp([-1.0, 0, 1]) / np.exp([-1.0, 0, 1]).sum()
+    np.testing.assert_allclose(stats[:, 0], np.array([1.0, 0, 1]) + 1 / 3 + thirds, rtol=1e-15, atol=1e-40)
+    assert log_likelihood[0] == pytest.approx(2e300, rel=1e-15)
+    results = RowResults(labels=np.empty(4, np.int64))
+    compiled.write_rows(values, None, RowMap.identity(1), natural[0], SPHERICAL, results)
+    assert results.labels.tolist() == [2, 0, 0, 2]
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+def test_denormal_rows_and_weights(kind):
+    tiny = 5e-324
+    values = np.array([[tiny, -tiny, 0.0]] * 5)
+    weights = np.array([tiny, 1e-310, 0.0, 1.0, 1e-300])
+    natural = np.zeros((1, 2, compiled.n_stats(kind, 3)))
+    stats, _ = compiled.e_step(values, weights, RowMap.identity(3), natural, kind)
+    np.testing.assert_allclose(stats[:, 0], 0.5, rtol=1e-15)
+    # Squares underflow to zero; half of the smallest number is a tie between zero and itself.
+    assert np.all(np.abs(stats[:, 1:]) <= 2 * tiny)
+    assert compiled.stats_under(values, None, RowMap.identity(3), None, kind)[0, 1] == 5 * tiny
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tie_of_hard_assignment_goes_to_the_first(kind):
+    values, weights, row_map, _ = problem(500, 4)
+    one = random_natural(np.random.default_rng(3), 1, 4, kind)
+    one[:, 5:] = 0.0
+    other = one.copy()
+    other[:, 0] -= 1.0
+    natural = np.concatenate([other, one, one, other, one])
+    stats, _ = compiled.e_step(values, weights, row_map, natural[None], kind, is_hard=True, is_linear=True)
+    assert np.flatnonzero(stats[:, 0]).tolist() == [1]
+    assert not stats[[0, 2, 3, 4]].any()
+    assert stats[1, 0] == pytest.approx(weights.sum(), rel=1e-14)
+
+
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_components", [1, 2, 7])
+def test_hard_assignment_is_that_of_numpy(kind, n_components):
+    values, weights, row_map, (natural,) = problem(700, 5, n_components, kind)
+    natural[:, 6:] = 0.0
+    of_numpy = expected(values, weights, row_map, natural, kind, is_hard=True)
+    for is_linear in (False, True):
+        stats, _ = compiled.e_step(
+            values, weights, row_map, natural[None], kind, is_hard=True, is_linear=is_linear
+        )
+        assert_within(stats, of_numpy.stats, of_numpy.scale)
+
+
+# --- threads ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Let few rows be many parts, and every part worth a thread."""
+    monkeypatch.setattr(compiled, "PART_ROWS", 64)
+    monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
+
+
+@pytest.mark.usefixtures("extension", "small_parts")
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+def test_the_number_of_threads_changes_no_digit(n_threads):
+    values, weights, row_map, natural = problem(5000, 6)
+
+    def results(n_threads):
+        by_row = RowResults(None, np.empty((5000, 3)), np.empty(5000, np.int64), np.empty(5000))
+        return [
+            *compiled.e_step(values, weights, row_map, natural, FULL, n_threads),
+            *compiled.e_step(values, None, row_map, natural, FULL, n_threads),
+            compiled.stats_under(values, weights, row_map, None, FULL, n_threads),
+            compiled.write_rows(values, weights, row_map, natural[0], FULL, by_row, n_threads),
+            *(by_row.responsibilities, by_row.labels, by_row.density),
+            *compiled.third_sums(values, weights, row_map, n_threads),
+        ]
+
+    for one, several in zip(results(1), results(n_threads), strict=True):
+        np.testing.assert_array_equal(several, one)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_many_parts_are_taken_by_several_threads_and_each_once():
+    values, _, row_map, _ = problem(20000, 3)
+    parts = compiled._Parts.of(len(values), 10)
+    assert parts.n_parts > 100
+    stats = compiled.stats_under(values, None, row_map, None, SPHERICAL, 4)
+    assert stats[0, 0] == 20000
+
+
+def test_the_sums_of_a_part_do_not_depend_on_which_parts_a_call_takes(extension):
+    values, weights, row_map, natural = problem(1000, 5, kind=DIAGONAL)
+    part_rows, n_parts = 100, 10
+
+    def from_part(first):
+        counter, stats, log_likelihood = np.array([first]), np.zeros((n_parts, 3, 11)), np.zeros((n_parts, 1))
+        extension.e_step(
+            *(values, weights, row_map.centre, row_map.scale, None, natural[0], DIAGONAL, 0, 0, 1),
+            *(part_rows, counter, stats, log_likelihood),
+        )
+        assert counter[0] == n_parts + 1
+        return stats, log_likelihood
+
+    all_stats, all_likelihoods = from_part(0)
+    for first in (3, 9):
+        stats, likelihoods = from_part(first)
+        np.testing.assert_array_equal(stats[first:], all_stats[first:])
+        np.testing.assert_array_equal(likelihoods[first:], all_likelihoods[first:])
+        assert not stats[:first].any()
