@@ -67,7 +67,7 @@ typedef struct {
 int64_t next_part(int64_t *counter);
 
 extern const Kernels baseline_kernels;
-#if (defined(__x86_64__) || defined(_M_X64)) && (defined(__GNUC__) || defined(__clang__))
+#if (defined(__x86_64__) || defined(_M_X64)) && (defined(__GNUC__) || defined(__clang__)) && !defined(APOLAR_PLAIN_C)
 #define HAS_X86_TARGETS 1
 extern const Kernels avx2_kernels, avx512_kernels;
 #endif

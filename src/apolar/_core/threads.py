@@ -32,15 +32,16 @@ def thread_pool() -> ThreadPoolExecutor:
         return _POOL[0]
 
 
-def _forget_pool() -> None:
-    global _POOL_LOCK
+def _forget_threads() -> None:
+    """Forget the threads of the parent, in a forked child: they do not run there, and may have held locks."""
+    global _POOL_LOCK, _LOCK
     _POOL.clear()
-    # Another thread of the parent may have held it.
-    _POOL_LOCK = threading.Lock()
+    _POOL_LOCK, _LOCK = threading.Lock(), threading.Lock()
+    _THREADS.intersection_update({threading.get_ident()})
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def run_in_threads(call: Callable[[], None], n_threads: int) -> None:

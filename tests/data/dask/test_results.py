@@ -13,6 +13,8 @@ import pytest
 from scipy import sparse
 
 import apolar
+from apolar._core.compiled import kernels_in_use
+from apolar._core.threads import default_threads
 from apolar.data import open_rows
 from apolar.selection import select
 from data.dask.blocks import CLOSE, COLUMNS, assert_same_mixture, generated, model, rows_of_block
@@ -213,3 +215,9 @@ def test_standard_errors():
 def test_fitted_mixtures_hold_nothing_of_the_data():
     fitted = model().fit(generated(900, 3))
     assert len(pickle.dumps(fitted)) < 20_000
+
+
+def test_workers_use_the_kernels_of_this_processor_in_one_thread(client):
+    # A worker limits BLAS to its own threads, of which it has one here.
+    kernels, n_threads = client.submit(kernels_in_use).result(), client.submit(default_threads).result()
+    assert (kernels, n_threads) == (kernels_in_use(), 1)

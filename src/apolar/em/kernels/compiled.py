@@ -65,8 +65,8 @@ class CompiledBlocks:
 
 
 def as_weights(weights: Any) -> Array | None:
-    """Return weights in double precision, or None."""
-    return None if weights is None else np.asarray(weights, np.float64)
+    """Return weights in double precision, aligned as the extension reads them, or None."""
+    return None if weights is None else np.require(weights, np.float64, "A")
 
 
 def total_stats(family: Family, rows: Array, weights: Array | None) -> Array:

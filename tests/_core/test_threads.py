@@ -1,0 +1,168 @@
+"""Calls in threads of one pool: their number, their errors, their end, and forks."""
+
+import multiprocessing
+import sys
+import threading
+
+import pytest
+
+from apolar._core import threads
+from apolar._core.threads import one_blas_thread, run_in_threads, thread_pool
+from apolar.data.reduce import map_in_threads
+
+# Only a hang waits so long.
+DEADLINE = 60
+
+
+class Calls:
+    """A function that counts its calls, those that have ended, and the most that ran at once."""
+
+    def __init__(self, n_together=1):
+        self.lock = threading.Lock()
+        self.started = self.ended = self.most = 0
+        # Each of the first calls waits for the others.
+        self.barrier = threading.Barrier(n_together)
+        self.n_together = n_together
+
+    def __call__(self, number):
+        with self.lock:
+            self.started += 1
+            self.most = max(self.most, self.started - self.ended)
+            is_first = self.started <= self.n_together
+        try:
+            if is_first:
+                self.barrier.wait(DEADLINE)
+            if number < 0:
+                raise LookupError(number)
+            return number
+        finally:
+            with self.lock:
+                self.ended += 1
+
+
+# --- map_in_threads -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_as_many_calls_run_at_once_as_there_are_threads(n_threads):
+    calls = Calls(n_threads)
+    assert list(map_in_threads(calls, ((i,) for i in range(40)), n_threads)) == list(range(40))
+    assert calls.most == n_threads
+    assert calls.started == calls.ended == 40
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_error_in_one_call_ends_the_others(n_threads):
+    calls = Calls(n_threads)
+    numbers = [0, 1, -2, *range(3, 100)]
+    results = map_in_threads(calls, ((number,) for number in numbers), n_threads)
+    assert [next(results), next(results)] == [0, 1]
+    with pytest.raises(LookupError, match="-2"):
+        next(results)
+    # None runs, and none starts any more: those that had been submitted are done, or were never begun.
+    assert calls.started == calls.ended <= 2 + n_threads
+    assert list(results) == []
+    assert list(map_in_threads(Calls(), [(7,), (8,)], n_threads)) == [7, 8]
+
+
+def test_an_error_in_the_arguments_ends_the_calls():
+    calls = Calls()
+
+    def arguments():
+        yield (0,)
+        yield (1,)
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        list(map_in_threads(calls, arguments(), 4))
+    assert calls.started == calls.ended <= 2
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_a_generator_that_is_dropped_leaves_nothing_running(n_threads):
+    calls = Calls(n_threads)
+    results = map_in_threads(calls, ((i,) for i in range(100)), n_threads)
+    assert next(results) == 0
+    del results
+    assert calls.started == calls.ended <= n_threads
+    assert list(map_in_threads(Calls(4), [(i,) for i in range(4)], 4)) == [0, 1, 2, 3]
+
+
+# --- run_in_threads -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [0, 1, 2, 6])
+def test_a_call_runs_in_as_many_threads_as_asked_for(n_threads):
+    names, barrier = [], threading.Barrier(max(1, n_threads))
+
+    def call():
+        barrier.wait(DEADLINE)
+        names.append(threading.current_thread().name)
+
+    run_in_threads(call, n_threads)
+    assert len(set(names)) == len(names) == max(1, n_threads)
+    assert threading.current_thread().name in names
+    assert all(name.startswith("apolar") for name in names if name != threading.current_thread().name)
+
+
+@pytest.mark.parametrize("is_in_this_thread", [True, False])
+def test_an_error_is_raised_when_all_threads_have_ended(is_in_this_thread):
+    here, barrier, ended = threading.get_ident(), threading.Barrier(3), []
+
+    def call():
+        barrier.wait(DEADLINE)
+        if (threading.get_ident() == here) == is_in_this_thread:
+            raise LookupError("bad")
+        ended.append(1)
+
+    with pytest.raises(LookupError, match="bad"):
+        run_in_threads(call, 3)
+    assert len(ended) == (2 if is_in_this_thread else 1)
+
+
+def test_calls_in_threads_may_use_threads():
+    def call(number):
+        counts = []
+        run_in_threads(lambda: counts.append(number), 3)
+        return counts
+
+    assert list(map_in_threads(call, [(i,) for i in range(10)], 4)) == [[i] * 3 for i in range(10)]
+
+
+# --- forks --------------------------------------------------------------------------------------------
+
+
+def _child(results):
+    """Use all that threads of the parent may hold."""
+    counts = []
+    with one_blas_thread():
+        run_in_threads(lambda: counts.append(1), 2)
+    results.put((len(counts), len(threads._THREADS)))
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no safe fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_threads_of_its_parent():
+    thread_pool().submit(int).result()
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold():
+        with one_blas_thread(), threads._POOL_LOCK, threads._LOCK:
+            is_held.set()
+            may_end.wait(DEADLINE)
+
+    holder = threading.Thread(target=hold, daemon=True)
+    holder.start()
+    assert is_held.wait(DEADLINE)
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=_child, args=(results,), daemon=True)
+    try:
+        process.start()
+        assert results.get(timeout=DEADLINE) == (2, 0)
+        process.join(DEADLINE)
+        assert process.exitcode == 0
+    finally:
+        may_end.set()
+        process.kill()
+        holder.join(DEADLINE)

@@ -1,0 +1,315 @@
+"""Fits and predictions by the compiled kernels are those by NumPy, for every family, wherever they run."""
+
+import multiprocessing
+import os
+import sys
+import threading
+
+import joblib
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import apolar
+from apolar._core import compiled
+from apolar._core.threads import default_threads
+from apolar.data import Scratch, open_rows
+from apolar.em.blocks import StatsBlock
+from apolar.em.kernels.compiled import CompiledBlock, CompiledBlocks, as_weights, whitening_map
+from apolar.em.row_stats import RowStats
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import FAMILIES
+from kernel_sums import TARGETS, needs_kernels, use_for_a_test
+
+# Fits of few rows and few iterations, which warn: their results are compared with each other.
+pytestmark = [needs_kernels, pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")]
+
+NAMES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
+X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
+W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
+
+
+@pytest.fixture
+def without_kernels(monkeypatch):
+    """Return a function that calls another one without the extension."""
+
+    def call(function):
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "_extension", None)
+            return function()
+
+    return call
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Let few rows be many parts, and every part worth a thread."""
+    monkeypatch.setattr(compiled, "PART_ROWS", 64)
+    monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
+
+
+# --- blocks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
+    family, values = FAMILIES[name], X.astype(dtype)
+    data = WhitenedData(open_rows(values, W), family)
+    batch = [family.m_step(data.hard_stats((np.arange(len(X)) * s) % 7 % 4, 4), None) for s in (1, 3)]
+    natural = np.stack([family.natural(parameters) for parameters in batch])
+    # Hard assignment is by distances: without quadratics.
+    distances = natural[0].copy()
+    distances[:, 1 + X.shape[1] :] = 0.0
+    given = np.random.default_rng(2).uniform(0, 1, (3, len(X)))
+    written = RowStats(family, data.whitening).written(values, Scratch())
+    of_numpy = StatsBlock(written, Scratch())
+    scale = np.abs(written).sum(axis=1)
+    for _ in use_for_a_test(target):
+        block = CompiledBlock(values, family, whitening_map(data.whitening))
+        assert block.n_rows == of_numpy.n_rows
+        for weights in (None, W):
+            sums, wanted = block.e_step(natural, weights), of_numpy.e_step(natural, weights)
+            # The rows of a batch, in the order of its mixtures.
+            assert np.max(np.abs(sums[0] - wanted[0]) / scale) < 1e-12
+            np.testing.assert_allclose(sums[1], wanted[1], rtol=1e-12)
+            nearest = [each.nearest_stats(distances, weights) for each in (block, of_numpy)]
+            assert np.max(np.abs(nearest[0] - nearest[1]) / scale) < 1e-12
+            np.testing.assert_allclose(
+                block.density_sums(natural[0], weights),
+                of_numpy.density_sums(natural[0], weights),
+                rtol=1e-11,
+            )
+        assert np.max(np.abs(block.stats(given) - of_numpy.stats(given)) / scale) < 1e-12
+        np.testing.assert_allclose(
+            block.logits(natural[0]), of_numpy.logits(natural[0]), rtol=1e-11, atol=1e-11
+        )
+        np.testing.assert_array_equal(block.labels(natural[0]), of_numpy.labels(natural[0]))
+        # Logits of some tens have errors of some 1e-14, and so have the logarithms of responsibilities.
+        probabilities = of_numpy.probabilities(natural[0])
+        np.testing.assert_allclose(block.probabilities(natural[0]), probabilities, rtol=1e-11, atol=1e-30)
+        by_component, density = block.responsibilities(natural[0])
+        np.testing.assert_allclose(by_component.T, probabilities, rtol=1e-11, atol=1e-30)
+        np.testing.assert_array_equal(block.log_densities(natural[0]), density)
+        np.testing.assert_allclose(density, of_numpy.log_densities(natural[0]), rtol=1e-11, atol=1e-11)
+
+
+def test_rows_that_cannot_be_read_are_copied():
+    family = FAMILIES["diag"]
+    data = WhitenedData(open_rows(X), family)
+    blocks = CompiledBlocks(family, whitening_map(data.whitening), len(X))
+    natural = data.natural(family.m_step(data.hard_stats(np.arange(len(X)) % 3, 3), None))
+    expected = blocks(X, None, 0)[0].e_step(natural[None], None)[0]
+    padded = np.empty(X.nbytes + 1, np.uint8)
+    unaligned = padded[1:].view(np.float64).reshape(X.shape)
+    unaligned[...] = X
+    for values in (unaligned, X.astype(">f8"), X.astype(object), X.tolist()):
+        assert not compiled.can_read(values)
+        np.testing.assert_array_equal(blocks(values, None, 0)[0].e_step(natural[None], None)[0], expected)
+    block, _ = blocks(X[::-1], None, 0)
+    assert np.shares_memory(block.values, X)
+
+
+def test_weights_that_cannot_be_read_are_copied():
+    padded = np.empty(W.nbytes + 1, np.uint8)
+    unaligned = padded[1:].view(np.float64)
+    unaligned[...] = W
+    for weights in (unaligned, W.astype(">f8"), W.tolist()):
+        readable = as_weights(weights)
+        assert readable.flags.aligned
+        assert readable.dtype.isnative
+        np.testing.assert_array_equal(readable, W)
+    assert as_weights(W) is W
+    assert as_weights(None) is None
+
+
+# --- estimators ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_predictions_are_those_of_numpy(name, without_kernels):
+    model = apolar.GaussianMixture(4, covariance_type=name, random_state=0, max_iter=20).fit(
+        X[:500], sample_weight=W[:500]
+    )
+    new = X[500:] * 1.5
+
+    def answers():
+        return (
+            model.predict_proba(new),
+            model.score_samples(new),
+            model.score(new),
+            model.bic(new),
+            model.aic(new),
+            model.predict(new),
+        )
+
+    of_numpy = without_kernels(answers)
+    for answer, expected in zip(answers()[:-1], of_numpy[:-1], strict=True):
+        np.testing.assert_allclose(answer, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(new), of_numpy[-1])
+    # A chunk of one row, and of a length that is no multiple of a vector.
+    for n_rows in (1, 13):
+        np.testing.assert_allclose(
+            model.predict_proba(new[:n_rows]), of_numpy[0][:n_rows], rtol=1e-10, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fit_is_that_of_numpy(name, without_kernels):
+    def fit():
+        return apolar.GaussianMixture(4, covariance_type=name, random_state=0, init_params="kmeans").fit(
+            X, sample_weight=W
+        )
+
+    by_kernels, by_numpy = fit(), without_kernels(fit)
+    # EM stops a few hundredths of a standard error from the maximum: here, at 1e-3 of a deviation.
+    deviations = X.std(axis=0)
+    assert np.max(np.abs(by_kernels.means_ - by_numpy.means_) / deviations) < 1e-3
+    assert by_kernels.score(X, sample_weight=W) == pytest.approx(by_numpy.score(X, sample_weight=W), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layout", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2], lambda x: x[::-1, ::-1]]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_predictions_do_not_depend_on_how_rows_are_stored(layout, dtype):
+    model = apolar.GaussianMixture(4, covariance_type="full", random_state=0, max_iter=20).fit(X)
+    plain = np.ascontiguousarray(layout(X.astype(dtype)))
+    stored = layout(X.astype(dtype))
+    stored.flags.writeable = False
+    np.testing.assert_allclose(
+        model.predict_proba(stored), model.predict_proba(plain), rtol=1e-10, atol=1e-12
+    )
+    assert model.score(stored) == pytest.approx(model.score(plain), rel=1e-12)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_never_comes_to_the_kernels(bad):
+    model = apolar.GaussianMixture(2, random_state=0).fit(X[:300])
+    rows = X[:300].copy()
+    rows[123, 2] = bad
+    for call in (model.predict, model.predict_proba, model.score_samples, model.score, model.bic, model.fit):
+        with pytest.raises(ValueError, match="NaN|infinity"):
+            call(rows)
+    with pytest.raises(ValueError, match="row 123, column 2"):
+        model.fit([rows[:100], rows[100:]])
+    weights = W[:300].copy()
+    weights[7] = bad
+    with pytest.raises(ValueError, match="weight"):
+        apolar.GaussianMixture(2).fit(X[:300], sample_weight=weights)
+
+
+def test_identical_rows_and_one_row():
+    same = np.broadcast_to(X[:1], (200, X.shape[1]))
+    model = apolar.GaussianMixture(3, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.predict(same), model.predict(X[:1])[0])
+    np.testing.assert_allclose(model.score_samples(same), model.score_samples(X[:1])[0], rtol=1e-12)
+    assert model.predict_proba(X[:1]).sum() == pytest.approx(1.0, rel=1e-14)
+
+
+# --- threads and processes ----------------------------------------------------------------------------
+
+
+def fitted(n_threads=None, seed=0):
+    """Return a fit of few iterations, in many parts where parts are small."""
+    return apolar.GaussianMixture(
+        4, random_state=seed, init_params="kmeans", n_threads=n_threads, max_iter=8, tol=0
+    ).fit(X, sample_weight=W)
+
+
+def numbers_of(model):
+    return [*(model.weights_, model.means_, model.covariances_), model.predict_proba(X), model.score(X)]
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+def test_the_number_of_threads_changes_no_digit_of_a_fit(n_threads, monkeypatch):
+    # As for rows that are too many to be stored in whitened coordinates.
+    for kept in (2**21, 0):
+        monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", kept)
+        for one, several in zip(numbers_of(fitted(1)), numbers_of(fitted(n_threads)), strict=True):
+            np.testing.assert_array_equal(several, one)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_several_threads_fit_at_the_same_time():
+    expected = {seed: numbers_of(fitted(2, seed)) for seed in range(3)}
+    start, found, errors = threading.Barrier(6), [], []
+
+    def fit(seed):
+        try:
+            start.wait(60)
+            found.append((seed, numbers_of(fitted(2, seed))))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=fit, args=(i % 3,), daemon=True) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not errors
+    assert len(found) == 6
+    for seed, numbers in found:
+        for number, wanted in zip(numbers, expected[seed], strict=True):
+            np.testing.assert_array_equal(number, wanted)
+
+
+def sums_in_threads(n_threads=3):
+    row_map = compiled.RowMap.identity(X.shape[1])
+    return compiled.stats_under(X, W, row_map, None, compiled.FULL, n_threads)
+
+
+def child(results):
+    results.put(sums_in_threads())
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no safe fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.usefixtures("small_parts")
+def test_a_forked_process_has_threads_of_its_own():
+    expected = sums_in_threads()
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=child, args=(results,), daemon=True)
+    process.start()
+    np.testing.assert_array_equal(results.get(timeout=60), expected)
+    process.join(60)
+    assert process.exitcode == 0
+    np.testing.assert_array_equal(sums_in_threads(), expected)
+
+
+def test_workers_of_joblib_use_the_kernels_with_their_share_of_the_processors():
+    # Functions of the library: workers do not import the tests.
+    row_map = compiled.RowMap.identity(X.shape[1])
+    arguments = (X, W, row_map, None, compiled.FULL)
+    calls = [(compiled.kernels_in_use,), (default_threads,), (os.getpid,), (compiled.stats_under, *arguments)]
+    with joblib.Parallel(n_jobs=2, backend="loky") as parallel:
+        kernels, n_threads, process, sums = parallel(joblib.delayed(f)(*given) for f, *given in calls)
+    assert kernels == compiled.kernels_in_use()
+    assert 1 <= n_threads <= max(1, (os.cpu_count() or 1) // 2)
+    assert process != os.getpid()
+    np.testing.assert_array_equal(sums, sums_in_threads(1))
+
+
+def test_blas_limits_are_limits_of_the_kernels():
+    with threadpool_limits(1, user_api="blas"):
+        assert default_threads() == 1
+        assert fit_threads(None) == 1
+        assert fit_threads(5) == 5
+
+
+def fit_threads(n_threads):
+    """Return the most threads that the kernels are asked to use by a fit."""
+    asked = []
+    parts_run = compiled._Parts.run
+
+    def run(self, call, n_threads):
+        asked.append(n_threads)
+        parts_run(self, call, n_threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled._Parts, "run", run)
+        apolar.GaussianMixture(2, n_threads=n_threads, random_state=0).fit(X[:400])
+    return max(asked)
