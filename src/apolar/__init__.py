@@ -38,6 +38,7 @@ __all__ = [
     "refine",
     "scores",
     "select",
+    "show_versions",
     "spherical_moments",
     "tensor",
 ]
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from apolar.recovery import mixture_from_moments, recover
     from apolar.selection import Selection, select
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
+    from apolar.versions import show_versions
 
 # Where each public name lives. They are imported on first use, so that the command line starts at once.
 _HOMES = {
@@ -70,6 +72,7 @@ _HOMES = {
     "apolar.selection": ("Selection", "select"),
     "apolar.plots": (),
     "apolar.citations": ("citation",),
+    "apolar.versions": ("show_versions",),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["default_threads", "one_blas_thread", "run_in_threads", "thread_pool"]
+__all__ = ["default_threads", "loaded_libraries", "one_blas_thread", "run_in_threads", "thread_pool"]
 
 # The most threads of the pool. It starts one only when a call finds none idle.
 MOST_THREADS = 256
@@ -78,6 +78,12 @@ def _libraries() -> ThreadpoolController:
     """Return the controller of the loaded libraries; SciPy is imported first, as it loads its own BLAS."""
     import_module("scipy.linalg")
     return ThreadpoolController()
+
+
+def loaded_libraries() -> list[dict[str, Any]]:
+    """Return what threadpoolctl says about each library with threads that is loaded."""
+    info: list[dict[str, Any]] = _libraries().info()
+    return info
 
 
 class _Limit(threading.local):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.metadata import version
 from typing import Any
 
 import click
@@ -16,6 +17,9 @@ from apolar.cli.reproduce import reproduce
 from apolar.cli.select import select
 from apolar.cli.sketch import merge, sketch
 from apolar.cli.text import escaped, escaped_lines
+
+# Where `--verbose` is kept for `--version`.
+VERBOSE = "apolar.verbose"
 
 
 class Commands(click.Group):
@@ -87,8 +91,41 @@ def _print_written(ctx: click.Context) -> None:
         click.echo(escaped(f"Standard output was closed; {written}."), err=True)
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    """Print the version; with `--verbose`, all that a report of a problem should say."""
+    is_verbose = ctx.meta.get(VERBOSE, False)
+    if not is_asked:
+        if is_verbose:
+            raise click.UsageError("--verbose goes with --version.", ctx)
+        return
+    if is_verbose:
+        try:
+            from apolar import show_versions
+        except ImportError as error:  # of kernels that the environment asks for and that are not there
+            raise BadInput(error_message(error)) from error
+        show_versions()
+    else:
+        click.echo(f"{ctx.find_root().info_name}, version {version('apolar')}")
+    ctx.exit()
+
+
+def _keep_verbose(ctx: click.Context, _: click.Parameter, is_verbose: bool) -> None:
+    ctx.meta[VERBOSE] = is_verbose
+
+
+# Eager options are read first: so the order of the two does not matter.
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="apolar")
+@click.option(
+    "--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version and exit."
+)
+@click.option(
+    *("-v", "--verbose"),
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_keep_verbose,
+    help="With --version: also libraries, threads and kernels.",
+)
 def main() -> None:
     """Gaussian mixtures from moments, and symmetric tensor decomposition.
 
