@@ -8,19 +8,28 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # The oldest versions of the libraries have wheels for Python 3.11.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 OLDEST := .venv-oldest
-# Another processor: its kernels of BLAS, and none of NumPy's but those of every processor. Their names differ
-# from version to version, so NumPy is asked. Nehalem is furthest from today's: it rounds each product and sum.
+# Another processor: its kernels of BLAS, and none of NumPy's nor of ours but those of every processor. The names of
+# NumPy's differ from version to version, so it is asked. Nehalem is furthest from today's: it rounds each product
+# and sum.
 CORE ?= Nehalem
-OTHER_CORE = OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c \
+OTHER_CORE = APOLAR_KERNELS=baseline OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c \
 	'from numpy._core._multiarray_umath import __cpu_dispatch__ as names; print(*names)')"
 # Where rounding matters most, in a minute: the numerical core, and the documents, which print digits.
 TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/starts \
 	tests/test_laws.py $(wildcard tests/estimator/test_*.py) docs README.md
 
+# Where rows are summed: by NumPy alone, in a minute.
+SUMS ?= tests/_core/test_threads.py tests/em tests/mixture tests/starts tests/data tests/moments tests/estimator/test_fit.py \
+	tests/estimator/test_predict.py tests/estimator/test_inference.py tests/test_laws.py
+# The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
+KERNELS ?= tests/_core tests/em/test_compiled.py
+SANITIZED := build/sanitized
+ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
+
 # Hostile inputs that `make fuzz` tries.
 CASES ?= 10000
 
-.PHONY: help setup demo test test-oldest test-portable fuzz lint format bench docs reproduce clean
+.PHONY: help setup demo test test-numpy test-oldest test-portable test-sanitized fuzz lint format bench docs reproduce clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -51,6 +60,24 @@ test: $(VENV)/.test  ## Run the tests
 
 test-portable: $(VENV)/.test  ## Run the numerical tests as on another processor: CORE=Haswell, TESTS= for all
 	$(ONE_THREAD) $(OTHER_CORE) $(BIN)/python -m pytest -q -n auto $(TESTS)
+
+test-numpy: $(VENV)/.test  ## Run the tests of sums over rows without the compiled kernels
+	$(ONE_THREAD) APOLAR_KERNELS=numpy $(BIN)/python -m pytest -q -n auto $(SUMS)
+
+# Not by setup.py, which would take what is built here for its own. Python itself is not watched for leaks, and
+# what a sanitizer says is not captured, as it ends the process.
+test-sanitized: $(VENV)/.test  ## Run the tests of the compiled kernels under the sanitizers of the compiler
+ifeq ($(wildcard $(ASAN)),)
+	@echo "$(CC) has no sanitizers of memory: the kernels are not tested with them."
+else
+	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R src/apolar $(SANITIZED)/ && rm -f $(SANITIZED)/apolar/*.so
+	$(CC) -shared -fPIC -std=gnu11 -O1 -g -ffp-contract=fast -Wall -Wextra -Werror \
+		-fsanitize=address,undefined -fno-sanitize-recover=all -DPy_LIMITED_API=0x030B0000 \
+		-I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" \
+		src/kernels/*.c -o $(SANITIZED)/apolar/_kernels.abi3.so -lm
+	$(ONE_THREAD) LD_PRELOAD=$(ASAN) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/$(SANITIZED) \
+		$(BIN)/python -m pytest -q --capture=no $(KERNELS)
+endif
 
 $(OLDEST)/.made: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
@@ -85,5 +112,6 @@ reproduce: $(VENV)/.report  ## Make every table and figure of the paper, in half
 	$(BIN)/apolar reproduce all -o reproduced
 
 clean:  ## Remove both environments and everything that was built
-	rm -rf $(VENV) $(OLDEST) dist demo reproduced docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) $(OLDEST) build dist demo reproduced docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f src/apolar/_kernels.*
+	find . \( -name __pycache__ -o -name '*.egg-info' \) -type d -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 All else about the package is in pyproject.toml.
 """
 
+import os
 import sys
 import sysconfig
 from glob import glob
@@ -20,13 +21,22 @@ else:
 
 
 class Wheel(bdist_wheel):
-    """A wheel whose tag says that it is for this version of Python and all later ones."""
+    """A wheel for this version of Python and all later ones; for every system, if nothing was compiled."""
 
     def finalize_options(self) -> None:
         """Take the tag of the limited API."""
         if IS_LIMITED:
             self.py_limited_api = "cp311"
         super().finalize_options()
+
+    def run(self) -> None:
+        """Build the wheel."""
+        # Before anything depends on whether there is an extension: where files go, and the tag.
+        self.run_command("build_ext")
+        if not all(map(os.path.exists, self.get_finalized_command("build_ext").get_outputs())):
+            self.distribution.ext_modules = []
+            self.py_limited_api, self.root_is_pure = False, True
+        super().run()
 
 
 setup(
