@@ -16,8 +16,8 @@ IS_LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 if sys.platform == "win32":
     FLAGS = ["/O2", "/std:c11"]
 else:
-    # Products and sums are fused where the processor can. No flag here changes what is computed otherwise. What
-    # debuggers read is left out: Python asks for it, and it is two thirds of the file.
+    # Products and sums are fused where the processor can. No flag here changes what is computed otherwise.
+    # What debuggers read is left out: Python asks for it, and it is two thirds of the file.
     FLAGS = ["-std=gnu11", "-O3", "-g0", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
 
 
