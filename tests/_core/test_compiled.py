@@ -281,6 +281,23 @@ def test_denormal_rows_and_weights(kind):
 
 
 @pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_not_finite_shows_in_the_sums_of_its_column(bad, dtype):
+    # Moments are summed before rows are checked: a sum that is not finite is how a bad row is noticed.
+    for n_columns in (1, 5, 8):
+        for row in (0, 70, 299):
+            values, weights, row_map, _ = problem(300, n_columns)
+            values = values.astype(dtype)
+            values[row, -1] = bad
+            for kind in KINDS:
+                first = compiled.stats_under(values, weights, row_map, None, kind)[0, 1 : 1 + n_columns]
+                assert np.isfinite(first).tolist() == [True] * (n_columns - 1) + [False]
+            square_times, _ = compiled.third_sums(values, weights, row_map)
+            assert not np.isfinite(square_times).any()
+
+
+@pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tie_of_hard_assignment_goes_to_the_first(kind):
     values, weights, row_map, _ = problem(500, 4)

@@ -185,7 +185,7 @@ def test_predictions_do_not_depend_on_how_rows_are_stored(layout, dtype):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_never_comes_to_the_kernels(bad):
+def test_what_is_not_finite_is_refused_as_without_the_kernels(bad):
     model = apolar.GaussianMixture(2, random_state=0).fit(X[:300])
     rows = X[:300].copy()
     rows[123, 2] = bad
