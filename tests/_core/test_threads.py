@@ -3,6 +3,7 @@
 import multiprocessing
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -120,13 +121,20 @@ def test_an_error_is_raised_when_all_threads_have_ended(is_in_this_thread):
     assert len(ended) == (2 if is_in_this_thread else 1)
 
 
-def test_calls_in_threads_may_use_threads():
+def test_calls_that_take_up_the_whole_pool_may_use_threads(monkeypatch):
+    pool, barrier = ThreadPoolExecutor(2), threading.Barrier(2)
+    monkeypatch.setattr(threads, "_POOL", [pool])
+
     def call(number):
         counts = []
+        # Both threads of the pool are here, and none is left for what they ask for.
+        barrier.wait(DEADLINE)
         run_in_threads(lambda: counts.append(number), 3)
+        barrier.wait(DEADLINE)
         return counts
 
-    assert list(map_in_threads(call, [(i,) for i in range(10)], 4)) == [[i] * 3 for i in range(10)]
+    assert list(map_in_threads(call, [(i,) for i in range(6)], 2)) == [[i] for i in range(6)]
+    pool.shutdown()
 
 
 # --- forks --------------------------------------------------------------------------------------------

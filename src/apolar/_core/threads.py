@@ -45,7 +45,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
-    """Run a call in this thread and in `n_threads - 1` others, and wait for all of them."""
+    """Run a call in this thread and in up to `n_threads - 1` others, and wait for all of them.
+
+    The call takes work until none is left. So calls that have not begun when the one of this thread ends are
+    left out: no thread waits for a thread, even if the calls of this function take up the whole pool.
+    """
     if n_threads <= 1:
         call()
         return
@@ -55,7 +59,7 @@ def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
         call()
     finally:
         # What a call writes to must not go away while another still runs.
-        errors = [other.exception() for other in others]
+        errors = [None if other.cancel() else other.exception() for other in others]
     for error in errors:
         if error is not None:
             raise error
