@@ -10,11 +10,12 @@ from apolar.em.run import evaluate_batch
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
+from apolar.mixture.stats import SufficientStats
 from apolar.starts import STARTS, start_candidates
 from apolar.starts.auto import _Search, portfolio
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
-from apolar.starts.merging import greedily_merged_stats, mixture_distance
+from apolar.starts.merging import greedily_merged_stats, mixture_distances
 from apolar.starts.overseed import from_overseeding
 from apolar.starts.seeds import random_rows, spread_rows
 from apolar.starts.splitting import with_one_more
@@ -188,13 +189,16 @@ def test_how_far_apart_mixtures_are(name):
     other = rows.hard_stats(np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels), 4)
 
     def distance(first, second):
-        return mixture_distance(rows.family, first, second)
+        return mixture_distances(rows.family, first, second)
 
     assert distance(stats, stats) == pytest.approx(0, abs=1e-9)
     # Neither order nor weights matter: only the components.
     assert distance(stats, 3 * stats[::-1]) == pytest.approx(0, abs=1e-9)
     assert distance(stats, other) == pytest.approx(distance(other, stats))
     assert distance(stats, other) > 0.1
+    # Of batches, one distance each.
+    both = SufficientStats(np.stack([stats.array, other.array]), stats.n_features)
+    np.testing.assert_allclose(distance(stats, both), [0, distance(stats, other)], rtol=1e-9, atol=1e-9)
 
 
 def test_starts_see_weights():

@@ -67,10 +67,10 @@ class Whitening:
 
         A spherical covariance has the mean variance of the columns.
         """
+        if not isinstance(self.noise, np.ndarray):
+            return self.noise * self.metric(family) if self.noise else None
         if not np.any(self.noise):
             return None
-        if not isinstance(self.noise, np.ndarray):
-            return self.noise * self.metric(family)
         if self.matrix.ndim == 2:
             return (self.matrix.T * self.noise) @ self.matrix
         return np.asarray((np.mean(self.noise) if self.matrix.ndim == 0 else self.noise) * self.matrix**2)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.em.distinct import has_distinct_rows
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.run import Callback
@@ -20,7 +21,7 @@ from apolar.exceptions import (
     EmptyComponentWarning,
 )
 from apolar.mixture.evidence import log_evidence
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
 from apolar.starts.resolve import ResolvedStart
@@ -191,9 +192,9 @@ def _almost_empty(data: WhitenedData, result: FitResult, sample: WhitenedData) -
 
 def _too_few_distinct(rows: WhitenedData, n_components: int) -> list[ApolarWarning]:
     """Return a warning if there are fewer different rows than components."""
-    n_distinct = rows.distinct().n_rows
-    if n_distinct >= n_components:
+    if has_distinct_rows(rows, n_components):
         return []
+    n_distinct = rows.distinct().n_rows
     message = (
         f"There are only {n_distinct} different rows for {n_components} components, which cannot differ: ask "
         "for fewer components."
@@ -213,24 +214,25 @@ def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult
     if not rivals or result.parameters.n_components == 1:
         return []
     by_evidence = result.evidence is not None
+    mixtures = batch([result.parameters, *(rival.parameters for rival in rivals)])
+    stats, scores = sample.e_step(mixtures)
+    if by_evidence:
+        scores = log_evidence(sample.family, mixtures, stats, scores)
+    gaps = (scores[0] - scores[1:]) / sample.weight
+    near = [(rival, float(gap)) for rival, gap in zip(rivals, gaps, strict=True) if not gap > NEARLY_EQUAL]
+    if not near:
+        return []
 
-    def mean_score_and_labels(parameters: WhitenedParameters) -> tuple[float, Array]:
-        stats, scores = sample.e_step(parameters[None])
-        if by_evidence:
-            scores = log_evidence(sample.family, parameters[None], stats, scores)
-        responsibilities = np.asarray(sample.row_responsibilities(parameters)[0])
-        return float(scores[0]) / sample.weight, responsibilities.argmax(axis=0)
+    def labels(parameters: WhitenedParameters) -> Array:
+        return np.asarray(sample.row_responsibilities(parameters)[0]).argmax(axis=0)
 
-    best, ours = mean_score_and_labels(result.parameters)
-    for rival in rivals:
-        score, theirs = mean_score_and_labels(rival.parameters)
-        if best - score > NEARLY_EQUAL:
-            continue
-        index = adjusted_rand_index(ours, theirs)
+    ours = labels(result.parameters)
+    for rival, gap in near:
+        index = adjusted_rand_index(ours, labels(rival.parameters))
         if index < DIFFERENT:
             what = "log-evidence per row" if by_evidence else "mean log-likelihood"
             message = (
-                f"Good starts disagree: another optimum, only {max(best - score, 0.0):.2g} lower in "
+                f"Good starts disagree: another optimum, only {max(gap, 0.0):.2g} lower in "
                 f"{what}, parts the rows differently (adjusted Rand index {index:.2f} between "
                 "the two). Components of this form may not be what the data are made of: try another "
                 "covariance_type or n_components."

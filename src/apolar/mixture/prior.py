@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, frozen
 from apolar._core.checks import positive_number
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Prior:
 
         This one asks the family, which knows the usual degrees of freedom and scale of its covariances.
         """
-        return family.prior_terms(self, n_components, n_features)
+        return _conjugate_terms(family, self.shrinkage, self.dof, self.scale, n_components, n_features)
 
     def adapted_to(
         self,
@@ -110,6 +111,20 @@ class Prior:
         dof = n_features + 2.0 if self.dof is None else float(self.dof)
         scale = n_components ** (-2.0 / n_features) if self.scale is None else float(self.scale)
         return float(self.shrinkage), dof, scale
+
+
+@functools.lru_cache(maxsize=64)
+def _conjugate_terms(
+    family: Family,
+    shrinkage: float,
+    dof: float | None,
+    scale: float | None,
+    n_components: int,
+    n_features: int,
+) -> PriorTerms:
+    """Return the terms of the conjugate prior, which EM asks for in each step."""
+    terms = family.prior_terms(Prior(shrinkage, dof, scale), n_components, n_features)
+    return terms._replace(scatter=frozen(terms.scatter))
 
 
 PRIORS: dict[str, type[Prior]] = {"Prior": Prior}

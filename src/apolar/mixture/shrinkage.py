@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,16 @@ class Shrinkage(Prior):
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
         """Return what the prior adds to the M-step."""
+        if self._terms_of.get(family) is None:
+            self._terms_of[family] = self._terms(family, n_components, n_features)
+        return self._terms_of[family]
+
+    @functools.cached_property
+    def _terms_of(self) -> dict[Family, PriorTerms]:
+        """The terms under a family, which EM asks for in each step; the target has one number of columns."""
+        return {}
+
+    def _terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
         base = super().terms(family, n_components, n_features)
         rows = self.strength
         one = (None,) * family.n_axes

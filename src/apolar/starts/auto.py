@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from apolar._core.arrays import Array
 from apolar.em.loop import converge
 from apolar.em.result import FitResult
 from apolar.em.run import short_runs
@@ -15,7 +16,7 @@ from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
-from apolar.starts.merging import merged_pairs, mixture_distance, untied_stats
+from apolar.starts.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.starts.moments import from_moments, from_moments_with_one_merged
 from apolar.starts.overseed import overseeded_mixtures
 from apolar.starts.splitting import with_one_more
@@ -111,8 +112,8 @@ class _Search:
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
         self._comparison_rows: WhitenedData | None = None
-        # The mixtures at which runs began and ended, by their sufficient statistics.
-        self.visited: list[SufficientStats] = []
+        # The mixtures at which runs began and ended: arrays of their sufficient statistics.
+        self.visited: list[Array] = []
 
     @property
     def n_parameters(self) -> int:
@@ -219,10 +220,10 @@ class _Search:
         larger, scores = short_runs(sample, proposals, prior, SPLIT_STEPS)
         merged = []
         for i in np.argsort(-scores, kind="stable")[:KEPT]:
-            pairs = merged_pairs(sample, larger[int(i)], PAIRS)
-            # The short runs that follow adapt the prior.
-            merged += [family.m_step(stats, prior.conjugate) for stats in pairs]
-        runs, scores = short_runs(sample, batch(merged), prior, SPLIT_STEPS)
+            merged += [stats.array for stats in merged_pairs(sample, larger[int(i)], PAIRS)]
+        # The short runs that follow adapt the prior.
+        starts = family.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
+        runs, scores = short_runs(sample, starts, prior, SPLIT_STEPS)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
         best_runs = np.argsort(-scores, kind="stable")[:KEPT]
         return self._new_optima([FitResult(runs[int(i)], start) for i in best_runs])
@@ -232,10 +233,12 @@ class _Search:
         family, results = self.sample.family.untied, []
         for candidate in candidates:
             start = untied_stats(self.sample, candidate.parameters)
-            if any(mixture_distance(family, start, visited) < SAME_OPTIMUM for visited in self.visited):
-                continue
+            if self.visited:
+                visited = SufficientStats(np.stack(self.visited), start.n_features)
+                if np.any(mixture_distances(family, start, visited) < SAME_OPTIMUM):
+                    continue
             results.append(self._converged(candidate))
-            self.visited.extend((start, untied_stats(self.sample, results[-1].parameters)))
+            self.visited += [start.array, untied_stats(self.sample, results[-1].parameters).array]
         return results
 
     def _converged(self, candidate: FitResult) -> FitResult:

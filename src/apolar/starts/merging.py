@@ -102,6 +102,8 @@ class MergeCosts:
             self._stats[i] += self._stats[j]
             active[j] = False
             self._costs[j] = self._costs[:, j] = np.inf
+            if active.sum() == n_components:
+                break
             others = np.flatnonzero(active & (np.arange(len(active)) != i))
             merged = self._densities_of(
                 np.concatenate([self._stats[i : i + 1], self._stats[i] + self._stats[others]])
@@ -156,23 +158,24 @@ def untied_stats(data: WhitenedData, parameters: WhitenedParameters) -> Sufficie
     return family.untied.moments(family.without_sharing(parameters[None]))[0] * data.weight
 
 
-def mixture_distance(family: Family, first: SufficientStats, second: SufficientStats) -> float:
-    """Return how far two mixtures are apart, in log-likelihood: the cost of merging their like components.
+def mixture_distances(family: Family, first: SufficientStats, second: SufficientStats) -> Array:
+    """Return how far mixtures are apart, in log-likelihood: the cost of merging their like components.
 
     Parameters
     ----------
     family : Family
     first, second : SufficientStats
-        Of one mixture each.
+        Of one mixture or of a batch each: leading axes are broadcast.
 
     Returns
     -------
-    distance : float
-        Zero if the components are the same, whatever their weights.
+    distances : ndarray
+        Zero where the components are the same, whatever their weights.
     """
-    terms = family.merging_term(first)[:, None] + family.merging_term(second)
-    costs = family.merging_term(first[:, None] + second) - terms
-    return 0.5 * float(max(costs.min(axis=0).sum(), costs.min(axis=1).sum()))
+    terms = family.merging_term(first)[..., :, None] + family.merging_term(second)[..., None, :]
+    costs = family.merging_term(first[..., :, None, :] + second[..., None, :, :]) - terms
+    by_first, by_second = costs.min(axis=-1).sum(axis=-1), costs.min(axis=-2).sum(axis=-1)
+    return np.asarray(0.5 * np.maximum(by_first, by_second))
 
 
 def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: int) -> SufficientStats:
@@ -203,19 +206,24 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
 
     terms = terms_of(array)
     costs = np.full((n, n), np.inf)
-    for i in range(n - 1):
-        costs[i, i + 1 :] = terms_of(array[i] + array[i + 1 :]) - terms[i] - terms[i + 1 :]
+    first, second = np.triu_indices(n, 1)
+    # All unions of a large table of components would take too much memory.
+    n_pairs = max(1, CHUNK_SIZE // array.shape[1])
+    for start in range(0, len(first), n_pairs):
+        ones, others = first[start : start + n_pairs], second[start : start + n_pairs]
+        costs[ones, others] = terms_of(array[ones] + array[others]) - terms[ones] - terms[others]
     active = np.ones(n, dtype=bool)
-    for _ in range(n - n_components):
+    for n_left in range(n - 1, n_components - 1, -1):
         i, j = divmod(int(costs.argmin()), n)
         array[i] += array[j]
         active[j] = False
         costs[j] = costs[:, j] = np.inf
-        terms[i] = terms_of(array[i : i + 1])[0]
+        if n_left == n_components:
+            break
         others = np.flatnonzero(active & (np.arange(n) != i))
-        if len(others):
-            new = terms_of(array[i] + array[others]) - terms[i] - terms[others]
-            costs[np.minimum(i, others), np.maximum(i, others)] = new
+        new = terms_of(np.concatenate([array[i : i + 1], array[i] + array[others]]))
+        terms[i] = new[0]
+        costs[np.minimum(i, others), np.maximum(i, others)] = new[1:] - terms[i] - terms[others]
     return SufficientStats(array[active], n_features)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 from apolar.starts.merging import greedily_merged_stats, merged_stats, resized_stats
@@ -52,7 +52,8 @@ def overseeded_mixtures(
     for run_data, n in ((data, n_runs - n_untied), (data.under(untied), n_untied)):
         if n:
             merged += _merged_runs(run_data, n_seeds, n_components, search_prior, rng, n)
-    return [data.family.m_step(stats, prior) for stats in merged]
+    mixtures = data.family.m_step(_stacked(merged), prior)
+    return [mixtures[i] for i in range(n_runs)]
 
 
 def _merged_runs(
@@ -65,7 +66,12 @@ def _merged_runs(
     n_common = min(len(stats) for stats in seeded)
     merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]
     # The short runs that follow adapt the prior.
-    starts = [family.m_step(stats, prior.conjugate) for stats in merged_seeds]
-    runs, _ = short_runs(data, batch(starts), prior, STEPS, is_scored=False)
+    starts = family.m_step(_stacked(merged_seeds), prior.conjugate)
+    runs, _ = short_runs(data, starts, prior, STEPS, is_scored=False)
     merged = [merged_stats(data, runs[i], n_components) for i in range(n_runs)]
     return [resized_stats(data, stats, n_components) for stats in merged]
+
+
+def _stacked(stats: list[SufficientStats]) -> SufficientStats:
+    """Return the statistics of mixtures of the same shape as a batch."""
+    return SufficientStats(np.stack([mixture.array for mixture in stats]), stats[0].n_features)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from apolar.em.distinct import has_distinct_rows
 from apolar.em.result import FitResult
 from apolar.em.rounding import has_rounding
 from apolar.em.whitened import WhitenedData
@@ -93,7 +94,7 @@ def _has_few_distinct_rows(data: WhitenedData) -> bool:
     rows = data.rows
     if rows.is_distributed or rows.device_template is not None or data.n_rows > MOST_ROWS:
         return False
-    return data.distinct().n_rows <= data.n_features + 1
+    return not has_distinct_rows(data, data.n_features + 2)
 
 
 def projected_problem(data: WhitenedData, n_components: int, rng: np.random.Generator) -> SimplifiedProblem:

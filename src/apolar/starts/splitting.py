@@ -168,7 +168,8 @@ def _with_added_component(
             np.divide(ratio, work, out=work)
             weights = weights * (1 + (1 - weights) * (work @ compared_weights)[:, None])
         np.multiply(ratio, weights, out=work)
-        gain = np.log1p(work, out=work) @ compared_weights
+        work += 1
+        gain = np.log(work, out=work) @ compared_weights
         best = np.argsort(-gain)[:PROPOSED_ROWS]
         gains += [(float(gain[i]), float(weights[i, 0]), centres[i], covariance) for i in best]
     gains.sort(key=lambda item: -item[0])
