@@ -378,10 +378,13 @@ static PyMethodDef methods[] = {
     {"use", use, METH_VARARGS, use_doc},             {NULL, NULL, 0, NULL},
 };
 
-static int run(PyObject *Py_UNUSED(module)) {
+/* In small_matrices.c. */
+int add_small_matrices(PyObject *module);
+
+static int run(PyObject *module) {
   for (size_t i = N_KERNELS; i-- > 0;)
     if (all_kernels[i]->is_supported()) kernels = all_kernels[i];
-  return 0;
+  return add_small_matrices(module);
 }
 
 static PyModuleDef_Slot slots[] = {

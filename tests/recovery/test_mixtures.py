@@ -10,6 +10,7 @@ from scipy import sparse
 
 import apolar
 from apolar import MixtureStatus
+from apolar.decomposition import jacobi
 from apolar.decomposition.jacobi import joint_rotation
 from mixtures import distance, population, random_mixture
 
@@ -248,6 +249,19 @@ def test_too_many_components_are_a_weak_signal_not_a_crash():
     estimate = apolar.mixture_from_moments(exact, 3)
     assert estimate.status is MixtureStatus.WEAK_SIGNAL
     assert "fewer components" in estimate.message
+
+
+@pytest.mark.skipif(jacobi.kernels is None, reason="The kernels are not compiled.")
+def test_the_compiled_joint_rotation_is_that_of_numpy(monkeypatch):
+    # Matrices that are nearly diagonal in a common basis, as moments with sampling errors are.
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    noise = 0.05 * rng.standard_normal((6, 5, 5))
+    matrices = (basis * rng.standard_normal((6, 1, 5))) @ basis.T + noise + np.swapaxes(noise, 1, 2)
+    compiled = joint_rotation(matrices)
+    monkeypatch.setattr(jacobi, "kernels", None)
+    # Sweeps end at sines of 1e-9.
+    np.testing.assert_allclose(compiled, joint_rotation(matrices), rtol=0, atol=1e-8)
 
 
 def test_joint_rotation_diagonalises():

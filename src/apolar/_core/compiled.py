@@ -54,6 +54,11 @@ def _loaded() -> ModuleType | None:
 _extension = _loaded()
 
 
+def extension() -> Any:
+    """Return the extension, or None if it is not used."""
+    return _extension
+
+
 def is_available() -> bool:
     """Return whether the extension is used."""
     return _extension is not None

@@ -5,6 +5,9 @@ import math
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.compiled import extension
+
+kernels = extension()
 
 
 def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) -> Array:
@@ -27,6 +30,9 @@ def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) 
     stack = np.ascontiguousarray(np.moveaxis(np.array(matrices, dtype=float), 0, 2))
     dim = stack.shape[0]
     rotation = np.eye(dim)
+    if kernels is not None:
+        kernels.joint_rotation(stack, rotation, dim, tol, max_sweeps)
+        return rotation
     for _ in range(max_sweeps):
         largest = 0.0
         for p in range(dim - 1):

@@ -117,22 +117,27 @@ class LocalCoordinates:
         r, m = means.shape
         counts = stats.counts
         by_weight = (counts - parameters.weights * counts.sum()) / self._count_roots
+        terms = None if prior is None else prior.terms(family, r, m)
+        scales = self._covariance_scales
+        tangents = self._parts(tangent)[2] / scales
+        known = family.compiled_gradient(self._root, tangents, means, stats, terms)
+        if known is not None:
+            by_mean, by_covariance = known[0] / self._count_roots[:, None], known[1] / scales
+            return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])
         pull = stats.first - counts[:, None] * means
         offsets = pull / np.maximum(counts, LEAST_WEIGHT)[:, None]
         scatter = family.scatter(stats) + family.between(offsets, counts)
         divisor = family.divisor(counts, m)
-        if prior is not None:
-            shrinkage, added, dof, mean_dof, _ = prior.terms(family, r, m)
+        if terms is not None:
+            shrinkage, added, dof, mean_dof, _ = terms
             pull = pull - shrinkage * means
             scatter = scatter + family.between(means, np.full(r, shrinkage))
             divisor = divisor + mean_dof
         scatter, divisor = family.pooled(scatter, axis=0), family.pooled(divisor, axis=0)
-        if prior is not None:
+        if terms is not None:
             scatter, divisor = scatter + added, divisor + dof
         by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._count_roots[:, None]
-        scales = self._covariance_scales
-        covariance_tangents = self._parts(tangent)[2] / scales
-        by_covariance = family.covariance_gradient(self._root, covariance_tangents, scatter, divisor) / scales
+        by_covariance = family.covariance_gradient(self._root, tangents, scatter, divisor) / scales
         return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])
 
 

@@ -21,6 +21,8 @@ __all__ = ["AdaptivePrior", "Shrinkage", "common_covariance", "evidence_of_stren
 LEAST_STRENGTH = 1.25
 # The strengths that are compared.
 STRENGTHS = np.geomspace(LEAST_STRENGTH, 2000.0, 32)
+LOG_STRENGTHS = np.log(STRENGTHS)
+LOG_STEP = LOG_STRENGTHS[1] - LOG_STRENGTHS[0]
 # The strength while starts are searched for, above the least one, per parameter and column of a covariance.
 SEARCH_STRENGTH = 0.4
 # The number of rows, of the common volume, that the volume of each component is shrunk by.
@@ -168,12 +170,21 @@ def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> A
     n_features = stats.n_features
     n_components = stats.counts.shape[-1]
     base = Prior.terms(prior, family, n_components, n_features)
+    added = base.scatter / base.divisor
+    known = family.compiled_common_covariance(
+        stats,
+        added,
+        least_count=LEAST_COUNT,
+        volume_rows=VOLUME_ROWS,
+        rounds=ROUNDS if has_volumes(family, n_features) else 0,
+    )
+    if known is not None:
+        return known
     axis = stats.counts.ndim - 1
     one = (None,) * family.n_axes
     counts = np.maximum(stats.counts, LEAST_COUNT)
     scatter = family.scatter(stats)
     total = np.asarray(family.divisor(counts.sum(axis=-1) + 1.0, n_features))
-    added = base.scatter / base.divisor
     volumes = np.ones_like(counts)
 
     def pooled(volumes: Array) -> Array:
@@ -213,8 +224,7 @@ def has_volumes(family: Family, n_features: int) -> bool:
 def evidence_of_strengths(family: Family, stats: SufficientStats, target: Array) -> tuple[Array, Array]:
     """Return the largest evidence of the scatters over the strengths, and the strength, shape (..., 1)."""
     counts = np.maximum(stats.counts, LEAST_COUNT)
-    spectrum = family.relative_variances(family.scatter(stats), target)
-    log_dets = family.log_det(target, stats.n_features)
+    spectrum, log_dets = family.relative_spectrum(stats, target)
     strengths = STRENGTHS.reshape(-1, *(1,) * counts.ndim)
     each = family.log_marginal(counts, spectrum, strengths, stats.n_features)
     effective = np.maximum(counts - 1, 0.0)
@@ -228,16 +238,17 @@ def _peak(values: Array) -> tuple[Array, Array]:
     A parabola through the largest value and its neighbours makes the strength a continuous function of the
     statistics, so that fits that differ by rounding have strengths that do so too.
     """
-    best = np.argmax(values, axis=0)
-    inner = np.clip(best, 1, len(STRENGTHS) - 2)
-    before, at, after = (np.take_along_axis(values, (inner + i)[None], axis=0)[0] for i in (-1, 0, 1))
-    bend = before - 2 * at + after
-    shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, -1.0), 0.0)
-    shift = np.clip(shift, -1.0, 1.0)
-    height = np.max(values, axis=0)
+    flat = values.reshape(len(values), -1)
+    mixtures = np.arange(flat.shape[1])
+    best = np.argmax(flat, axis=0)
+    inner = np.minimum(np.maximum(best, 1), len(STRENGTHS) - 2)
+    before, at, after = flat[inner - 1, mixtures], flat[inner, mixtures], flat[inner + 1, mixtures]
+    slope, bend = 0.5 * (before - after), before - 2 * at + after
+    is_bent = bend < 0
+    shift = np.where(is_bent, slope / np.where(is_bent, bend, -1.0), 0.0)
+    shift = np.minimum(np.maximum(shift, -1.0), 1.0)
     is_inner = best == inner
-    height = np.where(is_inner, at - 0.25 * (before - after) * shift, height)
-    logs = np.log(STRENGTHS)
-    step = logs[1] - logs[0]
-    strength = np.exp(logs[inner] + step * np.where(is_inner, shift, best - inner))
-    return height, np.asarray(strength)[..., None]
+    height = np.where(is_inner, at - 0.5 * slope * shift, flat[best, mixtures])
+    strength = np.exp(LOG_STRENGTHS[inner] + LOG_STEP * np.where(is_inner, shift, best - inner))
+    shape = values.shape[1:]
+    return height.reshape(shape), strength.reshape(*shape, 1)

@@ -125,10 +125,6 @@ class Family(CovarianceStorage):
         """Return the expected statistics of a row: their M-step without a prior gives these components."""
 
     @abc.abstractmethod
-    def scatter(self, stats: SufficientStats) -> Array:
-        """Return the scatter of each component about its mean, (..., n_components, *covariance)."""
-
-    @abc.abstractmethod
     def prior_terms(self, prior: Prior, n_components: int, n_features: int) -> PriorTerms:
         """Return what the conjugate prior adds to the M-step, with the usual defaults for this family."""
 
@@ -300,13 +296,18 @@ class Family(CovarianceStorage):
         """
         first = stats.first
         n_components, n_features = first.shape[-2:]
+        terms = None
+        if prior is not None:
+            terms = prior.adapted_to(self, stats).terms(self, n_components, n_features)
         weight = np.maximum(stats.counts, LEAST_WEIGHT)
+        known = self.compiled_m_step(stats, terms)
+        if known is not None:
+            return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), *known)
         scatter = self.scatter(stats)
         divisor = self.divisor(weight, n_features)
         means = first / weight[..., None]
-        if prior is not None:
-            adapted = prior.adapted_to(self, stats)
-            shrinkage, added, dof, mean_dof, _ = adapted.terms(self, n_components, n_features)
+        if terms is not None:
+            shrinkage, added, dof, mean_dof, _ = terms
             # The scatter between the mean of the rows and that of the prior, which is zero.
             factors = weight * shrinkage / (weight + shrinkage)
             scatter = scatter + self.between(means, factors)
@@ -314,7 +315,7 @@ class Family(CovarianceStorage):
             means = first / (weight + shrinkage)[..., None]
         axis = weight.ndim - 1
         scatter, divisor = self.pooled(scatter, axis), self.pooled(divisor, axis)
-        if prior is not None:
+        if terms is not None:
             scatter, divisor = scatter + added, divisor + dof
         covariances = self.floored(self.covariances_maximising(scatter, divisor))
         return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), means, covariances)
@@ -350,7 +351,11 @@ class Family(CovarianceStorage):
         if prior is None:
             return np.zeros(shape[:-1])
         n_components, n_features = parameters.means.shape[-2:]
-        shrinkage, added, dof, mean_dof, constant = prior.terms(self, n_components, n_features)
+        terms = prior.terms(self, n_components, n_features)
+        known = self.compiled_log_prior(parameters, terms)
+        if known is not None:
+            return np.asarray(known.sum(axis=-1) + terms.constant)
+        shrinkage, added, dof, mean_dof, constant = terms
         unit = self.divisor(np.ones(()), n_features)
         covariances, axis = parameters.covariances, len(shape) - 1
         log_det = self.log_det(covariances, n_features)

@@ -8,6 +8,7 @@ from scipy.special import gammaln
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import write_pairs
+from apolar.mixture.families import compiled
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
 from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.families.spherical import Spherical
@@ -73,7 +74,10 @@ class Full(Family):
         n_features = means.shape[-1]
         rows, columns, counts = _upper(n_features)
         covariances = self.per_component(parameters.covariances)
-        precisions, log_dets = np.linalg.inv(covariances), self.log_det(covariances, n_features)
+        out = compiled.natural(weights, means, covariances)
+        if out is not None:
+            return out
+        precisions, log_dets = np.linalg.inv(covariances), np.linalg.slogdet(covariances)[1]
         linear = (precisions @ means[..., None])[..., 0]
         out = np.empty((*weights.shape, self.n_stats(n_features)))
         out[..., 0] = (
@@ -107,6 +111,8 @@ class Full(Family):
         return PriorTerms(shrinkage, scale * np.eye(n_features), divisor, 1.0)
 
     def floored(self, covariances: Array) -> Array:
+        if compiled.exceed(covariances, self.least_variance):
+            return covariances
         # Usually all are positive definite, and Cholesky, which is faster, is enough to see that.
         try:
             factors = np.linalg.cholesky(covariances)
@@ -122,20 +128,33 @@ class Full(Family):
         return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
-        return np.linalg.slogdet(covariances)[1]
+        known = compiled.inverses(covariances)
+        return np.linalg.slogdet(covariances)[1] if known is None else known[1]
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
-        return np.einsum("...ij,...ji->...", np.linalg.inv(covariances), scatter)
+        known = compiled.inverses(covariances)
+        inverses = np.linalg.inv(covariances) if known is None else known[0]
+        return np.einsum("...ij,...ji->...", inverses, scatter)
 
     def relative_variances(self, scatter: Array, covariances: Array) -> Array:
         whiteners = self.whiteners(covariances)
         values = np.linalg.eigvalsh(np.swapaxes(whiteners, -1, -2) @ scatter @ whiteners)
         return np.asarray(np.maximum(values, 0.0))
 
+    def relative_spectrum(self, stats: SufficientStats, covariances: Array) -> tuple[Array, Array]:
+        known = compiled.relative_scatter(stats.array, covariances)
+        if known is None:
+            return super().relative_spectrum(stats, covariances)
+        return np.maximum(np.linalg.eigvalsh(known[0]), 0.0), known[1]
+
     def n_joint(self, n_features: int) -> int:
         return n_features
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
+        if np.size(strength) == len(strength) and strength.ndim == counts.ndim + 1:
+            known = compiled.log_marginals(counts, spectrum, strength)
+            if known is not None:
+                return known
         n_values = np.maximum(counts - 1, 0.0)
         dof = strength + n_features + 1
         after = dof + n_values
@@ -179,6 +198,9 @@ class Full(Family):
         return np.diagonal(covariances, axis1=-2, axis2=-1)
 
     def precisions(self, covariances: Array) -> Array:
+        known = compiled.inverses(covariances)
+        if known is not None:
+            return known[0]
         whiteners = self.whiteners(covariances)
         return whiteners @ np.swapaxes(whiteners, -1, -2)
 
@@ -252,6 +274,9 @@ class Full(Family):
         return out
 
     def covariance_retraction(self, root: Array, tangents: Array) -> Array:
+        known = compiled.retraction(root, tangents, 0.0)
+        if known is not None:
+            return known
         factor = root @ self._triangle(tangents, root.shape[-1])
         return factor @ np.swapaxes(factor, -1, -2)
 
@@ -267,3 +292,32 @@ class Full(Family):
         gradient[..., diagonal, diagonal] *= triangle[..., diagonal, diagonal]
         rows, columns, _ = _upper(n_features)
         return gradient[..., columns, rows]
+
+    # --- steps that are compiled for this family itself: others may share a part of the covariances ---
+
+    def compiled_m_step(self, stats: SufficientStats, terms: PriorTerms | None) -> tuple[Array, Array] | None:
+        if type(self) is not Full:
+            return None
+        return compiled.m_step(stats.array, stats.n_features, terms, self.least_variance)
+
+    def compiled_log_prior(self, parameters: WhitenedParameters, terms: PriorTerms) -> Array | None:
+        if type(self) is not Full:
+            return None
+        return compiled.log_prior(parameters.means, parameters.covariances, terms)
+
+    def compiled_common_covariance(
+        self, stats: SufficientStats, added: Array, **options: Any
+    ) -> Array | None:
+        least = self.least_variance
+        return compiled.common_covariance(stats.array, stats.n_features, added, least=least, **options)
+
+    def compiled_gradient(
+        self, root: Array, tangents: Array, means: Array, stats: SufficientStats, terms: PriorTerms | None
+    ) -> tuple[Array, Array] | None:
+        if type(self) is not Full:
+            return None
+        return compiled.gradient(root, tangents, means, stats.array, terms)
+
+    def merging_term(self, stats: SufficientStats) -> Array:
+        known = compiled.merging_terms(stats.array, stats.n_features, self.least_variance)
+        return super().merging_term(stats) if known is None else known

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import abc
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from apolar._core.arrays import Array
+from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.prior import PriorTerms
+from apolar.mixture.stats import SufficientStats
 
 # The least variance without a prior, relative to the variance of all rows.
 LEAST_VARIANCE = 1e-12
@@ -70,6 +74,15 @@ class CovarianceStorage(abc.ABC):
         """Return the eigenvalues of S^-1 scatter for each covariance S, shape (..., n)."""
         ratios = np.asarray(scatter / covariances)
         return ratios if self.n_axes else ratios[..., None]
+
+    def relative_spectrum(self, stats: SufficientStats, covariances: Array) -> tuple[Array, Array]:
+        """Return `relative_variances` of the scatters of components, and the log-determinants."""
+        log_dets = self.log_det(covariances, stats.n_features)
+        return self.relative_variances(self.scatter(stats), covariances), log_dets
+
+    @abc.abstractmethod
+    def scatter(self, stats: SufficientStats) -> Array:
+        """Return the scatter of each component about its mean, (..., n_components, *covariance)."""
 
     def n_joint(self, n_features: int) -> int:
         """Return the dimension of the scatters: one, where variances are estimated one by one."""
@@ -166,3 +179,25 @@ class CovarianceStorage(abc.ABC):
         -------
         gradient : ndarray, shape (n_components, n_features)
         """
+
+    # --- steps of EM that are compiled for some families; None where NumPy is to compute them ---
+
+    def compiled_m_step(self, stats: SufficientStats, terms: PriorTerms | None) -> tuple[Array, Array] | None:
+        """Return the means and covariances of the M-step, given what the prior adds."""
+        return None
+
+    def compiled_log_prior(self, parameters: WhitenedParameters, terms: PriorTerms) -> Array | None:
+        """Return the logarithm of the prior of each component, up to a constant."""
+        return None
+
+    def compiled_common_covariance(
+        self, stats: SufficientStats, added: Array, **options: Any
+    ) -> Array | None:
+        """Return the common covariance of components: see `apolar.mixture.shrinkage`."""
+        return None
+
+    def compiled_gradient(
+        self, root: Array, tangents: Array, means: Array, stats: SufficientStats, terms: PriorTerms | None
+    ) -> tuple[Array, Array] | None:
+        """Return the gradient in the tangent vectors of means and of covariances."""
+        return None

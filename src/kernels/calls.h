@@ -1,0 +1,93 @@
+/* Functions of Python on small matrices: arrays of doubles, contiguous, by the buffer protocol.
+
+   A call of LAPACK through NumPy takes ten microseconds or more for a few matrices of five columns, and a fit of
+   a small table makes thousands. Here one call does all that a step of EM needs between two passes over the rows.
+   A function returns False where a matrix is not positive definite, or below the floor of variances: its caller
+   then computes the same with NumPy, which treats such cases. */
+
+#ifndef APOLAR_CALLS_H
+#define APOLAR_CALLS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "matrices.h"
+
+/* The arguments of a call: buffers, of which the last are written to. */
+#define MOST_BUFFERS 8
+typedef struct {
+  Py_buffer views[MOST_BUFFERS];
+  int n;
+} Buffers;
+
+INLINE void release(Buffers *buffers) {
+  for (int i = 0; i < buffers->n; i++)
+    PyBuffer_Release(&buffers->views[i]);
+}
+
+/* Take the first n arguments as contiguous doubles, the last n_written of them writable. */
+INLINE int take(Buffers *buffers, PyObject *const *args, Py_ssize_t n_args, int n, int n_written, int n_more) {
+  buffers->n = 0;
+  if (n_args != n + n_more) {
+    PyErr_Format(PyExc_TypeError, "%d arguments are needed, not %zd.", n + n_more, n_args);
+    return 0;
+  }
+  for (int i = 0; i < n; i++) {
+    int flags = i >= n - n_written ? PyBUF_WRITABLE : PyBUF_SIMPLE;
+    if (PyObject_GetBuffer(args[i], &buffers->views[i], flags) != 0) {
+      release(buffers);
+      return 0;
+    }
+    buffers->n = i + 1;
+  }
+  return 1;
+}
+
+INLINE double *values_of(Buffers *buffers, int i) {
+  return (double *)buffers->views[i].buf;
+}
+
+INLINE isize length_of(Buffers *buffers, int i) {
+  return buffers->views[i].len / (isize)sizeof(double);
+}
+
+INLINE PyObject *mismatch(Buffers *buffers) {
+  release(buffers);
+  PyErr_SetString(PyExc_ValueError, "The arrays have the wrong sizes.");
+  return NULL;
+}
+
+INLINE PyObject *done(Buffers *buffers, double *work, int is_positive) {
+  free(work);
+  release(buffers);
+  return PyBool_FromLong(is_positive);
+}
+
+INLINE double *workspace(Buffers *buffers, isize n) {
+  double *work = malloc((size_t)(n > 0 ? n : 1) * sizeof(double));
+  if (work == NULL) {
+    release(buffers);
+    PyErr_NoMemory();
+  }
+  return work;
+}
+
+#define FUNCTION(name) PyObject *py_##name(PyObject *, PyObject *const *, Py_ssize_t)
+
+FUNCTION(exceed);
+FUNCTION(inverses);
+FUNCTION(natural);
+FUNCTION(merging_terms);
+FUNCTION(m_step);
+FUNCTION(log_prior);
+FUNCTION(common_covariance);
+FUNCTION(relative_scatter);
+FUNCTION(retraction);
+FUNCTION(gradient);
+FUNCTION(log_marginals);
+FUNCTION(joint_rotation);
+
+/* Add these functions to a module; 0, or -1 with an exception. */
+int add_small_matrices(PyObject *module);
+
+#endif

@@ -1,0 +1,23 @@
+/* The table of the functions on small matrices. */
+
+#include "calls.h"
+
+#define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL}
+
+static PyMethodDef methods[] = {
+    METHOD(exceed),
+    METHOD(inverses),
+    METHOD(natural),
+    METHOD(merging_terms),
+    METHOD(m_step),
+    METHOD(log_prior),
+    METHOD(common_covariance),
+    METHOD(relative_scatter),
+    METHOD(retraction),
+    METHOD(gradient),
+    METHOD(log_marginals),
+    METHOD(joint_rotation),
+    {NULL, NULL, 0, NULL},
+};
+
+int add_small_matrices(PyObject *module) { return PyModule_AddFunctions(module, methods); }
