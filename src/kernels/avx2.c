@@ -14,6 +14,7 @@
 #define LANES 4
 #define GROUP 2
 #include "body.h"
+#include "comparisons.h"
 
 #ifdef __clang__
 #pragma clang attribute pop
@@ -24,7 +25,8 @@ static int is_supported(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-const Kernels avx2_kernels = {"avx2", is_supported, NAME(e_step), NAME(rows), NAME(third)};
+const Kernels avx2_kernels = {"avx2", is_supported, NAME(e_step), NAME(rows), NAME(third),
+                              NAME(merge_costs), NAME(added_gains)};
 
 #else
 typedef int not_empty; /* a file must declare something */

@@ -12,7 +12,9 @@
 #endif
 #define GROUP 2
 #include "body.h"
+#include "comparisons.h"
 
 static int always(void) { return 1; }
 
-const Kernels baseline_kernels = {"baseline", always, NAME(e_step), NAME(rows), NAME(third)};
+const Kernels baseline_kernels = {"baseline", always, NAME(e_step), NAME(rows), NAME(third),
+                              NAME(merge_costs), NAME(added_gains)};

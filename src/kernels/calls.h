@@ -14,7 +14,7 @@
 #include "matrices.h"
 
 /* The arguments of a call: buffers, of which the last are written to. */
-#define MOST_BUFFERS 8
+#define MOST_BUFFERS 9
 typedef struct {
   Py_buffer views[MOST_BUFFERS];
   int n;
@@ -86,6 +86,13 @@ FUNCTION(retraction);
 FUNCTION(gradient);
 FUNCTION(log_marginals);
 FUNCTION(joint_rotation);
+FUNCTION(merge_costs);
+FUNCTION(merge_by_terms);
+FUNCTION(merge_by_costs);
+FUNCTION(added_gains);
+
+/* The rows of a comparison, from the buffers of these numbers; 0 if the arrays do not fit together. */
+int are_rows(Buffers *buffers, int row_stats, int weights, isize n_stats, ComparedRows *rows);
 
 /* Add these functions to a module; 0, or -1 with an exception. */
 int add_small_matrices(PyObject *module);

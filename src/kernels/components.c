@@ -61,20 +61,8 @@ PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
       invert_factor(u, inverse, m);
       precision_of(inverse, precision, m);
     }
-    const double *mean = values_of(&b, 1) + i * m;
-    double weight = values_of(&b, 0)[i], square = 0.0, *out = values_of(&b, 3) + i * n_stats;
-    for (isize j = 0; j < m; j++) {
-      out[1 + j] = dot(precision + j * m, mean, m);
-      square += out[1 + j] * mean[j];
-    }
-    weight = weight > LEAST_WEIGHT ? weight : LEAST_WEIGHT;
-    out[0] = log(weight) - 0.5 * (m * LOG_2PI + log_of_det + square);
-    double *quadratic = out + 1 + m;
-    for (isize j = 0; j < m; j++) {
-            *quadratic++ = -0.5 * precision[j * m + j];
-      for (isize k = j + 1; k < m; k++)
-                *quadratic++ = -precision[j * m + k];
-    }
+    write_natural(precision, log_of_det, values_of(&b, 1) + i * m, values_of(&b, 0)[i], values_of(&b, 3) + i * n_stats,
+                  m);
   }
   return done(&b, u, 1);
 }

@@ -55,6 +55,37 @@ typedef struct {
   double offset; /* added to log-densities */
 } RowResults;
 
+/* Rows on which mixtures are compared: their statistics, by lines, for a multiple of so many rows. */
+#define ROWS_TOGETHER 32
+typedef struct {
+  const double *row_stats; /* n_stats x n_rows */
+  const double *weights; /* n_rows, or NULL if they are all one */
+  int64_t n_rows, n_stats;
+} ComparedRows;
+
+/* Ratios of densities are clipped to exp(+-MOST_LOG_RATIO), and sums of them are at least LEAST_RATIO. */
+#define MOST_LOG_RATIO 50.0
+#define LEAST_RATIO 1e-30
+
+/* Pairs of components that may be merged; densities are relative to the largest one of each row. */
+typedef struct {
+  const double *natural; /* of the mergers, n_pairs x n_stats */
+  int64_t n_pairs;
+  const int64_t *first, *second; /* the components of each pair */
+  const double *largest; /* logarithms, n_rows */
+  const double *total, *parts; /* n_rows, and of each component n_components x n_rows */
+} Mergers;
+
+/* Components that may be added to a mixture. */
+typedef struct {
+  const double *natural; /* n_candidates x n_stats */
+  int64_t n_candidates;
+  const double *density; /* the log-density of the mixture, n_rows */
+  double total_weight; /* of the rows */
+  double first_weight;
+  int64_t n_steps;
+} Additions;
+
 typedef struct {
   const char *name;
   int (*is_supported)(void);
@@ -62,7 +93,12 @@ typedef struct {
   int (*e_step)(const Rows *, const Mixtures *, const Parts *, double *stats, double *log_likelihood);
   int (*rows)(const Rows *, const Mixtures *, const Parts *, const RowResults *);
   int (*third)(const Rows *, const Parts *, double *sums);
+  /* The sums of logarithms of the densities, relative to the largest, after each merger. */
+  int (*merge_costs)(const ComparedRows *, const Mergers *, double *sums);
+  int (*added_gains)(const ComparedRows *, const Additions *, double *weights, double *gains);
 } Kernels;
+
+const Kernels *kernels_in_use(void);
 
 int64_t next_part(int64_t *counter);
 

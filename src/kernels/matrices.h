@@ -133,4 +133,21 @@ INLINE void congruent(
       b[i * m + j] = b[j * m + i] = dot(half + i * m, a + j * m, j + 1);
 }
 
+/* Write the natural parameters of a component, from its precision and the log-determinant of its covariance. */
+INLINE void write_natural(const double *precision, double log_of_det, const double *mean, double weight, double *out,
+                          isize m) {
+  double square = 0.0;
+  for (isize j = 0; j < m; j++) {
+    out[1 + j] = dot(precision + j * m, mean, m);
+    square += out[1 + j] * mean[j];
+  }
+  weight = weight > LEAST_WEIGHT ? weight : LEAST_WEIGHT;
+  out[0] = log(weight) - 0.5 * ((double)m * LOG_2PI + log_of_det + square);
+  double *quadratic = out + 1 + m;
+  for (isize j = 0; j < m; j++) {
+    *quadratic++ = -0.5 * precision[j * m + j];
+    for (isize k = j + 1; k < m; k++) *quadratic++ = -precision[j * m + k];
+  }
+}
+
 #endif

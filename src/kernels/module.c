@@ -32,6 +32,7 @@ static const Kernels *const all_kernels[] = {
 };
 #define N_KERNELS (sizeof all_kernels / sizeof all_kernels[0])
 static const Kernels *kernels = &baseline_kernels;
+const Kernels *kernels_in_use(void) { return kernels; }
 
 /* --- buffers ----------------------------------------------------------------------------------------------- */
 

@@ -17,6 +17,10 @@ static PyMethodDef methods[] = {
     METHOD(gradient),
     METHOD(log_marginals),
     METHOD(joint_rotation),
+    METHOD(merge_costs),
+    METHOD(merge_by_terms),
+    METHOD(merge_by_costs),
+    METHOD(added_gains),
     {NULL, NULL, 0, NULL},
 };
 

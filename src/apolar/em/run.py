@@ -32,11 +32,15 @@ def evaluate_batch(
     return stats, log_likelihood + data.family.log_prior(parameters, prior), log_likelihood
 
 
-def evidence_of(data: WhitenedData, result: FitResult) -> float:
-    """Return a lower bound on the log-evidence of a result of EM, in whitened coordinates."""
+def evidence_of(data: WhitenedData, result: FitResult, of_covariances: Array | None = None) -> float:
+    """Return a lower bound on the log-evidence of a result of EM, in whitened coordinates.
+
+    That of the covariances may be known from a prior that was adapted to the same statistics.
+    """
     assert result.stats is not None
     likelihood = np.array([result.log_likelihood])
-    return float(log_evidence(data.family, result.parameters[None], result.stats[None], likelihood)[0])
+    batched = result.parameters[None], result.stats[None], likelihood
+    return float(log_evidence(data.family, *batched, of_covariances)[0])
 
 
 def short_runs(
@@ -102,6 +106,8 @@ class EMRun:
         self.data, self.start, self.free_prior = data, start, prior
         # The prior of the run, once the first pass has shown what it is for these rows.
         self.prior: Prior | None = None
+        # The statistics that the prior was last adapted to by evidence.
+        self._adapted_to: SufficientStats | None = None
         self.max_iter, self.callback = max_iter, callback
         self.history: list[float] = []
         self.best: FitResult | None = None
@@ -158,7 +164,7 @@ class EMRun:
         adapted = self.free_prior.adapted_to(family, best.stats, by_evidence=True)
         if not isinstance(adapted, Shrinkage):
             return False
-        self.prior = adapted
+        self.prior, self._adapted_to = adapted, best.stats
         objective = best.log_likelihood + float(family.log_prior(best.parameters[None], adapted)[0])
         self.history = [value + objective - best.objective for value in self.history]
         self.best = replace(best, objective=objective)
@@ -169,17 +175,21 @@ class EMRun:
         kept, n_more = self.history[: best.n_iter], len(self.history) - best.n_iter
         shift = best.objective - kept[-1]
         self.history = [value + shift for value in kept] + [best.objective] * n_more
-        self.best, self.prior = best, prior
+        self.best, self.prior, self._adapted_to = best, prior, None
 
     def result(self) -> FitResult:
         """Return the best mixture of the run."""
         if self.best is None:
             raise ValueError("max_iter must be at least 1.")
-        is_compared = self.free_prior is not None and self.free_prior.compares_by_evidence
+        evidence = None
+        if self.free_prior is not None and self.free_prior.compares_by_evidence:
+            is_known = isinstance(self.prior, Shrinkage) and self._adapted_to is self.best.stats
+            known = self.prior.evidence if is_known else None
+            evidence = evidence_of(self.data, self.best, known)
         return replace(
             self.best,
             prior=self.prior,
-            evidence=evidence_of(self.data, self.best) if is_compared else None,
+            evidence=evidence,
             n_iter=len(self.history),
             history=tuple(self.history),
             status=self.status,

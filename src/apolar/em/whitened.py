@@ -89,8 +89,11 @@ class WhitenedData:
         # The source of the blocks of EM, and their preparation.
         self._source: Rows = self._kept_rows or self._kept_stats or rows
         self._prepare: Preparation = RowStats(family, whitening, n_threads=self.threads)
+        self._kept_block: CompiledBlock | None = None
         if self._kept_rows is not None:
             self._prepare = KeptWhitenedRows(family, self.threads)
+            identity = RowMap.identity(self.n_features)
+            self._kept_block = CompiledBlock(self._kept_rows.values, family, identity, self.threads)
         elif self._kept_stats is not None:
             self._prepare = KeptRowStats()
         elif not self._is_compiled and rows.in_memory and reads_as_stored(rows, family, whitening):
@@ -179,10 +182,14 @@ class WhitenedData:
         log_likelihood : ndarray, shape (n_mixtures,)
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
-        estep = EStep(self.natural(parameters))
-        stats, log_likelihood = self._source.reduce(estep, self._prepare, self.threads)
+        natural, noise = self.natural(parameters), self._noise_quadratics()
+        if self._kept_block is None:
+            stats, log_likelihood = self._source.reduce(EStep(natural), self._prepare, self.threads)
+        else:
+            # At once: for a small table, to go through its only block costs more than the sums.
+            stats, log_likelihood = self._kept_block.e_step(natural, self.row_weights())
         stats = stats.reshape(*parameters.weights.shape, self.n_stats)
-        return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features), log_likelihood
+        return SufficientStats(_with_noise(stats, noise), self.n_features), log_likelihood
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""

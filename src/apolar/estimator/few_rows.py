@@ -100,13 +100,18 @@ def _gains(data: WhitenedData, result: FitResult, prior: Prior | None) -> dict[s
     if is_elsewhere or data.n_rows * data.n_stats > MOST_NUMBERS:
         return {}
     responsibilities = np.asarray(data.row_responsibilities(result.parameters)[0])
-    evidence = evidence_of(data, result) + data.whitening.log_det * data.weight
+    evidence = _evidence(data, result)
     gains = {}
+    # Families with and without sharing have the same row statistics.
+    whitened = {data.family.untied: data}
     for other in dict.fromkeys(FAMILIES.values()):
         if _is_tried(data, other, result.parameters.n_components):
             # A family that cannot be fitted to these rows is not named.
             with suppress(ValueError, ArithmeticError):
-                gains[other.name] = _evidence_under(other, data, responsibilities, prior) - evidence
+                if other.untied not in whitened:
+                    whitened[other.untied] = _under(other, data)
+                under = whitened[other.untied].under(other)
+                gains[other.name] = _evidence_under(under, responsibilities, prior) - evidence
     return gains
 
 
@@ -123,13 +128,21 @@ def _is_comparable(data: WhitenedData, other: Family) -> bool:
     return other.is_axis_aligned or data.weight >= ROWS_PER_COLUMN * data.n_features
 
 
-def _evidence_under(other: Family, data: WhitenedData, responsibilities: Array, prior: Prior | None) -> float:
-    """Return the evidence under another family, in the units of the data, of EM from the responsibilities."""
+def _evidence_under(data: WhitenedData, responsibilities: Array, prior: Prior | None) -> float:
+    """Return the evidence under the family of the data, of EM from the responsibilities."""
+    start = FitResult(data.family.m_step(data.soft_stats(responsibilities), prior), "")
+    return _evidence(data, converge(data, start, prior, tol=TOLERANCE, max_iter=PASSES))
+
+
+def _evidence(data: WhitenedData, result: FitResult) -> float:
+    """Return the evidence of a result in the units of the data."""
+    evidence = evidence_of(data, result) if result.evidence is None else result.evidence
+    return evidence + data.whitening.log_det * data.weight
+
+
+def _under(family: Family, data: WhitenedData) -> WhitenedData:
+    """Return the rows of the data for another family."""
     noise = data.whitening.noise
     if isinstance(noise, np.ndarray):
-        under = WhitenedData(data.rows, other, threads=data.threads).with_noise(noise)
-    else:
-        under = WhitenedData(data.rows, other, threads=data.threads, noise=noise)
-    start = FitResult(other.m_step(under.soft_stats(responsibilities), prior), "")
-    result = converge(under, start, prior, tol=TOLERANCE, max_iter=PASSES)
-    return evidence_of(under, result) + under.whitening.log_det * under.weight
+        return WhitenedData(data.rows, family, threads=data.threads).with_noise(noise)
+    return WhitenedData(data.rows, family, threads=data.threads, noise=noise)

@@ -19,7 +19,11 @@ __all__ = ["log_evidence"]
 
 
 def log_evidence(
-    family: Family, parameters: WhitenedParameters, stats: SufficientStats, log_likelihood: Array
+    family: Family,
+    parameters: WhitenedParameters,
+    stats: SufficientStats,
+    log_likelihood: Array,
+    of_covariances: Array | None = None,
 ) -> Array:
     """Return a lower bound on the log-evidence of each mixture of a batch, given its responsibilities.
 
@@ -37,6 +41,8 @@ def log_evidence(
     stats : SufficientStats
         From the E-step at the parameters.
     log_likelihood : ndarray, shape (n_mixtures,)
+    of_covariances : ndarray, shape (n_mixtures,), optional
+        The evidence of the scatters, if it is known: see `Shrinkage`.
 
     Returns
     -------
@@ -62,8 +68,9 @@ def log_evidence(
     if family.shares_covariance or n_components == 1:
         of_covariances = _shared(family, stats, total)
     else:
-        target = common_covariance(family, stats, Prior())
-        of_covariances = evidence_of_strengths(family, stats, target)[0]
+        if of_covariances is None:
+            target = common_covariance(family, stats, Prior())
+            of_covariances = evidence_of_strengths(family, stats, target)[0]
         n_common += n_components - 1 if has_volumes(family, n_features) else 0
     penalty = 0.5 * n_common * log_rows
     return np.asarray(entropy + of_weights + of_means + of_covariances - penalty)

@@ -49,7 +49,7 @@ class Parameters:
     @property
     def is_finite(self) -> bool:
         """Whether no parameter is NaN or infinite."""
-        return all(bool(np.all(np.isfinite(a))) for a in (self.weights, self.means, self.covariances))
+        return all(bool(np.isfinite(a).all()) for a in (self.weights, self.means, self.covariances))
 
 
 class MixtureParameters(Parameters):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ __all__ = ["AdaptivePrior", "Shrinkage", "common_covariance", "evidence_of_stren
 LEAST_STRENGTH = 1.25
 # The strengths that are compared.
 STRENGTHS = np.geomspace(LEAST_STRENGTH, 2000.0, 32)
-LOG_STRENGTHS = np.log(STRENGTHS)
+LOG_STRENGTHS = np.log(STRENGTHS).tolist()
 LOG_STEP = LOG_STRENGTHS[1] - LOG_STRENGTHS[0]
 # The strength while starts are searched for, above the least one, per parameter and column of a covariance.
 SEARCH_STRENGTH = 0.4
@@ -48,10 +49,14 @@ class Shrinkage(Prior):
         The covariance of those rows, per component, in whitened coordinates.
     strength : ndarray, shape (..., 1)
         How many rows they are: one number for all components of a mixture.
+    evidence : ndarray or None
+        The evidence of the scatters that the strength was estimated from, per mixture, where it is what
+        `apolar.mixture.evidence` computes of them.
     """
 
     target: Array = field(kw_only=True)
     strength: Array = field(kw_only=True)
+    evidence: Array | None = field(default=None, kw_only=True)
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
         """Return what the prior adds to the M-step."""
@@ -123,9 +128,11 @@ class AdaptivePrior(Prior):
         if not self.shrinks(family, n_components):
             return self.conjugate
         target = common_covariance(family, stats, self)
-        shape = (*stats.counts.shape[:-1], 1)
+        shape, evidence = (*stats.counts.shape[:-1], 1), None
         if by_evidence:
-            best = evidence_of_strengths(family, stats, target)[1]
+            height, best = evidence_of_strengths(family, stats, target)
+            # Otherwise the target is not the one by which mixtures are compared.
+            evidence = height if self.dof is None and self.scale is None else None
             # The target is estimated from the same components: as a variance by the deviations from an
             # estimated mean, the scale of their distribution has one degree of freedom less.
             strengths = np.maximum(best * (n_components - 1) / n_components, LEAST_STRENGTH)
@@ -134,7 +141,8 @@ class AdaptivePrior(Prior):
         else:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
             strengths = np.full(shape, LEAST_STRENGTH + SEARCH_STRENGTH * per_column)
-        return Shrinkage(self.shrinkage, self.dof, self.scale, target=target, strength=strengths)
+        own = self.shrinkage, self.dof, self.scale
+        return Shrinkage(*own, target=target, strength=strengths, evidence=evidence)
 
     def shrinks(self, family: Family, n_components: int) -> bool:
         """Return whether covariances are shrunk: if there are several."""
@@ -238,17 +246,15 @@ def _peak(values: Array) -> tuple[Array, Array]:
     A parabola through the largest value and its neighbours makes the strength a continuous function of the
     statistics, so that fits that differ by rounding have strengths that do so too.
     """
-    flat = values.reshape(len(values), -1)
-    mixtures = np.arange(flat.shape[1])
-    best = np.argmax(flat, axis=0)
-    inner = np.minimum(np.maximum(best, 1), len(STRENGTHS) - 2)
-    before, at, after = flat[inner - 1, mixtures], flat[inner, mixtures], flat[inner + 1, mixtures]
-    slope, bend = 0.5 * (before - after), before - 2 * at + after
-    is_bent = bend < 0
-    shift = np.where(is_bent, slope / np.where(is_bent, bend, -1.0), 0.0)
-    shift = np.minimum(np.maximum(shift, -1.0), 1.0)
-    is_inner = best == inner
-    height = np.where(is_inner, at - 0.5 * slope * shift, flat[best, mixtures])
-    strength = np.exp(LOG_STRENGTHS[inner] + LOG_STEP * np.where(is_inner, shift, best - inner))
+    heights, strengths = [], []
+    for of_mixture in values.reshape(len(values), -1).T:
+        best = int(of_mixture.argmax())
+        inner = min(max(best, 1), len(STRENGTHS) - 2)
+        before, at, after = of_mixture[inner - 1 : inner + 2].tolist()
+        slope, bend = 0.5 * (before - after), before - 2 * at + after
+        shift = min(max(slope / bend, -1.0), 1.0) if bend < 0 else 0.0
+        is_inner = best == inner
+        heights.append(at - 0.5 * slope * shift if is_inner else float(of_mixture[best]))
+        strengths.append(math.exp(LOG_STRENGTHS[inner] + LOG_STEP * (shift if is_inner else best - inner)))
     shape = values.shape[1:]
-    return height.reshape(shape), strength.reshape(*shape, 1)
+    return np.array(heights).reshape(shape), np.array(strengths).reshape(*shape, 1)

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
+from apolar.mixture.families.full import Full
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.stats import SufficientStats
+from apolar.starts.comparisons import CompiledDensities, densities
 
 # With fewer rows per parameter than this, the likelihood does not tell which components to merge.
 ROWS_PER_PARAMETER = 5
@@ -16,10 +18,6 @@ ROWS_PER_PARAMETER = 5
 COMPARED_ROWS = 1000
 # Entries of the arrays of densities that are computed in one call.
 CHUNK_SIZE = 2**18
-# Bounds of single precision: ratios of densities are clipped to exp(+-MOST_LOG_RATIO), and sums of them are
-# at least LEAST_RATIO.
-MOST_LOG_RATIO = 50.0
-LEAST_RATIO = 1e-30
 
 
 class MergeCosts:
@@ -39,51 +37,28 @@ class MergeCosts:
 
     def __init__(self, data: WhitenedData, parameters: WhitenedParameters) -> None:
         self._data, self._family = data, data.family
-        self._compared = slice(None, None, max(1, data.n_rows // COMPARED_ROWS))
-        weights = data.row_weights()
-        compared_weights = (np.ones(data.n_rows) if weights is None else weights)[self._compared]
-        compared_weights = compared_weights * (data.weight / compared_weights.sum())
-        self._compared_weights = compared_weights.astype(np.float32)
         self._covariances = parameters.covariances
         # A bare array, as components are merged in place.
         self._stats = untied_stats(data, parameters).array
-        logits = data.row_logits(self._family.natural(parameters), self._compared)
-        self._largest = logits.max(axis=0)
-        self._parts = self._densities(logits)
-        self._total = self._parts.sum(axis=0)
+        compared = slice(None, None, max(1, data.n_rows // COMPARED_ROWS))
+        self._densities = densities(data, compared, self._family.natural(parameters))
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)
         first, second = np.triu_indices(n, 1)
-        n_pairs = max(1, CHUNK_SIZE // len(compared_weights))
+        n_pairs = max(1, CHUNK_SIZE // len(self._densities.total))
         for start in range(0, len(first), n_pairs):
             i, j = first[start : start + n_pairs], second[start : start + n_pairs]
-            self._set_costs(i, j, self._densities_of(self._stats[i] + self._stats[j]))
+            self._set_costs(i, j, self._natural_of(self._stats[i] + self._stats[j]))
 
-    def _densities(self, logits: Array) -> Array:
-        """Return densities relative to the largest one of each row; single precision is enough to compare."""
-        logits -= self._largest
-        # A merged component may be far denser than the densest one before; exp must not overflow.
-        np.clip(logits, -MOST_LOG_RATIO, MOST_LOG_RATIO, out=logits)
-        return np.exp(logits.astype(np.float32))
-
-    def _densities_of(self, array: Array) -> Array:
-        """Return the weighted densities of components with these statistics, shape (n, n_stats)."""
+    def _natural_of(self, array: Array) -> Array:
+        """Return the natural parameters of components with these statistics, shape (n, n_stats)."""
         stats = SufficientStats(array, self._data.n_features)
         merged = self._family.merged(stats, self._covariances)
-        merged = replace(merged, weights=stats.counts / self._data.weight)
-        return self._densities(self._data.row_logits(self._family.natural(merged), self._compared))
+        return self._family.natural(replace(merged, weights=stats.counts / self._data.weight))
 
-    def _set_costs(self, first: Array, second: Array, merged: Array) -> None:
-        """Set the costs of pairs of components, `first` < `second`, from the densities of their mergers."""
-        densities = self._total - self._parts[first]
-        densities -= self._parts[second]
-        # Rounding may leave a negative difference.
-        np.maximum(densities, 0.0, out=densities)
-        densities += merged
-        np.maximum(densities, LEAST_RATIO, out=densities)
-        np.log(densities, out=densities)
-        densities -= np.log(np.maximum(self._total, LEAST_RATIO))
-        self._costs[first, second] = -(densities @ self._compared_weights)
+    def _set_costs(self, first: IndexArray, second: IndexArray, natural: Array) -> None:
+        """Set the costs of pairs of components, `first` < `second`, from their mergers."""
+        self._costs[first, second] = self._densities.costs(first, second, natural)
 
     def cheapest_mergers(self, n_pairs: int) -> list[SufficientStats]:
         """Return the statistics with one pair merged, for each of the pairs that cost least."""
@@ -96,6 +71,9 @@ class MergeCosts:
 
     def merged_stats(self, n_components: int) -> SufficientStats:
         """Return the statistics of `n_components` components, by greedy merging. Changes the object."""
+        known = self._compiled_merging(n_components)
+        if known is not None:
+            return known
         active = np.ones(len(self._stats), dtype=bool)
         while active.sum() > n_components:
             i, j = divmod(int(self._costs.argmin()), len(self._costs))
@@ -105,13 +83,19 @@ class MergeCosts:
             if active.sum() == n_components:
                 break
             others = np.flatnonzero(active & (np.arange(len(active)) != i))
-            merged = self._densities_of(
-                np.concatenate([self._stats[i : i + 1], self._stats[i] + self._stats[others]])
-            )
-            self._parts[i], self._parts[j] = merged[0], 0.0
-            self._total = self._parts.sum(axis=0)
-            self._set_costs(np.minimum(i, others), np.maximum(i, others), merged[1:])
+            unions = np.concatenate([self._stats[i : i + 1], self._stats[i] + self._stats[others]])
+            natural = self._natural_of(unions)
+            self._densities.merge(i, j, natural[:1])
+            self._set_costs(np.minimum(i, others), np.maximum(i, others), natural[1:])
         return SufficientStats(self._stats[active], self._data.n_features)
+
+    def _compiled_merging(self, n_components: int) -> SufficientStats | None:
+        """Return the same by one call of the compiled kernels, if there is one for the family."""
+        if type(self._family) is not Full or not isinstance(self._densities, CompiledDensities):
+            return None
+        least, weight = self._family.least_variance, self._data.weight
+        merged = self._densities.merged_stats(self._stats, self._costs, n_components, weight, least)
+        return None if merged is None else SufficientStats(merged, self._data.n_features)
 
 
 def _with_pair_merged(array: Array, i: int, j: int) -> Array:
@@ -200,6 +184,9 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
     n = len(array)
     if n <= n_components:
         return SufficientStats(array, n_features)
+    known = family.compiled_merging(stats, n_components)
+    if known is not None:
+        return known
 
     def terms_of(part: Array) -> Array:
         return family.merging_term(SufficientStats(part, n_features))

@@ -5,6 +5,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.starts.comparisons import added_gains
 
 # Principal axes are eigenvectors of the scatter up to this many columns; above, they come from this many
 # power iterations.
@@ -140,38 +141,20 @@ def _with_added_component(
 ) -> list[WhitenedParameters]:
     """Return mixtures with a small component added at the rows where that raises the likelihood most."""
     family, n = data.family, len(density)
-    row_weights = data.row_weights()
     n_tried = min(TRIED_ROWS, n)
     lowest = np.argpartition(density, n_tried // 2 - 1)[: n_tried // 2] if n_tried > 1 else np.zeros(1, int)
     tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
     centres = data.whitened_rows()[:, tried].T
     compared = slice(None, None, max(1, n // COMPARED_ROWS))
     density = density[compared]
-    compared_weights = np.ones(len(density)) if row_weights is None else row_weights[compared]
-    compared_weights = compared_weights / compared_weights.sum()
     gains = []
     for covariance in _likely_covariances(data, parameters):
-        # Each candidate as a mixture of one component: its density relative to that of the mixture, less one.
+        # Each candidate as a mixture of one component.
         covariances = family.repeated(covariance, len(tried))
-        candidates = WhitenedParameters(np.ones(len(tried)), centres, covariances)
-        ratio = data.row_logits(family.natural(candidates), compared)
-        ratio -= density
-        np.minimum(ratio, 50.0, out=ratio)
-        np.exp(ratio, out=ratio)
-        ratio -= 1
-        weights = np.full((len(tried), 1), 0.02)
-        work = np.empty_like(ratio)
-        # weight <- mean of weight (1 + ratio) / (1 + weight ratio): EM for the weight of the added component.
-        for _ in range(WEIGHT_STEPS):
-            np.multiply(ratio, weights, out=work)
-            work += 1
-            np.divide(ratio, work, out=work)
-            weights = weights * (1 + (1 - weights) * (work @ compared_weights)[:, None])
-        np.multiply(ratio, weights, out=work)
-        work += 1
-        gain = np.log(work, out=work) @ compared_weights
+        natural = family.natural(WhitenedParameters(np.ones(len(tried)), centres, covariances))
+        gain, weights = added_gains(data, compared, natural, density, WEIGHT_STEPS)
         best = np.argsort(-gain)[:PROPOSED_ROWS]
-        gains += [(float(gain[i]), float(weights[i, 0]), centres[i], covariance) for i in best]
+        gains += [(float(gain[i]), float(weights[i]), centres[i], covariance) for i in best]
     gains.sort(key=lambda item: -item[0])
     proposals = []
     for _, weight, centre, covariance in gains[:PROPOSED_ROWS]:

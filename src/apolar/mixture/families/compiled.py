@@ -64,6 +64,16 @@ def merging_terms(stats: Array, n_features: int, least: float) -> Array | None:
     return out if kernels.merging_terms(_contiguous(stats), out, n_features, least) else None
 
 
+def merged_by_terms(stats: Array, n_features: int, n_components: int, least: float) -> Array | None:
+    """Return the statistics of components after greedy merging by weights and log-determinants."""
+    if not _applies(n_features):
+        return None
+    stats, is_active = stats.copy(), np.empty(len(stats))
+    if not kernels.merge_by_terms(stats, is_active, n_features, n_components, least):
+        return None
+    return stats[is_active > 0]
+
+
 def m_step(
     stats: Array, n_features: int, terms: PriorTerms | None, least: float
 ) -> tuple[Array, Array] | None:

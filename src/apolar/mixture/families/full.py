@@ -311,6 +311,11 @@ class Full(Family):
         least = self.least_variance
         return compiled.common_covariance(stats.array, stats.n_features, added, least=least, **options)
 
+    def compiled_merging(self, stats: SufficientStats, n_components: int) -> SufficientStats | None:
+        n_features, least = stats.n_features, self.least_variance
+        merged = compiled.merged_by_terms(stats.array, n_features, n_components, least)
+        return None if merged is None else SufficientStats(merged, n_features)
+
     def compiled_gradient(
         self, root: Array, tangents: Array, means: Array, stats: SufficientStats, terms: PriorTerms | None
     ) -> tuple[Array, Array] | None:

@@ -196,6 +196,10 @@ class CovarianceStorage(abc.ABC):
         """Return the common covariance of components: see `apolar.mixture.shrinkage`."""
         return None
 
+    def compiled_merging(self, stats: SufficientStats, n_components: int) -> SufficientStats | None:
+        """Return statistics after greedy merging: see `apolar.starts.merging`."""
+        return None
+
     def compiled_gradient(
         self, root: Array, tangents: Array, means: Array, stats: SufficientStats, terms: PriorTerms | None
     ) -> tuple[Array, Array] | None:

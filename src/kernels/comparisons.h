@@ -1,0 +1,119 @@
+/* Mixtures compared on some rows, for one instruction set: included after body.h.
+
+   Logits are natural parameters times the statistics of rows; two components and VECTORS vectors of rows are
+   computed together, in registers. */
+
+#define VECTORS 4
+#if LANES > 1
+#define READ_AT(p) LOAD_UNALIGNED(p)
+#define WRITE_AT(p, v) (*(UVEC *)(p) = (v))
+#else
+#define READ_AT(p) LOAD(p)
+#define WRITE_AT(p, v) STORE(p, v)
+#endif
+
+/* The logits of two components at VECTORS vectors of rows. */
+INLINE void NAME(two_logits)(const ComparedRows *rows, const double *one, const double *other, int64_t start,
+                             VEC logits[2][VECTORS]) {
+  for (int v = 0; v < VECTORS; v++) logits[0][v] = logits[1][v] = SPLAT(0.0);
+  const double *line = rows->row_stats + start;
+  for (int64_t s = 0; s < rows->n_stats; s++, line += rows->n_rows) {
+    VEC a = SPLAT(one[s]), b = SPLAT(other[s]);
+    for (int v = 0; v < VECTORS; v++) {
+      VEC x = READ_AT(line + v * LANES);
+      logits[0][v] += a * x;
+      logits[1][v] += b * x;
+    }
+  }
+}
+
+static int NAME(merge_costs)(const ComparedRows *rows, const Mergers *mergers, double *sums) {
+  int64_t n = mergers->n_pairs, n_stats = rows->n_stats;
+  double *partial = calloc((size_t)(n * LANES + LANES), sizeof(double));
+  if (!partial) return -1;
+  for (int64_t start = 0; start < rows->n_rows; start += VECTORS * LANES) {
+    for (int64_t pair = 0; pair < n; pair += 2) {
+      int n_here = pair + 1 < n ? 2 : 1;
+      const double *natural = mergers->natural + pair * n_stats;
+      VEC logits[2][VECTORS];
+      NAME(two_logits)(rows, natural, natural + (n_here - 1) * n_stats, start, logits);
+      for (int i = 0; i < n_here; i++) {
+        const double *first = mergers->parts + mergers->first[pair + i] * rows->n_rows + start;
+        const double *second = mergers->parts + mergers->second[pair + i] * rows->n_rows + start;
+        VEC sum = READ_AT(partial + (pair + i) * LANES), product = SPLAT(1.0);
+        for (int v = 0; v < VECTORS; v++) {
+          int64_t at = start + v * LANES;
+          /* A merged component may be far denser than the densest one before; exp must not overflow. */
+          VEC x = MAXIMUM(logits[i][v] - READ_AT(mergers->largest + at), SPLAT(-MOST_LOG_RATIO));
+          x = -MAXIMUM(-x, SPLAT(-MOST_LOG_RATIO));
+          VEC rest = READ_AT(mergers->total + at) - READ_AT(first + v * LANES) - READ_AT(second + v * LANES);
+          /* Rounding may leave a negative difference. */
+          VEC density = MAXIMUM(rest, SPLAT(0.0)) + NAME(exponential)(x);
+          density = MAXIMUM(density, SPLAT(LEAST_RATIO));
+          if (rows->weights)
+            sum += READ_AT(rows->weights + at) * NAME(logarithm)(density);
+          else
+            product *= density; /* one logarithm of a product in place of many */
+        }
+        if (!rows->weights) sum += NAME(logarithm)(product);
+        WRITE_AT(partial + (pair + i) * LANES, sum);
+      }
+    }
+  }
+  for (int64_t pair = 0; pair < n; pair++) sums[pair] = NAME(sum_of)(READ_AT(partial + pair * LANES));
+  free(partial);
+  return 0;
+}
+
+/* The weights, by some steps of EM, of components that are added to a mixture one at a time, and their gains. */
+static int NAME(added_gains)(const ComparedRows *rows, const Additions *additions, double *weights, double *gains) {
+  int64_t n = additions->n_candidates, n_rows = rows->n_rows;
+  double *ratios = malloc((size_t)(2 * n_rows) * sizeof(double));
+  if (!ratios) return -1;
+  for (int64_t candidate = 0; candidate < n; candidate += 2) {
+    int n_here = candidate + 1 < n ? 2 : 1;
+    const double *natural = additions->natural + candidate * rows->n_stats;
+    for (int64_t start = 0; start < n_rows; start += VECTORS * LANES) {
+      VEC logits[2][VECTORS];
+      NAME(two_logits)(rows, natural, natural + (n_here - 1) * rows->n_stats, start, logits);
+      for (int i = 0; i < 2; i++)
+        for (int v = 0; v < VECTORS; v++) {
+          int64_t at = start + v * LANES;
+          VEC x = MAXIMUM(logits[i][v] - READ_AT(additions->density + at), SPLAT(LEAST_LOGIT));
+          x = -MAXIMUM(-x, SPLAT(-MOST_LOG_RATIO));
+          WRITE_AT(ratios + i * n_rows + at, NAME(exponential)(x) - SPLAT(1.0));
+        }
+    }
+    for (int i = 0; i < n_here; i++) {
+      const double *ratio = ratios + i * n_rows;
+      double weight = additions->first_weight;
+      /* weight <- mean of weight (1 + ratio) / (1 + weight ratio). */
+      for (int64_t step = 0; step < additions->n_steps; step++) {
+        VEC sum = SPLAT(0.0), w = SPLAT(weight);
+        for (int64_t at = 0; at < n_rows; at += LANES) {
+          VEC x = READ_AT(ratio + at);
+          VEC quotient = x / (w * x + SPLAT(1.0));
+          if (rows->weights) quotient *= READ_AT(rows->weights + at);
+          sum += quotient;
+        }
+        weight *= 1.0 + (1.0 - weight) * NAME(sum_of)(sum) / additions->total_weight;
+      }
+      VEC sum = SPLAT(0.0), w = SPLAT(weight);
+      for (int64_t at = 0; at < n_rows; at += VECTORS * LANES) {
+        VEC product = SPLAT(1.0);
+        for (int v = 0; v < VECTORS; v++) {
+          VEC x = MAXIMUM(w * READ_AT(ratio + at + v * LANES) + SPLAT(1.0), SPLAT(LEAST_RATIO));
+          if (rows->weights)
+            sum += READ_AT(rows->weights + at + v * LANES) * NAME(logarithm)(x);
+          else
+            product *= x;
+        }
+        if (!rows->weights) sum += NAME(logarithm)(product);
+      }
+      weights[candidate + i] = weight;
+      gains[candidate + i] = NAME(sum_of)(sum) / additions->total_weight;
+    }
+  }
+  free(ratios);
+  return 0;
+}

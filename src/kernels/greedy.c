@@ -1,0 +1,159 @@
+/* Components that are merged in pairs, at each step the pair that costs least, until as many remain as asked for.
+
+   The statistics of a merger are the sums of those of its components, and replace those of the first. */
+
+#include "calls.h"
+
+/* The pair of least cost, in a matrix of costs of which the entries of first < second are finite. */
+static void cheapest(const double *costs, isize n, isize *first, isize *second) {
+  isize best = 0;
+  for (isize i = 1; i < n * n; i++)
+    if (costs[i] < costs[best]) best = i;
+  *first = best / n;
+  *second = best % n;
+}
+
+/* Add the second component to the first, which is then merged with none. */
+static void add_component(double *stats, double *costs, isize n, isize n_stats, isize first, isize second) {
+  for (isize s = 0; s < n_stats; s++) stats[first * n_stats + s] += stats[second * n_stats + s];
+  for (isize i = 0; i < n; i++) costs[second * n + i] = costs[i * n + second] = INFINITY;
+}
+
+/* Write weight times log-determinant of a sum of components; 0 if its covariance is below the floor. */
+static int merging_term(const double *one, const double *other, double *work, isize m, double least, double *term) {
+  isize n_stats = 1 + m + m * (m + 1) / 2;
+  double *covariance = work, *u = work + m * m, *sum = u + m * m;
+  for (isize s = 0; s < n_stats; s++) sum[s] = one[s] + (other ? other[s] : 0.0);
+  double count = sum[0] > LEAST_WEIGHT ? sum[0] : LEAST_WEIGHT;
+  scatter_of(sum, covariance, m);
+  for (isize j = 0; j < m * m; j++) covariance[j] /= count;
+  if (!(factorise(covariance, u, m) > least)) return 0;
+  *term = count * log_det(u, m);
+  return 1;
+}
+
+/* merge_by_terms(stats (n, n_stats), is_active (n), m, n_components, least): by weights and log-determinants, as
+   `greedily_merged_stats` does. Changes the statistics, and says which components are left. */
+PyObject *py_merge_by_terms(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Buffers b;
+  if (!take(&b, args, n_args, 2, 2, 3)) return NULL;
+  isize m = PyLong_AsSsize_t(args[2]), n_components = PyLong_AsSsize_t(args[3]), n = length_of(&b, 1);
+  isize n_stats = 1 + m + m * (m + 1) / 2;
+  double least = PyFloat_AsDouble(args[4]);
+  if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats) return mismatch(&b);
+  double *work = workspace(&b, 2 * m * m + n_stats + n + n * n);
+  if (work == NULL) return NULL;
+  double *stats = values_of(&b, 0), *is_active = values_of(&b, 1);
+  double *terms = work + 2 * m * m + n_stats, *costs = terms + n, term;
+  for (isize i = 0; i < n; i++) {
+    is_active[i] = 1.0;
+    if (!merging_term(stats + i * n_stats, NULL, work, m, least, terms + i)) return done(&b, work, 0);
+  }
+  for (isize i = 0; i < n; i++)
+    for (isize j = 0; j < n; j++) {
+      costs[i * n + j] = INFINITY;
+      if (j <= i) continue;
+      if (!merging_term(stats + i * n_stats, stats + j * n_stats, work, m, least, &term)) return done(&b, work, 0);
+      costs[i * n + j] = term - terms[i] - terms[j];
+    }
+  for (isize n_left = n; n_left > n_components; n_left--) {
+    isize first, second;
+    cheapest(costs, n, &first, &second);
+    add_component(stats, costs, n, n_stats, first, second);
+    is_active[second] = 0.0;
+    if (n_left - 1 == n_components) break;
+    if (!merging_term(stats + first * n_stats, NULL, work, m, least, terms + first)) return done(&b, work, 0);
+    for (isize i = 0; i < n; i++) {
+      if (!is_active[i] || i == first) continue;
+      if (!merging_term(stats + first * n_stats, stats + i * n_stats, work, m, least, &term)) return done(&b, work, 0);
+      costs[i < first ? i * n + first : first * n + i] = term - terms[first] - terms[i];
+    }
+  }
+  return done(&b, work, 1);
+}
+
+/* Write the natural parameters of a sum of components in rows of a total weight; 0 if below the floor. */
+static int natural_of_sum(const double *one, const double *other, double *work, isize m, double least, double weight,
+                          double *natural) {
+  isize n_stats = 1 + m + m * (m + 1) / 2;
+  double *covariance = work, *u = work + m * m, *inverse = u + m * m, *sum = inverse + m * m, *mean = sum + n_stats;
+  for (isize s = 0; s < n_stats; s++) sum[s] = one[s] + (other ? other[s] : 0.0);
+  double count = sum[0] > LEAST_WEIGHT ? sum[0] : LEAST_WEIGHT;
+  for (isize j = 0; j < m; j++) mean[j] = sum[1 + j] / count;
+  scatter_of(sum, covariance, m);
+  for (isize j = 0; j < m * m; j++) covariance[j] /= count;
+  if (!(factorise(covariance, u, m) > least)) return 0;
+  double log_of_det = log_det(u, m);
+  invert_factor(u, inverse, m);
+  precision_of(inverse, covariance, m);
+  write_natural(covariance, log_of_det, mean, sum[0] / weight, natural, m);
+  return 1;
+}
+
+/* The density of a merger replaces that of the first component at each row, and that of the second is zero. */
+static void merge_densities(const ComparedRows *rows, const double *natural, const double *largest, double *total,
+                            double *parts, isize n, isize n_compared, isize first, isize second) {
+  double *density = parts + first * rows->n_rows;
+  memset(density, 0, (size_t)rows->n_rows * sizeof(double));
+  memset(parts + second * rows->n_rows, 0, (size_t)rows->n_rows * sizeof(double));
+  for (isize s = 0; s < rows->n_stats; s++)
+    for (isize r = 0; r < n_compared; r++) density[r] += natural[s] * rows->row_stats[s * rows->n_rows + r];
+  for (isize r = 0; r < n_compared; r++) {
+    double x = density[r] - largest[r];
+    density[r] = exp(x > MOST_LOG_RATIO ? MOST_LOG_RATIO : x > -MOST_LOG_RATIO ? x : -MOST_LOG_RATIO);
+    total[r] = 0.0;
+  }
+  for (isize i = 0; i < n; i++)
+    for (isize r = 0; r < n_compared; r++) total[r] += parts[i * rows->n_rows + r];
+}
+
+/* merge_by_costs(row_stats (n_stats, n_rows), weights (n_rows or 0), largest (n_rows), stats (n, n_stats),
+   costs (n, n), total (n_rows), parts (n, n_rows), is_active (n), m, n_components, n_compared, weight, scale, least):
+   by the log-likelihood that is lost on some rows, as `MergeCosts.merged_stats` does. */
+PyObject *py_merge_by_costs(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Buffers b;
+  if (!take(&b, args, n_args, 8, 5, 6)) return NULL;
+  isize m = PyLong_AsSsize_t(args[8]), n_components = PyLong_AsSsize_t(args[9]), n = length_of(&b, 7);
+  isize n_compared = PyLong_AsSsize_t(args[10]), n_stats = 1 + m + m * (m + 1) / 2;
+  double weight = PyFloat_AsDouble(args[11]), scale = PyFloat_AsDouble(args[12]), least = PyFloat_AsDouble(args[13]);
+  ComparedRows rows;
+  if (PyErr_Occurred() || m < 1 || !are_rows(&b, 0, 1, n_stats, &rows) || length_of(&b, 2) != rows.n_rows ||
+      length_of(&b, 3) != n * n_stats || length_of(&b, 4) != n * n || length_of(&b, 5) != rows.n_rows ||
+      length_of(&b, 6) != n * rows.n_rows || n_compared < 0 || n_compared > rows.n_rows)
+    return mismatch(&b);
+  double *work = workspace(&b, 3 * m * m + n_stats + m + n * n_stats + n + 2 * n);
+  if (work == NULL) return NULL;
+  double *natural = work + 3 * m * m + n_stats + m, *sums = natural + n * n_stats;
+  int64_t *firsts = (int64_t *)(sums + n), *seconds = firsts + n;
+  const double *largest = values_of(&b, 2);
+  double *stats = values_of(&b, 3), *costs = values_of(&b, 4), *total = values_of(&b, 5), *parts = values_of(&b, 6);
+  double *is_active = values_of(&b, 7);
+  for (isize i = 0; i < n; i++) is_active[i] = 1.0;
+  for (isize n_left = n; n_left > n_components; n_left--) {
+    isize first, second, n_pairs = 0;
+    cheapest(costs, n, &first, &second);
+    add_component(stats, costs, n, n_stats, first, second);
+    is_active[second] = 0.0;
+    if (n_left - 1 == n_components) break;
+    const double *merged = stats + first * n_stats;
+    if (!natural_of_sum(merged, NULL, work, m, least, weight, natural)) return done(&b, work, 0);
+    merge_densities(&rows, natural, largest, total, parts, n, n_compared, first, second);
+    for (isize i = 0; i < n; i++) {
+      if (!is_active[i] || i == first) continue;
+      if (!natural_of_sum(merged, stats + i * n_stats, work, m, least, weight, natural + n_pairs * n_stats))
+        return done(&b, work, 0);
+      firsts[n_pairs] = i < first ? i : first;
+      seconds[n_pairs++] = i < first ? first : i;
+    }
+    Mergers mergers = {natural, n_pairs, firsts, seconds, largest, total, parts};
+    if (kernels_in_use()->merge_costs(&rows, &mergers, sums)) {
+      done(&b, work, 0);
+      return PyErr_NoMemory();
+    }
+    double before = 0.0;
+    for (isize r = 0; r < n_compared; r++)
+      before += (rows.weights ? rows.weights[r] : 1.0) * log(total[r] > LEAST_RATIO ? total[r] : LEAST_RATIO);
+    for (isize i = 0; i < n_pairs; i++) costs[firsts[i] * n + seconds[i]] = scale * (before - sums[i]);
+  }
+  return done(&b, work, 1);
+}

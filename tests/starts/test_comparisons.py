@@ -1,0 +1,88 @@
+"""Mergers and added components, compared by the compiled kernels and by NumPy."""
+
+import numpy as np
+import pytest
+
+from apolar.data import open_rows
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import compiled, family
+from apolar.mixture.prior import Prior
+from apolar.starts import comparisons
+from apolar.starts.comparisons import CompiledDensities, added_gains, densities
+from apolar.starts.merging import MergeCosts, greedily_merged_stats
+
+pytestmark = pytest.mark.skipif(comparisons.kernels is None, reason="The kernels are not compiled.")
+
+NAMES = ["full", "tied", "diag", "spherical"]
+
+
+def without_kernels(compute):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparisons, "kernels", None)
+        patch.setattr(compiled, "kernels", None)
+        return compute()
+
+
+def example(name, *, is_weighted):
+    """Return rows of four clusters, in a number that is no multiple of a vector, and twelve components."""
+    rng = np.random.default_rng(0)
+    X = 3 * rng.standard_normal((4, 3))[rng.integers(4, size=517)] + rng.standard_normal((517, 3))
+    weights = rng.integers(1, 4, size=517).astype(float) if is_weighted else None
+    data = WhitenedData(open_rows(X, weights), family(name))
+    return data, data.family.m_step(data.hard_stats(rng.integers(12, size=517), 12), Prior())
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_costs_of_mergers(name, is_weighted):
+    data, parameters = example(name, is_weighted=is_weighted)
+    natural = data.family.natural(parameters)
+    first, second = np.triu_indices(12, 1)
+    merged = np.random.default_rng(1).permutation(natural.repeat(6, axis=0))[: len(first)]
+    for compared in (slice(None), slice(None, None, 3)):
+        here = densities(data, compared, natural)
+        assert isinstance(here, CompiledDensities)
+        there = without_kernels(lambda compared=compared: densities(data, compared, natural))
+        for _ in range(2):
+            # NumPy computes in single precision: sums over 517 rows of logarithms of a few tens at most.
+            np.testing.assert_allclose(
+                here.costs(first, second, merged), there.costs(first, second, merged), rtol=1e-4, atol=1e-2
+            )
+            here.merge(2, 5, merged[:1])
+            there.merge(2, 5, merged[:1])
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_merged_components(name, is_weighted):
+    data, parameters = example(name, is_weighted=is_weighted)
+    here = MergeCosts(data, parameters).merged_stats(5)
+    there = without_kernels(lambda: MergeCosts(data, parameters).merged_stats(5))
+    # The same components are merged; their statistics are sums of the same numbers.
+    np.testing.assert_allclose(here.array, there.array, rtol=1e-9, atol=1e-9 * data.weight)
+
+
+def test_components_merged_by_terms():
+    data, _ = example("full", is_weighted=False)
+    stats = data.hard_stats(np.random.default_rng(2).integers(12, size=517), 12)
+    here = greedily_merged_stats(data.family, stats, 4)
+    there = without_kernels(lambda: greedily_merged_stats(data.family, stats, 4))
+    np.testing.assert_allclose(here.array, there.array, rtol=1e-12)
+    # Components of one row have no covariance: NumPy raises it to the floor.
+    single = data.hard_stats(np.arange(517) % 300, 300)[:9]
+    merged = greedily_merged_stats(data.family, single, 4)
+    np.testing.assert_allclose(merged.array.sum(axis=0), single.array.sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_gains_of_added_components(name, is_weighted):
+    data, parameters = example(name, is_weighted=is_weighted)
+    natural, density = data.family.natural(parameters), data.row_responsibilities(parameters)[1]
+    # As mixtures of one component each.
+    natural[:, 0] -= np.log(parameters.weights)
+    for compared in (slice(None), slice(None, None, 2)):
+        given = (data, compared, natural[:7], density[compared], 4)
+        here, there = added_gains(*given), without_kernels(lambda given=given: added_gains(*given))
+        for one, other in zip(here, there, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
