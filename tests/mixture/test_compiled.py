@@ -1,4 +1,4 @@
-"""The compiled steps of EM for full covariances compute what NumPy does."""
+"""The compiled steps of EM compute what NumPy does."""
 
 from contextlib import contextmanager
 
@@ -23,8 +23,9 @@ PRIORS = {
     "none": lambda *_: None,
     "conjugate": lambda *_: Prior(),
     "given": lambda *_: Prior(0.5, 7.0, 0.2),
-    "shrunk": lambda stats: AdaptivePrior().adapted_to(family("full"), stats),
+    "shrunk": lambda stats, each: AdaptivePrior().adapted_to(each, stats),
 }
+NAMES = ["full", "diag", "spherical", "tied", "tied_diag"]
 
 
 @contextmanager
@@ -47,52 +48,54 @@ def assert_same(compute):
         np.testing.assert_allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * np.abs(b).max())
 
 
-def example_stats(n_features, n_mixtures=3, n_components=4):
+def example_stats(n_features, name="full", n_mixtures=3, n_components=4):
     """Return statistics of random parts of correlated rows: one part of each mixture has few rows."""
     rng = np.random.default_rng(n_features)
     X = rng.standard_normal((60 * n_components, n_features)) @ rng.standard_normal((n_features, n_features))
-    data = WhitenedData(open_rows(X + rng.integers(3, size=(len(X), 1))), family("full"))
+    data = WhitenedData(open_rows(X + rng.integers(3, size=(len(X), 1))), family(name))
     shares = rng.dirichlet(np.full(n_components, 0.5), size=(n_mixtures, len(X)))
     shares[..., -1] *= 0.05
     stats = [data.soft_stats(share.T) for share in shares]
     return SufficientStats(np.stack([each.array for each in stats]), n_features), data
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("prior_name", PRIORS)
 @pytest.mark.parametrize("n_features", [1, 2, 5, 11])
-def test_steps(name, n_features):
-    full = family("full")
-    stats, data = example_stats(n_features)
+def test_steps(name, prior_name, n_features):
+    chosen = family(name)
+    stats, data = example_stats(n_features, name)
     for each in (stats, stats[0]):
-        prior = PRIORS[name](each)
+        prior = PRIORS[prior_name](each, chosen)
         for what in ("weights", "means", "covariances"):
-            assert_same(lambda each=each, prior=prior, what=what: getattr(full.m_step(each, prior), what))
-        parameters = full.m_step(each, prior)
-        assert_same(lambda parameters=parameters: full.natural(parameters))
-        assert_same(lambda each=each: full.merging_term(each))
-    prior = PRIORS[name](stats)
-    assert_same(lambda: full.log_prior(full.m_step(stats, prior), prior))
+            assert_same(lambda each=each, prior=prior, what=what: getattr(chosen.m_step(each, prior), what))
+        parameters = chosen.m_step(each, prior)
+        assert_same(lambda parameters=parameters: chosen.natural(parameters))
+        assert_same(lambda each=each: chosen.merging_term(each))
+    prior = PRIORS[prior_name](stats, chosen)
+    assert_same(lambda: chosen.log_prior(chosen.m_step(stats, prior), prior))
     # The gradient away from the centre of the coordinates.
-    one, prior = stats[0], PRIORS[name](stats[0])
-    parameters = full.m_step(one, prior)
-    coordinates = LocalCoordinates(full, parameters, data.weight)
+    one, prior = stats[0], PRIORS[prior_name](stats[0], chosen)
+    parameters = chosen.m_step(one, prior)
+    coordinates = LocalCoordinates(chosen, parameters, data.weight)
     tangent = np.random.default_rng(0).standard_normal(len(coordinates.origin))
     assert_same(lambda: coordinates.retract(tangent).covariances)
     moved = coordinates.retract(tangent)
     assert_same(lambda: coordinates.gradient(tangent, moved, one, prior))
 
 
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("n_features", [1, 2, 5, 11])
-def test_shrinkage_and_evidence(n_features):
-    full, prior = family("full"), AdaptivePrior()
-    stats, _ = example_stats(n_features)
+def test_shrinkage_and_evidence(name, n_features):
+    chosen, prior = family(name), AdaptivePrior()
+    stats, _ = example_stats(n_features, name)
     for each in (stats, stats[0]):
-        target = common_covariance(full, each, prior)
-        assert_same(lambda each=each: common_covariance(full, each, prior))
+        target = common_covariance(chosen, each, prior)
+        assert_same(lambda each=each: common_covariance(chosen, each, prior))
         for i in (0, 1):
-            assert_same(lambda i=i, each=each, target=target: evidence_of_strengths(full, each, target)[i])
-    parameters = full.m_step(stats, prior)
-    assert_same(lambda: log_evidence(full, parameters, stats, np.zeros(3)))
+            assert_same(lambda i=i, each=each, target=target: evidence_of_strengths(chosen, each, target)[i])
+    parameters = chosen.m_step(stats, prior)
+    assert_same(lambda: log_evidence(chosen, parameters, stats, np.zeros(3)))
 
 
 @pytest.mark.parametrize("name", ["full", "tied"])

@@ -183,8 +183,9 @@ class EMRun:
             raise ValueError("max_iter must be at least 1.")
         evidence = None
         if self.free_prior is not None and self.free_prior.compares_by_evidence:
-            is_known = isinstance(self.prior, Shrinkage) and self._adapted_to is self.best.stats
-            known = self.prior.evidence if is_known else None
+            known = None
+            if isinstance(self.prior, Shrinkage) and self._adapted_to is self.best.stats:
+                known = self.prior.evidence
             evidence = evidence_of(self.data, self.best, known)
         return replace(
             self.best,

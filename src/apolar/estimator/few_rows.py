@@ -12,7 +12,9 @@ from apolar.em.result import FitResult
 from apolar.em.run import evidence_of
 from apolar.em.whitened import WhitenedData
 from apolar.exceptions import FewRowsWarning
+from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import FAMILIES, Family
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
 __all__ = ["few_rows_warning"]
@@ -28,6 +30,8 @@ ROWS_PER_COLUMN = 3
 # A family is named if its evidence is higher than that of the fit by this: twice that is worth a mention in
 # the scale of [kass1995].
 LEAST_GAIN = 1.0
+# EM from the responsibilities of the fit gains less than this per row: families further behind are not run.
+MOST_GAIN = 1.0
 # Sums of responsibilities are not exact.
 ROUNDING = 1e-6
 
@@ -100,8 +104,7 @@ def _gains(data: WhitenedData, result: FitResult, prior: Prior | None) -> dict[s
     if is_elsewhere or data.n_rows * data.n_stats > MOST_NUMBERS:
         return {}
     responsibilities = np.asarray(data.row_responsibilities(result.parameters)[0])
-    evidence = _evidence(data, result)
-    gains = {}
+    starts: list[tuple[float, WhitenedData, WhitenedParameters]] = []
     # Families with and without sharing have the same row statistics.
     whitened = {data.family.untied: data}
     for other in dict.fromkeys(FAMILIES.values()):
@@ -110,9 +113,17 @@ def _gains(data: WhitenedData, result: FitResult, prior: Prior | None) -> dict[s
             with suppress(ValueError, ArithmeticError):
                 if other.untied not in whitened:
                     whitened[other.untied] = _under(other, data)
-                under = whitened[other.untied].under(other)
-                gains[other.name] = _evidence_under(under, responsibilities, prior) - evidence
-    return gains
+                starts.append(_start_under(whitened[other.untied].under(other), responsibilities, prior))
+    evidences: dict[str, float] = {}
+    for first, under, parameters in sorted(starts, key=lambda start: start[0], reverse=True):
+        evidences[under.family.name] = first
+        if first > max(evidences.values()) - MOST_GAIN * data.weight:
+            with suppress(ValueError, ArithmeticError):
+                start = FitResult(parameters, "")
+                converged = converge(under, start, prior, tol=TOLERANCE, max_iter=PASSES)
+                evidences[under.family.name] = _evidence(under, converged)
+    evidence = _evidence(data, result)
+    return {name: value - evidence for name, value in evidences.items()}
 
 
 def _is_tried(data: WhitenedData, other: Family, n_components: int) -> bool:
@@ -128,10 +139,14 @@ def _is_comparable(data: WhitenedData, other: Family) -> bool:
     return other.is_axis_aligned or data.weight >= ROWS_PER_COLUMN * data.n_features
 
 
-def _evidence_under(data: WhitenedData, responsibilities: Array, prior: Prior | None) -> float:
-    """Return the evidence under the family of the data, of EM from the responsibilities."""
-    start = FitResult(data.family.m_step(data.soft_stats(responsibilities), prior), "")
-    return _evidence(data, converge(data, start, prior, tol=TOLERANCE, max_iter=PASSES))
+def _start_under(
+    data: WhitenedData, responsibilities: Array, prior: Prior | None
+) -> tuple[float, WhitenedData, WhitenedParameters]:
+    """Return the M-step from the responsibilities under the family of the data, and its evidence."""
+    parameters = data.family.m_step(data.soft_stats(responsibilities), prior)
+    stats, likelihood = data.e_step(parameters[None])
+    evidence = float(log_evidence(data.family, parameters[None], stats, likelihood)[0])
+    return evidence + data.whitening.log_det * data.weight, data, parameters
 
 
 def _evidence(data: WhitenedData, result: FitResult) -> float:

@@ -6,11 +6,14 @@ Distances are those of standardised columns: see `WhitenedData.standardised`.
 import numpy as np
 
 from apolar._core.arrays import IndexArray
+from apolar._core.compiled import extension
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 from apolar.starts.merging import resized_stats
+
+kernels = extension()
 
 
 def from_random_rows(
@@ -42,6 +45,9 @@ def random_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator) -> I
 
 def spread_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator) -> IndexArray:
     """Return the positions of rows far from each other: k-means++ [arthur2007]."""
+    known = _compiled_spread_rows(data, n_seeds, rng)
+    if known is not None:
+        return known[0]
     # Not scikit-learn's `kmeans_plusplus`: it draws from a RandomState, so that a seed gives other rows.
     x, weights = np.ascontiguousarray(data.standardised.T), data.row_weights()
     n = x.shape[1]
@@ -62,6 +68,30 @@ def spread_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator) -> I
         nearest[chosen] = 0.0
         probabilities = nearest if weights is None else nearest * weights
     return seeds
+
+
+def spread_stats(data: WhitenedData, n_seeds: int, rng: np.random.Generator) -> SufficientStats:
+    """Return the sufficient statistics of the rows nearest to each of some rows far from each other."""
+    known = _compiled_spread_rows(data, n_seeds, rng)
+    if known is None:
+        return nearest_stats(data, spread_rows(data, n_seeds, rng))
+    stats = data.hard_stats(known[1], n_seeds)
+    return stats[stats.counts > 0]
+
+
+def _compiled_spread_rows(
+    data: WhitenedData, n_seeds: int, rng: np.random.Generator
+) -> tuple[IndexArray, IndexArray] | None:
+    """Return `spread_rows` and the nearest seed of each row, by the compiled kernels if there are any."""
+    if kernels is None:
+        return None
+    x, weights = data.standardised, data.row_weights()
+    seeds, labels = np.empty(n_seeds, np.int64), np.empty(len(x), np.int64)
+    given = np.empty(0) if weights is None else np.ascontiguousarray(weights, np.float64)
+    # As many draws, in the same order, as one for each seed.
+    draws = rng.random(n_seeds)
+    kernels.spread_rows(np.ascontiguousarray(x), given, draws, seeds, labels, x.shape[1])
+    return seeds, labels
 
 
 def nearest_stats(data: WhitenedData, seeds: IndexArray) -> SufficientStats:

@@ -6,6 +6,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import write
+from apolar.mixture.families.aligned import AxisAligned
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.families.storage import scalar_log_marginal
@@ -14,7 +15,7 @@ from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 
-class Diagonal(Family):
+class Diagonal(AxisAligned):
     """Components whose columns are independent."""
 
     name = "diag"
@@ -42,6 +43,9 @@ class Diagonal(Family):
         write("multiply", x, x, out=out)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
+        known = self.compiled_natural(parameters)
+        if known is not None:
+            return known
         weights, means = parameters.weights, parameters.means
         precisions = 1 / self.per_component(parameters.covariances)
         constants = (
@@ -77,6 +81,9 @@ class Diagonal(Family):
         return (scatter / covariances).sum(axis=-1)
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
+        known = self.compiled_log_marginal(counts, spectrum, strength, n_features)
+        if known is not None:
+            return known
         n_values = np.maximum(counts - 1, 0.0)[..., None]
         return scalar_log_marginal(n_values, spectrum, np.asarray(strength)[..., None]).sum(axis=-1)
 
@@ -119,3 +126,6 @@ class Diagonal(Family):
 
     def covariance_gradient(self, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
         return scatter / self.covariance_retraction(root, tangents) - divisor[..., None]
+
+
+Diagonal.compiled_for = Diagonal

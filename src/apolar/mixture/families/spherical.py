@@ -6,6 +6,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace
+from apolar.mixture.families.aligned import AxisAligned
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
 from apolar.mixture.families.storage import scalar_log_marginal
 from apolar.mixture.parameters import WhitenedParameters
@@ -13,7 +14,7 @@ from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 
-class Spherical(Family):
+class Spherical(AxisAligned):
     """Components of covariance v_k I."""
 
     name = "spherical"
@@ -44,6 +45,9 @@ class Spherical(Family):
             out[0, :] = namespace(x).sum(x * x, axis=0)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
+        known = self.compiled_natural(parameters)
+        if known is not None:
+            return known
         variances = self.per_component(parameters.covariances)
         weights, means = parameters.weights, parameters.means
         n_features = means.shape[-1]
@@ -82,6 +86,9 @@ class Spherical(Family):
         return scatter / covariances
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
+        known = self.compiled_log_marginal(counts, spectrum, strength, n_features)
+        if known is not None:
+            return known
         n_values = n_features * np.maximum(counts - 1, 0.0)
         return scalar_log_marginal(n_values, spectrum[..., 0], n_features * strength)
 
@@ -127,3 +134,6 @@ class Spherical(Family):
 
     def covariance_gradient(self, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
         return (scatter / self.covariance_retraction(root, tangents) - divisor)[..., None]
+
+
+Spherical.compiled_for = Spherical
