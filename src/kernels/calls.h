@@ -14,7 +14,7 @@
 #include "matrices.h"
 
 /* The arguments of a call: buffers, of which the last are written to. */
-#define MOST_BUFFERS 9
+#define MOST_BUFFERS 32
 typedef struct {
   Py_buffer views[MOST_BUFFERS];
   int n;
@@ -92,7 +92,9 @@ FUNCTION(aligned_log_prior);
 FUNCTION(aligned_common_covariance);
 FUNCTION(aligned_log_marginals);
 FUNCTION(aligned_gradient);
+FUNCTION(lbfgs_direction);
 FUNCTION(spread_rows);
+FUNCTION(label_stats);
 FUNCTION(merge_costs);
 FUNCTION(merge_by_terms);
 FUNCTION(merge_by_costs);

@@ -26,16 +26,9 @@ PyObject *py_inverses(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
   if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * m * m || length_of(&b, 1) != n * m * m) return mismatch(&b);
   double *u = workspace(&b, 2 * m * m);
   if (u == NULL) return NULL;
-  double *inverse = u + m * m;
   int is_positive = 1;
-  for (isize i = 0; i < n && is_positive; i++) {
-    is_positive = factorise(values_of(&b, 0) + i * m * m, u, m) > 0.0;
-    if (is_positive) {
-      values_of(&b, 2)[i] = log_det(u, m);
-      invert_factor(u, inverse, m);
-      precision_of(inverse, values_of(&b, 1) + i * m * m, m);
-    }
-  }
+  for (isize i = 0; i < n && is_positive; i++)
+    is_positive = invert(values_of(&b, 0) + i * m * m, u, values_of(&b, 1) + i * m * m, values_of(&b, 2) + i, m) > 0.0;
   return done(&b, u, is_positive);
 }
 
@@ -52,15 +45,11 @@ PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     return mismatch(&b);
   double *u = workspace(&b, 3 * m * m);
   if (u == NULL) return NULL;
-  double *inverse = u + m * m, *precision = u + 2 * m * m, log_of_det = 0.0;
+  double *precision = u + 2 * m * m, log_of_det = 0.0;
   isize repeat = n / n_covariances;
   for (isize i = 0; i < n; i++) {
-    if (i % repeat == 0) {
-      if (!(factorise(values_of(&b, 2) + i / repeat * m * m, u, m) > 0.0)) return done(&b, u, 0);
-      log_of_det = log_det(u, m);
-      invert_factor(u, inverse, m);
-      precision_of(inverse, precision, m);
-    }
+    if (i % repeat == 0 && !(invert(values_of(&b, 2) + i / repeat * m * m, u, precision, &log_of_det, m) > 0.0))
+      return done(&b, u, 0);
     write_natural(precision, log_of_det, values_of(&b, 1) + i * m, values_of(&b, 0)[i], values_of(&b, 3) + i * n_stats,
                   m);
   }
@@ -141,20 +130,18 @@ PyObject *py_log_prior(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     return mismatch(&b);
   double *u = workspace(&b, 3 * m * m);
   if (u == NULL) return NULL;
-  double *inverse = u + m * m, *precision = u + 2 * m * m;
+  double *precision = u + 2 * m * m, log_of_det = 0.0;
   int is_positive = 1;
   for (isize i = 0; i < n && is_positive; i++) {
-    is_positive = factorise(values_of(&b, 1) + i * m * m, u, m) > 0.0;
+    is_positive = invert(values_of(&b, 1) + i * m * m, u, precision, &log_of_det, m) > 0.0;
     if (!is_positive) break;
-    invert_factor(u, inverse, m);
-    precision_of(inverse, precision, m);
     const double *mean = values_of(&b, 0) + i * m;
     const double *added = values_of(&b, 2) + (n_added == 1 ? 0 : i * m * m);
     double square = 0.0;
     for (isize j = 0; j < m; j++)
       square += mean[j] * dot(precision + j * m, mean, m);
     double trace = dot(precision, added, m * m);
-    values_of(&b, 4)[i] = -0.5 * (values_of(&b, 3)[i] * log_det(u, m) + trace + shrinkage * square);
+    values_of(&b, 4)[i] = -0.5 * (values_of(&b, 3)[i] * log_of_det + trace + shrinkage * square);
   }
   return done(&b, u, is_positive);
 }

@@ -126,3 +126,44 @@ PyObject *py_gradient(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
   }
   return done(&b, t, 1);
 }
+
+/* lbfgs_direction(gradient (n), direction (n), step (n), difference (n), product, ...): the inverse Hessian times the
+   gradient, from steps, gradient differences and their products, the oldest first: the two-loop recursion. */
+PyObject *py_lbfgs_direction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Buffers b;
+  isize n_pairs = (n_args - 2) / 3;
+  if (n_pairs < 0 || n_args != 2 + 3 * n_pairs || n_pairs > (MOST_BUFFERS - 2) / 2) {
+    PyErr_SetString(PyExc_TypeError, "The arguments must be a gradient, a direction, and a few pairs.");
+    return NULL;
+  }
+  PyObject *arrays[MOST_BUFFERS] = {args[0]};
+  double products[MOST_BUFFERS], factors[MOST_BUFFERS];
+  for (isize i = 0; i < n_pairs; i++) {
+    arrays[1 + 2 * i] = args[2 + 3 * i];
+    arrays[2 + 2 * i] = args[3 + 3 * i];
+    products[i] = PyFloat_AsDouble(args[4 + 3 * i]);
+  }
+  arrays[1 + 2 * n_pairs] = args[1];
+  if (PyErr_Occurred() || !take(&b, arrays, 2 + 2 * n_pairs, (int)(2 + 2 * n_pairs), 1, 0)) return NULL;
+  isize n = length_of(&b, 0);
+  for (int i = 1; i < b.n; i++)
+    if (length_of(&b, i) != n) return mismatch(&b);
+  double *q = values_of(&b, b.n - 1);
+  memcpy(q, values_of(&b, 0), (size_t)n * sizeof(double));
+  for (isize i = n_pairs - 1; i >= 0; i--) {
+    const double *step = values_of(&b, (int)(1 + 2 * i)), *difference = values_of(&b, (int)(2 + 2 * i));
+    factors[i] = dot(step, q, n) / products[i];
+    for (isize j = 0; j < n; j++) q[j] -= factors[i] * difference[j];
+  }
+  if (n_pairs) {
+    const double *difference = values_of(&b, (int)(2 * n_pairs));
+    double scale = products[n_pairs - 1] / dot(difference, difference, n);
+    for (isize j = 0; j < n; j++) q[j] *= scale;
+  }
+  for (isize i = 0; i < n_pairs; i++) {
+    const double *step = values_of(&b, (int)(1 + 2 * i)), *difference = values_of(&b, (int)(2 + 2 * i));
+    double factor = factors[i] - dot(difference, q, n) / products[i];
+    for (isize j = 0; j < n; j++) q[j] += factor * step[j];
+  }
+  return done(&b, NULL, 1);
+}

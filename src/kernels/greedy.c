@@ -76,17 +76,15 @@ PyObject *py_merge_by_terms(PyObject *Py_UNUSED(module), PyObject *const *args, 
 static int natural_of_sum(const double *one, const double *other, double *work, isize m, double least, double weight,
                           double *natural) {
   isize n_stats = 1 + m + m * (m + 1) / 2;
-  double *covariance = work, *u = work + m * m, *inverse = u + m * m, *sum = inverse + m * m, *mean = sum + n_stats;
+  double *covariance = work, *precision = work + m * m, *u = precision + m * m, *sum = u + 2 * m * m;
+  double *mean = sum + n_stats, log_of_det;
   for (isize s = 0; s < n_stats; s++) sum[s] = one[s] + (other ? other[s] : 0.0);
   double count = sum[0] > LEAST_WEIGHT ? sum[0] : LEAST_WEIGHT;
   for (isize j = 0; j < m; j++) mean[j] = sum[1 + j] / count;
   scatter_of(sum, covariance, m);
   for (isize j = 0; j < m * m; j++) covariance[j] /= count;
-  if (!(factorise(covariance, u, m) > least)) return 0;
-  double log_of_det = log_det(u, m);
-  invert_factor(u, inverse, m);
-  precision_of(inverse, covariance, m);
-  write_natural(covariance, log_of_det, mean, sum[0] / weight, natural, m);
+  if (!(invert(covariance, u, precision, &log_of_det, m) > least)) return 0;
+  write_natural(precision, log_of_det, mean, sum[0] / weight, natural, m);
   return 1;
 }
 
@@ -121,9 +119,9 @@ PyObject *py_merge_by_costs(PyObject *Py_UNUSED(module), PyObject *const *args, 
       length_of(&b, 3) != n * n_stats || length_of(&b, 4) != n * n || length_of(&b, 5) != rows.n_rows ||
       length_of(&b, 6) != n * rows.n_rows || n_compared < 0 || n_compared > rows.n_rows)
     return mismatch(&b);
-  double *work = workspace(&b, 3 * m * m + n_stats + m + n * n_stats + n + 2 * n);
+  double *work = workspace(&b, 4 * m * m + n_stats + m + n * n_stats + n + 2 * n);
   if (work == NULL) return NULL;
-  double *natural = work + 3 * m * m + n_stats + m, *sums = natural + n * n_stats;
+  double *natural = work + 4 * m * m + n_stats + m, *sums = natural + n * n_stats;
   int64_t *firsts = (int64_t *)(sums + n), *seconds = firsts + n;
   const double *largest = values_of(&b, 2);
   double *stats = values_of(&b, 3), *costs = values_of(&b, 4), *total = values_of(&b, 5), *parts = values_of(&b, 6);

@@ -41,11 +41,17 @@ INLINE double factorise(const double *restrict a, double *restrict u, isize m) {
   return least;
 }
 
+/* One logarithm of a product in place of many, of which none overflows or underflows. */
 INLINE double log_det(const double *u, isize m) {
-  double sum = 0.0;
-  for (isize i = 0; i < m; i++)
-    sum += log(u[i * m + i]);
-  return 2.0 * sum;
+  double sum = 0.0, product = 1.0;
+  for (isize i = 0; i < m; i++) {
+    product *= u[i * m + i];
+    if (!(product < 1e150 && product > 1e-150)) {
+      sum += log(product);
+      product = 1.0;
+    }
+  }
+  return 2.0 * (sum + log(product));
 }
 
 /* Write the inverse of L = U^t, lower triangular; entries above the diagonal are not written. */
@@ -149,5 +155,9 @@ INLINE void write_natural(const double *precision, double log_of_det, const doub
     for (isize k = j + 1; k < m; k++) *quadratic++ = -precision[j * m + k];
   }
 }
+
+/* Write the inverse of a covariance and the logarithm of its determinant, and return the least squared pivot: if that
+   is not positive, nothing is written. `work` has room for two matrices. */
+double invert(const double *covariance, double *work, double *inverse, double *log_of_det, isize m);
 
 #endif

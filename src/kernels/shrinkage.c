@@ -17,7 +17,7 @@ PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *arg
   if (length_of(&b, 2) != n * r * mm || length_of(&b, 0) != n * r * n_stats || length_of(&b, 1) != mm) return mismatch(&b);
   double *scatter = workspace(&b, r * mm + 6 * mm + 2 * r);
   if (scatter == NULL) return NULL;
-  double *common = scatter + r * mm, *u = common + mm, *inverse = u + mm, *precision = inverse + mm;
+  double *common = scatter + r * mm, *u = common + mm, *precision = u + 2 * mm, log_of_det;
   double *sum = precision + mm, *shrunk = sum + mm, *counts = shrunk + mm, *volumes = counts + r;
   const double *added = values_of(&b, 1);
   double n_prior = 0.5 * (m + 1) + 1.0;
@@ -33,8 +33,6 @@ PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *arg
     for (isize round = 0; round <= rounds; round++) {
       if (round > 0) {
         /* The volumes, from the traces relative to the common covariance. */
-        invert_factor(u, inverse, m);
-        precision_of(inverse, precision, m);
         double mean = 0.0;
         for (isize k = 0; k < r; k++) {
           double ratio = dot(precision, scatter + k * mm, mm) / m;
@@ -53,7 +51,7 @@ PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *arg
       }
       for (isize j = 0; j < mm; j++)
         common[j] /= total + 1.0;
-      if (!(factorise(common, u, m) > least)) return done(&b, scatter, 0);
+      if (!(invert(common, u, precision, &log_of_det, m) > least)) return done(&b, scatter, 0);
     }
     /* The harmonic mean of the covariances, shrunk towards the common one. */
     memset(sum, 0, (size_t)mm * sizeof(double));
@@ -61,16 +59,12 @@ PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *arg
       double factor = 1.0 / volumes[k], rows = counts[k] + n_prior;
       for (isize j = 0; j < mm; j++)
         shrunk[j] = (factor * scatter[k * mm + j] + n_prior * common[j]) / rows;
-      if (!(factorise(shrunk, u, m) > least)) return done(&b, scatter, 0);
-      invert_factor(u, inverse, m);
-      precision_of(inverse, precision, m);
+      if (!(invert(shrunk, u, precision, &log_of_det, m) > least)) return done(&b, scatter, 0);
       double weight = counts[k] / total * counts[k] / (counts[k] + m + 1.0);
       for (isize j = 0; j < mm; j++)
         sum[j] += weight * precision[j];
     }
-    if (!(factorise(sum, u, m) > 0.0)) return done(&b, scatter, 0);
-    invert_factor(u, inverse, m);
-    precision_of(inverse, common, m);
+    if (!(invert(sum, u, common, &log_of_det, m) > 0.0)) return done(&b, scatter, 0);
     for (isize k = 0; k < r; k++)
       for (isize j = 0; j < mm; j++)
         values_of(&b, 2)[(mixture * r + k) * mm + j] = volumes[k] * common[j];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -108,6 +109,12 @@ class FitResult:
     is_contender: bool = False
     has_long_tails: bool = False
     earlier: tuple[float, ...] = ()
+
+    def updated(self, **changes: Any) -> FitResult:
+        """Return the result with some fields changed: `dataclasses.replace`, for what each pass does."""
+        other = object.__new__(FitResult)
+        other.__dict__.update(self.__dict__, **changes)
+        return other
 
     @property
     def score(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -134,8 +133,7 @@ class EMRun:
         value = float((likelihood + family.log_prior(parameters[None], self.prior))[0])
         if self.best is None or value >= self.best.objective:
             self.history.append(value)
-            self.best = replace(
-                self.start,
+            self.best = self.start.updated(
                 parameters=parameters,
                 status=FitStatus.MAX_ITER,
                 objective=value,
@@ -167,7 +165,7 @@ class EMRun:
         self.prior, self._adapted_to = adapted, best.stats
         objective = best.log_likelihood + float(family.log_prior(best.parameters[None], adapted)[0])
         self.history = [value + objective - best.objective for value in self.history]
-        self.best = replace(best, objective=objective)
+        self.best = best.updated(objective=objective)
         return True
 
     def go_back_to(self, best: FitResult, prior: Prior | None) -> None:
@@ -187,8 +185,7 @@ class EMRun:
             if isinstance(self.prior, Shrinkage) and self._adapted_to is self.best.stats:
                 known = self.prior.evidence
             evidence = evidence_of(self.data, self.best, known)
-        return replace(
-            self.best,
+        return self.best.updated(
             prior=self.prior,
             evidence=evidence,
             n_iter=len(self.history),

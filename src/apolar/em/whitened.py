@@ -17,7 +17,7 @@ from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch, fetch_rows, open_rows
 from apolar.em.blocks import Block, weights_to_device_of
 from apolar.em.e_step import EStep, NearestStats
-from apolar.em.kernels.compiled import CompiledBlock, as_weights, total_stats
+from apolar.em.kernels.compiled import CompiledBlock, as_weights
 from apolar.em.row_stats import (
     CHUNK_SIZE,
     LEAST_ROWS,
@@ -186,7 +186,6 @@ class WhitenedData:
         if self._kept_block is None:
             stats, log_likelihood = self._source.reduce(EStep(natural), self._prepare, self.threads)
         else:
-            # At once: for a small table, to go through its only block costs more than the sums.
             stats, log_likelihood = self._kept_block.e_step(natural, self.row_weights())
         stats = stats.reshape(*parameters.weights.shape, self.n_stats)
         return SufficientStats(_with_noise(stats, noise), self.n_features), log_likelihood
@@ -198,17 +197,9 @@ class WhitenedData:
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
-        if self._kept_rows is None:
+        if self._kept_block is None:
             return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
-        # The rows of each label are brought together: each is then summed once.
-        order = np.argsort(labels, kind="stable")
-        ends = np.searchsorted(labels[order], np.arange(n_components + 1))
-        rows, weights = self._kept_rows.take(order)
-        stats = np.zeros((n_components, self.n_stats))
-        for k in range(n_components):
-            part = slice(ends[k], ends[k + 1])
-            if part.start < part.stop:
-                stats[k] = total_stats(self.family, rows[part], None if weights is None else weights[part])
+        stats = self._kept_block.label_stats(labels, n_components, self.row_weights())
         return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:

@@ -1,10 +1,11 @@
 """Mixtures of fewer components: the pair that costs least is merged until as many remain as asked for."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array, IndexArray, frozen
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.families.full import Full
@@ -44,7 +45,7 @@ class MergeCosts:
         self._densities = densities(data, compared, self._family.natural(parameters))
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)
-        first, second = np.triu_indices(n, 1)
+        first, second = _pairs(n)
         n_pairs = max(1, CHUNK_SIZE // len(self._densities.total))
         for start in range(0, len(first), n_pairs):
             i, j = first[start : start + n_pairs], second[start : start + n_pairs]
@@ -98,6 +99,13 @@ class MergeCosts:
         return None if merged is None else SufficientStats(merged, self._data.n_features)
 
 
+@functools.lru_cache(maxsize=8)
+def _pairs(n: int) -> tuple[IndexArray, IndexArray]:
+    """Return the first and the second of each pair of components."""
+    first, second = np.triu_indices(n, 1)
+    return frozen(first), frozen(second)
+
+
 def _with_pair_merged(array: Array, i: int, j: int) -> Array:
     """Return statistics, shape (n, n_stats), with component j added to component i."""
     merged = np.delete(array, j, axis=0)
@@ -120,7 +128,7 @@ def merged_pairs(data: WhitenedData, parameters: WhitenedParameters, n_pairs: in
         return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
     family, stats = data.family.untied, untied_stats(data, parameters)
     terms = family.merging_term(stats)
-    first, second = np.triu_indices(len(stats), 1)
+    first, second = _pairs(len(stats))
     costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
     cheapest = [int(pair) for pair in np.argsort(costs, kind="stable")[:n_pairs]]
     return [
@@ -193,7 +201,7 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
 
     terms = terms_of(array)
     costs = np.full((n, n), np.inf)
-    first, second = np.triu_indices(n, 1)
+    first, second = _pairs(n)
     # All unions of a large table of components would take too much memory.
     n_pairs = max(1, CHUNK_SIZE // array.shape[1])
     for start in range(0, len(first), n_pairs):

@@ -90,7 +90,7 @@ def _compiled_spread_rows(
     given = np.empty(0) if weights is None else np.ascontiguousarray(weights, np.float64)
     # As many draws, in the same order, as one for each seed.
     draws = rng.random(n_seeds)
-    kernels.spread_rows(np.ascontiguousarray(x), given, draws, seeds, labels, x.shape[1])
+    kernels.spread_rows(np.ascontiguousarray(x.T), given, draws, seeds, labels, x.shape[1])
     return seeds, labels
 
 

@@ -69,12 +69,6 @@ def as_weights(weights: Any) -> Array | None:
     return None if weights is None else np.require(weights, np.float64, "A")
 
 
-def total_stats(family: Family, rows: Array, weights: Array | None) -> Array:
-    """Return the sums of the statistics of rows in whitened coordinates, shape (n_stats,)."""
-    identity = RowMap.identity(rows.shape[1])
-    return compiled.stats_under(rows, weights, identity, None, kind_of(family))[0]
-
-
 def whitening_map(whitening: Whitening) -> RowMap:
     """Return the map of rows to whitened coordinates."""
     return RowMap.of(whitening.centre, whitening.matrix)
@@ -123,6 +117,10 @@ class CompiledBlock(Block):
         """Return the row statistics, summed under responsibilities."""
         given = np.asarray(responsibilities, np.float64)
         return compiled.stats_under(self.values, None, self.row_map, given, self.kind, self.n_threads)
+
+    def label_stats(self, labels: Array, n_labels: int, weights: Any) -> Array:
+        """Return the row statistics, summed over the rows of each label; rows are in whitened coordinates."""
+        return compiled.label_stats(self.values.T, weights, labels, n_labels, self.kind)
 
     def to_device(self, values: Array) -> Array:
         """Return the array: the block is on the host."""
