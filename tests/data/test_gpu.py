@@ -8,12 +8,13 @@ from apolar._core.namespaces import to_numpy
 from apolar.data import open_rows
 from apolar.data.device import TransferredRows
 from apolar.em.e_step import EStep
-from apolar.em.kernels import triton
+from apolar.em.kernels import launch, triton
 from apolar.em.row_stats import RowStats
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.attributes import fitted_parameters
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.moments.kernels import triton as sums
 
 torch = pytest.importorskip("torch")
 
@@ -67,6 +68,11 @@ def test_there_is_a_kernel_where_there_is_triton():
     assert not triton.is_fused(tensor(X[:0]), 1000, 4)
     assert not triton.is_fused(tensor(X[:0]), 6, 1000)
     assert not triton.is_fused(torch.zeros((0, 6)), 6, 4)
+    assert triton.is_fused(tensor(X[:0]), 6, 4, True)
+    assert not triton.is_fused(tensor(X[:0]), 40, 4, True)
+    assert not triton.is_fused(tensor(X[:0]), 6, 9, True)
+    assert sums.is_fused(tensor(X[:0]), 6, 3)
+    assert not sums.is_fused(tensor(X[:0]), 1000, 3)
 
 
 SIZES = [(1, 1), (1, 3), (2, 3), (6, 4), (16, 8), (17, 9), (64, 32)]
@@ -74,6 +80,8 @@ SIZES = [(1, 1), (1, 3), (2, 3), (6, 4), (16, 8), (17, 9), (64, 32)]
 CASES = [(name, *size, torch.float32, False) for name in ("spherical", "diag") for size in SIZES]
 CASES += [("tied_spherical", 6, 4, torch.float64, True), ("tied_diag", 6, 4, torch.float64, True)]
 CASES += [("spherical", 6, 4, torch.int32, False), ("diag", 6, 4, torch.float64, False)]
+CASES += [("full", *size, torch.float32, False) for size in [(1, 1), (6, 4), (16, 8), (16, 16), (32, 8)]]
+CASES += [("full", 17, 5, torch.float64, True), ("tied", 6, 4, torch.float64, True)]
 
 
 @pytest.mark.parametrize("n_rows", [40_001, 63])
@@ -96,7 +104,10 @@ def test_the_kernel_sums_what_the_host_sums(
     stats, likelihood = device_data.e_step(components)
     host_stats, host_likelihood = host_data.e_step(components)
     for ours, expected in ((stats.array, host_stats.array), (likelihood, host_likelihood)):
-        np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+        np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+    # Programs add their blocks in order, and the sums of all programs are added in one order.
+    again, _ = device_data.e_step(components)
+    np.testing.assert_array_equal(again.array, stats.array)
 
 
 @each_library
@@ -112,7 +123,8 @@ def test_a_fit_is_that_of_the_host(array, kind, weighted):
 @each_library
 def test_a_fit_without_the_kernel_is_the_same(array, monkeypatch):
     monkeypatch.setattr(triton, "is_fused", lambda *_: False)
-    for kind in ("spherical", "diag"):
+    monkeypatch.setattr(sums, "is_fused", lambda *_: False)
+    for kind in ("spherical", "diag", "full"):
         assert_same(fitted(array(X), kind), fitted(X, kind))
 
 
@@ -127,6 +139,39 @@ def test_results_stay_on_the_device(array):
     np.testing.assert_allclose(model.bic(rows), model.bic(X), rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["spherical", "diag", "full", "tied"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_predictions_are_one_kernel(kind, dtype, monkeypatch):
+    rows = X.astype(dtype)
+    model, made, predicted = fitted(X, kind), [], launch.predicted
+
+    def counting(block, weights, parameters, what):
+        made.append(what)
+        return predicted(block, weights, parameters, what)
+
+    monkeypatch.setattr(launch, "predicted", counting)
+    for method in ("predict", "predict_proba", "score_samples"):
+        ours, expected = getattr(model, method)(tensor(rows)), getattr(model, method)(rows)
+        assert to_numpy(ours).dtype == expected.dtype
+        # In single precision, predictions are rounded to it at the end.
+        tol = 1e-6 if expected.dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(to_numpy(ours), expected, rtol=tol, atol=tol)
+    weights = W if kind == "diag" else None
+    device_weights = None if weights is None else tensor(weights)
+    ours, expected = model.icl(tensor(rows), device_weights), model.icl(rows, weights)
+    np.testing.assert_allclose(ours, expected, rtol=1e-12)
+    assert made == ["labels", "probabilities", "densities", "sums"]
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score"])
+@pytest.mark.parametrize("kind", ["spherical", "full"])
+def test_predictions_name_what_is_not_finite(method, kind):
+    bad = X.copy()
+    bad[777, 3] = np.inf
+    with pytest.raises(ValueError, match="row 777, column 3"):
+        getattr(fitted(X[:5000], kind), method)(tensor(bad))
+
+
 @each_library
 def test_moments_are_those_of_the_host(array):
     mixture, expected = apolar.mixture_from_moments(array(X), 4), apolar.mixture_from_moments(X, 4)
@@ -134,6 +179,24 @@ def test_moments_are_those_of_the_host(array):
     sketch = apolar.MomentSketch(6).update(array(X)).central()
     other = apolar.MomentSketch(6).update(X).central()
     np.testing.assert_allclose(sketch.third.coefficients, other.third.coefficients, rtol=1e-9, atol=1e-9)
+
+
+@each_library
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_are_one_kernel_each(array, weighted, monkeypatch):
+    made, launched = [], sums._launched
+
+    def counting(kernel, *arguments, **sizes):
+        made.append(kernel.fn.__name__)
+        return launched(kernel, *arguments, **sizes)
+
+    monkeypatch.setattr(sums, "_launched", counting)
+    weights = W if weighted else None
+    mixture = apolar.mixture_from_moments(array(X), 4, sample_weight=array(W) if weighted else None)
+    expected = apolar.mixture_from_moments(X, 4, sample_weight=weights)
+    np.testing.assert_allclose(mixture.means, expected.means, atol=1e-9)
+    # Its first call tries the kernels.
+    assert made[-2:] == ["second_kernel", "third_kernel"]
 
 
 def test_single_precision_is_converted_to_double():

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import apolar
+from apolar._core import gpu
 from apolar.data import open_rows
-from apolar.em.kernels import triton
+from apolar.em.e_step import EStep
+from apolar.em.kernels import launch, triton
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import FAMILIES
 
@@ -14,40 +16,72 @@ X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 
 
-def reference(block, weights, centre, scale, constants, linear, quadratic):
-    """Return what the kernel returns, by NumPy."""
-    z = (np.from_dlpack(block) - centre) * scale
-    squares = z**2 if quadratic.shape[1] > 1 else np.sum(z**2, axis=1, keepdims=True)
-    logits = constants + z @ linear.T + squares @ quadratic.T
+def logits_of(block, parameters):
+    """Return rows in the kernel's coordinates, their quadratics, and logits in base 2, by NumPy."""
+    z = np.array(np.from_dlpack(block)) - parameters.arrays[0][: parameters.n_columns]
+    columns, components = slice(parameters.n_columns), slice(parameters.n_components)
+    if parameters.is_full:
+        _, whitening, constants, roots, offsets = parameters.arrays
+        z = z @ whitening[columns, columns]
+        y = np.einsum("ni,ikj->nkj", z, roots[columns, components]) + offsets[components]
+        return z, z[:, :, None] * z[:, None, :], constants[components] - np.sum(y**2, axis=2)
+    _, constants, linear, quadratic = (array[..., components] for array in parameters.arrays)
+    return z, z**2, constants[components] + z @ linear[columns] + z**2 @ quadratic[columns]
+
+
+def e_step_reference(block, weights, parameters):
+    """Return what the kernel of the E-step returns, by NumPy."""
+    z, quadratics, logits = logits_of(block, parameters)
     largest = logits.max(axis=1)
-    responsibilities = np.exp(logits - largest[:, None])
+    responsibilities = 2.0 ** (logits - largest[:, None])
     sums = responsibilities.sum(axis=1)
     row_weights = np.ones(len(z)) if weights is None else np.from_dlpack(weights)
     responsibilities *= (row_weights / sums)[:, None]
-    row_stats = np.column_stack([np.ones(len(z)), z, squares])
-    log_likelihood = np.atleast_1d(row_weights @ (largest + np.log(sums)))
-    return tuple(
-        array_api_strict.asarray(array) for array in (responsibilities.T @ row_stats, log_likelihood)
-    )
+    pattern = "nk,nij->ikj" if parameters.is_full else "nk,ni->ik"
+    second = np.einsum(pattern, responsibilities, quadratics)
+    log_likelihood = np.atleast_1d(row_weights @ (largest + np.log2(sums))) * np.log(2)
+    return [responsibilities.sum(axis=0), z.T @ responsibilities, second], log_likelihood
+
+
+def prediction_reference(block, weights, parameters, what):
+    """Return what the kernel of predictions returns, by NumPy."""
+    _, _, logits = logits_of(block, parameters)
+    if not np.all(np.isfinite(logits)):
+        return array_api_strict.asarray(np.zeros(len(logits))), np.nan
+    density = np.log(2) * np.logaddexp2.reduce(logits, axis=1)
+    certainty = np.log(2) * logits.max(axis=1) - density
+    row_weights = np.ones(len(logits)) if weights is None else np.from_dlpack(weights)
+    answers = {
+        "labels": logits.argmax(axis=1),
+        "probabilities": np.exp(np.log(2) * logits - density[:, None]),
+        "densities": density,
+        "sums": np.array([row_weights @ density, row_weights @ certainty]),
+    }
+    return array_api_strict.asarray(answers[what]), 0.0
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Return the shapes of the blocks that the reference was called with."""
-    shapes = []
+    """Return the names of the kernels that were called, and the shapes of the blocks."""
+    made = []
 
-    def counting(block, *arguments, **keywords):
-        shapes.append(tuple(block.shape))
-        return reference(block, *arguments, **keywords)
+    def counting(name, function):
+        def called(block, *arguments):
+            made.append((name, tuple(block.shape)))
+            return function(block, *arguments)
 
-    monkeypatch.setattr(triton, "e_step", counting)
+        return called
+
+    monkeypatch.setattr(launch, "e_step", counting("e_step", e_step_reference))
+    monkeypatch.setattr(launch, "predicted", counting("predicted", prediction_reference))
     monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
+    monkeypatch.setattr(gpu, "like", lambda answers, _: answers)
     monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
-    return shapes
+    return made
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", ["spherical", "tied_spherical", "diag", "tied_diag", "full"])
+@pytest.mark.parametrize("name", ["spherical", "tied_spherical", "diag", "tied_diag", "full", "tied"])
 def test_the_e_step_of_one_mixture_is_one_call(name, weighted, calls):
     family, weights = FAMILIES[name], W if weighted else None
     on_host = WhitenedData(open_rows(X, weights), family)
@@ -57,11 +91,11 @@ def test_the_e_step_of_one_mixture_is_one_call(name, weighted, calls):
     expected, expected_likelihood = on_host.e_step(start[None])
     np.testing.assert_allclose(stats.array, expected.array, rtol=1e-10, atol=1e-8)
     np.testing.assert_allclose(likelihood, expected_likelihood, rtol=1e-10, atol=1e-8)
-    assert calls == ([] if name == "full" else [X.shape])
+    assert calls == [("e_step", X.shape)]
     # Sums other than the E-step of one mixture do not use the kernel.
     nearest = [data.nearest_stats(start.means).array for data in (on_device, on_host)]
     np.testing.assert_allclose(*nearest, atol=1e-8)
-    assert len(calls) <= 1
+    assert len(calls) == 1
 
 
 def test_rows_fetched_to_the_host_do_not_use_the_kernel(calls):
@@ -76,7 +110,9 @@ def test_a_block_for_the_kernel_does_what_every_block_does(calls):
     on_host = WhitenedData(open_rows(X), family)
     on_device = WhitenedData(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
     natural = family.natural(family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None))
-    block, _ = triton.KernelBlocks(on_device._prepare, len(X))(on_device.rows.values, None, 0)
+    blocks = on_device._prepare(on_device.rows, EStep(natural[None]))
+    block, _ = blocks(on_device.rows.values, None, 0)
+    assert isinstance(block, triton.KernelBlock)
     np.testing.assert_allclose(
         np.from_dlpack(block.logits(natural)), on_host.row_logits(natural, slice(None))
     )
@@ -84,4 +120,59 @@ def test_a_block_for_the_kernel_does_what_every_block_does(calls):
     stats = block.stats(block.to_device(by_label))
     expected = on_host.hard_stats(np.arange(len(X)) % 3, 3).array
     np.testing.assert_allclose(np.from_dlpack(stats), expected, atol=1e-8)
+    assert calls == []
+
+
+@pytest.mark.parametrize("name", ["spherical", "diag", "full"])
+def test_predictions_are_one_call_each(name, calls):
+    model = apolar.GaussianMixture(4, covariance_type=name, random_state=0).fit(X)
+    rows = array_api_strict.asarray(X)
+    for method in ("predict", "predict_proba", "score_samples"):
+        ours, expected = np.from_dlpack(getattr(model, method)(rows)), getattr(model, method)(X)
+        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
+        assert ours.dtype == expected.dtype
+    np.testing.assert_allclose(model.score(rows), model.score(X), rtol=1e-12)
+    np.testing.assert_allclose(model.icl(rows), model.icl(X), rtol=1e-12)
+    assert calls == [("predicted", X.shape)] * 5
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score"])
+def test_rows_that_are_not_finite_are_named(method, calls):
+    model = apolar.GaussianMixture(4, covariance_type="diag", random_state=0).fit(X)
+    bad = X.copy()
+    bad[777, 3] = np.nan
+    with pytest.raises(ValueError, match="row 777, column 3"):
+        getattr(model, method)(array_api_strict.asarray(bad))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("method", ["predict", "score_samples", "score"])
+def test_densities_that_overflow_are_those_without_the_kernel(method, calls, monkeypatch):
+    model = apolar.GaussianMixture(4, covariance_type="diag", random_state=0).fit(X)
+    far = X.copy()
+    far[777] = 1e200
+    with np.errstate(all="ignore"):
+        ours = getattr(model, method)(array_api_strict.asarray(far))
+        monkeypatch.setattr(triton, "is_fused", lambda *_: False)
+        expected = getattr(model, method)(array_api_strict.asarray(far))
+    assert len(calls) == 1
+    np.testing.assert_array_equal(*(np.asarray(value) for value in (ours, expected)))
+
+
+def test_integers_are_predicted_without_the_kernel(calls):
+    model = apolar.GaussianMixture(4, covariance_type="diag", random_state=0).fit(X)
+    counts = np.round(X).astype(np.int64)
+    ours = model.predict(array_api_strict.asarray(counts))
+    np.testing.assert_array_equal(np.from_dlpack(ours), model.predict(counts))
+    assert calls == []
+
+
+def test_a_singular_covariance_needs_no_kernel(calls, monkeypatch):
+    monkeypatch.setattr(launch, "full_parameters", lambda *_: None)
+    family = FAMILIES["full"]
+    on_host = WhitenedData(open_rows(X), family)
+    on_device = WhitenedData(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
+    start = family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None)
+    for ours, expected in zip(on_device.e_step(start[None]), on_host.e_step(start[None]), strict=True):
+        np.testing.assert_allclose(*(getattr(sums, "array", sums) for sums in (ours, expected)), atol=1e-8)
     assert calls == []

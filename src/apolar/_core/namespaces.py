@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -87,15 +88,17 @@ class DeviceCopies:
     Parameters
     ----------
     values : array_like
+    copy : callable, default=to_device_of
+        Takes values and an array, and returns the values on its device.
     """
 
-    def __init__(self, values: Any) -> None:
-        self.values = np.asarray(values)
+    def __init__(self, values: Any, copy: Callable[[Any, Any], Any] = to_device_of) -> None:
+        self.values, self._copy = np.asarray(values), copy
         # The namespace and device of the last copy, and the copy.
         self._last_copy: tuple[Any, Any] | None = None
 
-    def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Array]]:
-        return DeviceCopies, (self.values,)
+    def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Any, ...]]:
+        return DeviceCopies, (self.values, self._copy)
 
     def to_device_of(self, array: Any) -> Any:
         """Return the values on the device of an array."""
@@ -104,7 +107,7 @@ class DeviceCopies:
         place = (namespace(array), array_api_compat.device(array))
         last_copy = self._last_copy
         if last_copy is None or last_copy[0] != place:
-            self._last_copy = last_copy = place, to_device_of(self.values, array)
+            self._last_copy = last_copy = place, self._copy(self.values, array)
         return last_copy[1]
 
 

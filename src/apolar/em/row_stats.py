@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from apolar._core import gpu
 from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
 from apolar._core.namespaces import as_float64, is_device_array
@@ -14,8 +15,9 @@ from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.checks import checked_block, checked_weights
 from apolar.data.reduce import is_one_array
 from apolar.data.rows import DENSE_COLUMNS
+from apolar.em.answers import RowAnswers
 from apolar.em.blocks import RawBlock, StatsBlock, squares_about, weights_to_device_of
-from apolar.em.e_step import EStep
+from apolar.em.e_step import EStep, LogDensity
 from apolar.em.kernels import compiled, triton
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
@@ -60,11 +62,17 @@ class RowStats:
         """Return the transform of chunks of these rows to blocks, for a statistic."""
         n_stats = self.family.n_stats(rows.n_features)
         if not self.is_written and self._has_kernel(rows, statistic):
-            # Rows of other dtypes are converted, which takes memory: in chunks of the usual size.
-            is_read_directly = triton.reads_dtype_of(rows.device_template)
-            return triton.KernelBlocks(
-                self, triton.MOST_ROWS if is_read_directly else _chunk_rows(rows, n_stats)
+            # Rows of other dtypes are converted, and answers for the host are on the device first, which
+            # takes memory: in chunks of the usual size.
+            takes_memory = not gpu.reads_dtype_of(rows.device_template) or (
+                isinstance(statistic, RowAnswers) and statistic.to_host
             )
+
+            def others() -> _Blocks:
+                chunk_rows = _chunk_rows(rows, n_stats + statistic.n_working)
+                return _Blocks(self, rows.n_features, chunk_rows, is_raw=False)
+
+            return triton.KernelBlocks(self, others().chunk_rows if takes_memory else gpu.MOST_ROWS, others)
         if not self.is_written and is_compiled(rows, self.family):
             row_map = compiled.whitening_map(self.whitening)
             if self.is_checked and is_one_array(rows):
@@ -80,10 +88,16 @@ class RowStats:
 
     def _has_kernel(self, rows: Rows, statistic: Any) -> bool:
         """Return whether there is a kernel for a statistic of these rows."""
-        if not isinstance(statistic, EStep) or not self.family.is_axis_aligned or not self.is_checked:
+        if isinstance(statistic, EStep):
+            n_mixtures, n_components, _ = statistic.natural.shape
+            if n_mixtures != 1 or not self.is_checked:
+                return False
+        elif isinstance(statistic, LogDensity | RowAnswers):
+            n_components = len(statistic.natural)
+        else:
             return False
-        n_mixtures, n_components, _ = statistic.natural.shape
-        return n_mixtures == 1 and triton.is_fused(rows.device_template, rows.n_features, n_components)
+        is_full = not self.family.is_axis_aligned
+        return triton.is_fused(rows.device_template, rows.n_features, n_components, is_full)
 
     def written(self, values: Any, scratch: Scratch) -> Any:
         """Return the statistics of rows, shape (n_stats, n_rows), in working memory."""

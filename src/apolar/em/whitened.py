@@ -80,8 +80,8 @@ class WhitenedData:
         self.whitening = whitening
         self.n_features = rows.n_features
         self.n_stats = family.n_stats(rows.n_features)
-        # On a device, the device runs in parallel by itself.
-        self.threads = 1 if rows.device_template is not None else threads
+        # Also for rows on a device, which runs in parallel by itself: samples of them come to the host.
+        self.threads = threads
         # The extension computes the statistics of rows faster than it would read them.
         self._is_compiled = is_compiled(rows, family)
         self._kept_rows = self._rows_to_keep() if self._is_compiled else None

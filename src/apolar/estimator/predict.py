@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import namespace, to_numpy
+from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
-from apolar.data import ArrayRows, BlockFunction, Rows
+from apolar.data import ArrayRows, Rows
+from apolar.em.answers import RowAnswers
 from apolar.em.blocks import Block
 from apolar.em.e_step import LogDensity
 from apolar.em.row_stats import RowStats
@@ -79,14 +80,10 @@ class Predictor:
             dtype = np.int64 if answer is labels else np.float64
             return rows.map_lazily(functools.partial(self._of_partition, answer=answer), columns, dtype)
 
-        def of_block(block: Block, _: Any) -> Any:
-            answers = answer(block, self.natural, self.whitening.log_det)
-            return to_numpy(answers) if rows.returns_to_host else answers
-
-        function = BlockFunction(of_block, 2 * len(self.natural))
+        answers = RowAnswers(self.natural, answer, self.whitening.log_det, rows.returns_to_host)
         with one_blas_thread():
-            parts = list(rows.map_blocks(function, self._prepare, threads))
-        return namespace(parts[0]).concat(parts)
+            parts = list(rows.map_blocks(answers, self._prepare, threads))
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
 
     def _of_partition(self, values: Any, answer: Answer) -> Any:
         """Return an answer for each row of a partition, which may be empty."""

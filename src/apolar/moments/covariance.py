@@ -14,6 +14,7 @@ from apolar._core.namespaces import DeviceCopies, total
 from apolar.data import Rows, thread_scratch
 from apolar.data.reduce import Whole, is_one_array
 from apolar.data.rows import DENSE_COLUMNS
+from apolar.moments.kernels import triton
 from apolar.moments.sums import KERNEL_COLUMNS, column_sums, has_kernel, on_host, second_sums
 
 # Sums about zero lose digits in proportion to the squared ratio of mean to standard deviation: above this
@@ -97,7 +98,7 @@ def _summed(rows: Rows, statistic: SecondMoments | ColumnSquares, n_columns: int
         # The first sums are not finite if a value is not: then it is looked for.
         if bool(np.all(np.isfinite(sums[2]))):
             return sums
-    return rows.reduce(replace(statistic, n_threads=1), n_threads=statistic.n_threads)
+    return rows.reduce(replace(statistic, n_threads=1), triton.StoredOnDevice(), statistic.n_threads)
 
 
 def _n_weighted(block: Array, weights: Array | None) -> int:
@@ -117,6 +118,8 @@ class SecondMoments:
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
         """Return the weighted sums over a block."""
+        if isinstance(block, triton.StoredBlock):
+            return _stored_sums(self, block, weights, is_full=True)
         with np.errstate(over="ignore", invalid="ignore"):
             if has_kernel(block, block.shape[1]):
                 centre = _centre(block, self.shift)
@@ -143,6 +146,8 @@ class ColumnSquares:
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
         """Return the weighted sums over a block."""
+        if isinstance(block, triton.StoredBlock):
+            return _stored_sums(self, block, weights, is_full=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if has_kernel(block, 0):
                 row_map = compiled.RowMap(_centre(block, self.shift), np.ones(block.shape[1]))
@@ -224,3 +229,16 @@ def _weighted(block: Any, weights: Any) -> Any:
 def _weighted_sums(weights: Any, block: Any) -> Any:
     """Return the weighted sums of the columns."""
     return np.asarray(weights @ block).ravel() if sparse.issparse(block) else weights @ block
+
+
+def _stored_sums(
+    statistic: SecondMoments | ColumnSquares, block: triton.StoredBlock, weights: Any, *, is_full: bool
+) -> tuple[Any, ...]:
+    """Return a statistic of rows as they are stored on a GPU, by a kernel."""
+    shift = None if statistic.shift is None else statistic.shift.values
+    sums = triton.second_sums(block, weights, shift, is_full=is_full)
+    if sums is None:
+        # A value is not finite, which is an error, or squares overflow.
+        return block.by_checked_parts(statistic, weights)
+    weight, n_rows, _ = block.count(weights)
+    return weight, n_rows, *sums

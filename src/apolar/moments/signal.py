@@ -21,6 +21,7 @@ from apolar.moments.covariance import (
     shift_and_offset,
     shifted,
 )
+from apolar.moments.kernels import triton
 from apolar.moments.sketch import CentralMoments, MomentSketch, summary_moments
 from apolar.moments.sums import (
     KERNEL_COLUMNS,
@@ -262,7 +263,8 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array, n_threa
         sums = rows.reduce(replace(statistic, n_threads=n_threads), Whole())
     if sums is None or not np.all(np.isfinite(sums[0])):
         # A value that is not finite is that of a row without weight, which is left out here.
-        sums = rows.reduce(statistic, Checked(is_finite=True), n_threads)
+        stored = triton.StoredOnDevice(basis.shape[1], Checked(is_finite=True))
+        sums = rows.reduce(statistic, stored, n_threads)
     return sums
 
 
@@ -298,6 +300,8 @@ class SignalSums:
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Return the weighted sums over a block."""
+        if isinstance(block, triton.StoredBlock):
+            return triton.signal_sums(block, weights, self.shift, self.directions)
         scratch = thread_scratch()
         if has_kernel(block, block.shape[1]):
             basis, offset = self.directions.values[:-1].T, self.directions.values[-1]

@@ -13,12 +13,21 @@ from scipy import sparse
 
 from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.namespaces import is_device_array, namespace, to_device_of, to_numpy, total, write_pairs
+from apolar._core.namespaces import (
+    DeviceCopies,
+    is_device_array,
+    namespace,
+    positions_to_device_of,
+    to_device_of,
+    to_numpy,
+    total,
+    write_pairs,
+)
 from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.arrays import take_rows
 from apolar.data.reduce import CHECKED
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import exponents, product_positions
+from apolar.tensor.monomials import monomial_variables, product_positions
 
 # The most columns for which the compiled extension is faster than BLAS.
 KERNEL_COLUMNS = 128
@@ -267,8 +276,7 @@ def _triple_positions(dim: int) -> IndexArray:
     """Return the position of each monomial of degree 3 among the triples i <= j <= k, in their order."""
     triples = np.array(list(itertools.combinations_with_replacement(range(dim), 3)))
     places = dim ** np.array([2, 1, 0])
-    # The exponents of a monomial, as its sorted variables.
-    variables = np.array([np.repeat(np.arange(dim), powers) for powers in exponents(dim, 3)])
+    variables = monomial_variables(dim, 3)
     return np.searchsorted(triples @ places, variables @ places)
 
 
@@ -287,7 +295,8 @@ def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:
     """
     # Each sum is an entry of the Hankel matrix of row degree 2, some of them several times.
     hankel = pair_products(y, scratch) @ weighted.T
-    return take_rows(namespace(y).reshape(hankel, (-1,)), _hankel_positions(y.shape[0]))
+    positions = _hankel_positions(y.shape[0]).to_device_of(y)
+    return take_rows(namespace(y).reshape(hankel, (-1,)), positions)
 
 
 def pair_products(y: Any, scratch: Scratch) -> Any:
@@ -298,12 +307,12 @@ def pair_products(y: Any, scratch: Scratch) -> Any:
 
 
 @functools.cache
-def _hankel_positions(dim: int) -> Array:
+def _hankel_positions(dim: int) -> DeviceCopies:
     """Return a position of each monomial of degree 3 in the flattened Hankel matrix of row degree 2."""
     positions = np.zeros(n_monomials(dim, 3), dtype=np.int64)
     monomials = product_positions(dim, 2, 1)
     positions[monomials.ravel()] = np.arange(monomials.size)
-    return frozen(positions)
+    return DeviceCopies(frozen(positions), positions_to_device_of)
 
 
 def _contiguous_transpose(array: Any) -> Any:

@@ -1,144 +1,159 @@
-"""Kernels in Triton's language. To be imported only if Triton is installed."""
+"""The E-step as one kernel, in Triton's language. To be imported only if Triton is installed.
+
+Rows may be stored in single or double precision; sums are in double. One row of `stats` belongs to each
+program, which adds its blocks in their order: results are reproducible. It begins with the log-likelihood, in
+base 2, and the sums of responsibilities, shape (N_COMPONENTS,).
+"""
 
 import triton
 import triton.language as tl
 
-# The loop over columns is unrolled up to this many.
-UNROLLED = tl.constexpr(16)
+from apolar.em.kernels.triton_math import (
+    aligned_logits,
+    full_logits,
+    power_of_two,
+    reciprocal,
+    renormalised,
+    stored_rows,
+)
 
 
 @triton.jit
-def with_column(
-    logits,
-    square,
-    x,
-    parameters,
-    rows,
-    is_row,
-    j,
-    row_stride,
-    column_stride,
-    N_COLUMNS: tl.constexpr,
-    N_COMPONENTS: tl.constexpr,
-    BY_COLUMN: tl.constexpr,
+def weighted_responsibilities(
+    logits, total, product, exponents, weights, rows, n_rows, WEIGHTED: tl.constexpr
 ):
-    """Return the logits and the sum of squares with the terms of one column added."""
-    components = tl.arange(0, N_COMPONENTS)
-    linear = parameters + 2 * N_COLUMNS + N_COMPONENTS
-    quadratic = linear + N_COLUMNS * N_COMPONENTS
-    value = tl.load(x + rows * row_stride + j * column_stride, mask=is_row, other=0.0).to(tl.float64)
-    z = (value - tl.load(parameters + j)) * tl.load(parameters + N_COLUMNS + j)
-    logits += z[:, None] * tl.load(linear + j * N_COMPONENTS + components)[None, :]
-    if BY_COLUMN:
-        logits += (z * z)[:, None] * tl.load(quadratic + j * N_COMPONENTS + components)[None, :]
+    """Return responsibilities times the weights of rows, and the sums of log-densities with theirs added.
+
+    Without weights, the normalisers are multiplied, and their logarithm is taken once, at the end.
+    """
+    is_row = rows < n_rows
+    largest = tl.max(logits, axis=1)
+    responsibilities = power_of_two(logits - largest[:, None])
+    normaliser = tl.sum(responsibilities, axis=1)
+    factor = reciprocal(normaliser)
+    if WEIGHTED:
+        weight = tl.load(weights + rows, mask=is_row, other=0.0).to(tl.float64)
+        factor *= weight
+        total += weight * (largest + tl.log2(normaliser))
     else:
-        square += z * z
-    return logits, square
+        factor = tl.where(is_row, factor, 0.0)
+        total += tl.where(is_row, largest, 0.0)
+        product *= tl.where(is_row, normaliser, 1.0)
+        product, exponents = renormalised(product, exponents)
+    return responsibilities * factor[:, None], total, product, exponents
 
 
 @triton.jit
-def e_step_kernel(
+def aligned_e_step(
     x,
     weights,
     parameters,
     stats,
-    likelihood,
     n_rows,
     row_stride,
     column_stride,
     N_COLUMNS: tl.constexpr,
     PADDED: tl.constexpr,
     N_COMPONENTS: tl.constexpr,
-    BY_COLUMN: tl.constexpr,
     WEIGHTED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Sum 1, z and squares of z under the responsibilities of rows, and the log-densities.
+    """Sum 1, z and the squares of z under the responsibilities of spherical or diagonal components.
 
-    Rows may be stored in single or double precision; sums are in double.
+    `parameters` are the centre, shape (PADDED,), constants, shape (N_COMPONENTS,), linear and quadratic
+    parameters, shape (PADDED, N_COMPONENTS). The sums of z and of its squares have shape (PADDED,
+    N_COMPONENTS).
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     components, columns = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED)
-    scale = parameters + N_COLUMNS
-    constant = scale + N_COLUMNS
-    quadratic = constant + N_COMPONENTS + N_COLUMNS * N_COMPONENTS
-    constants = tl.load(constant + components)
-    centres = tl.load(parameters + columns, mask=columns < N_COLUMNS, other=0.0)
-    scales = tl.load(scale + columns, mask=columns < N_COLUMNS, other=0.0)
-    weight = tl.zeros([N_COMPONENTS], tl.float64)
-    first = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
-    second = tl.zeros([N_COMPONENTS, PADDED], tl.float64)
-    square_sums = tl.zeros([N_COMPONENTS], tl.float64)
+    entries = columns[:, None] * N_COMPONENTS + components[None, :]
+    centre = tl.load(parameters + columns)
+    constants = tl.load(parameters + PADDED + components)
+    linear = tl.load(parameters + PADDED + N_COMPONENTS + entries)
+    quadratic = tl.load(parameters + PADDED + N_COMPONENTS + PADDED * N_COMPONENTS + entries)
+    counts = tl.zeros([BLOCK, N_COMPONENTS], tl.float64)
+    first = tl.zeros([PADDED, N_COMPONENTS], tl.float64)
+    second = tl.zeros([PADDED, N_COMPONENTS], tl.float64)
     total = tl.zeros([BLOCK], tl.float64)
-    if not BY_COLUMN:
-        curvature = tl.load(quadratic + components)
+    product = tl.full([BLOCK], 1.0, tl.float64)
+    exponents = tl.zeros([BLOCK], tl.int32)
     for block in range(program, tl.cdiv(n_rows, BLOCK), n_programs):
-        rows = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        is_row = rows < n_rows
-        logits = tl.zeros([BLOCK, N_COMPONENTS], tl.float64) + constants[None, :]
-        square = tl.zeros([BLOCK], tl.float64)
-        if N_COLUMNS <= UNROLLED:
-            for j in tl.static_range(N_COLUMNS):
-                logits, square = with_column(
-                    logits,
-                    square,
-                    x,
-                    parameters,
-                    rows,
-                    is_row,
-                    j,
-                    row_stride,
-                    column_stride,
-                    N_COLUMNS,
-                    N_COMPONENTS,
-                    BY_COLUMN,
-                )
-        else:
-            # Unrolled, longer loops take long to compile and are no faster.
-            for j in range(N_COLUMNS):
-                logits, square = with_column(
-                    logits,
-                    square,
-                    x,
-                    parameters,
-                    rows,
-                    is_row,
-                    j,
-                    row_stride,
-                    column_stride,
-                    N_COLUMNS,
-                    N_COMPONENTS,
-                    BY_COLUMN,
-                )
-        if not BY_COLUMN:
-            logits += square[:, None] * curvature[None, :]
-        largest = tl.max(logits, axis=1)
-        responsibilities = tl.exp(logits - largest[:, None])
-        normaliser = tl.sum(responsibilities, axis=1)
-        row_weight = tl.where(is_row, 1.0, 0.0).to(tl.float64)
-        if WEIGHTED:
-            row_weight *= tl.load(weights + rows, mask=is_row, other=0.0).to(tl.float64)
-        total += row_weight * (largest + tl.log(normaliser))
-        responsibilities *= (row_weight / normaliser)[:, None]
-        weight += tl.sum(responsibilities, axis=0)
-        values = tl.load(
-            x + rows[:, None] * row_stride + columns[None, :].to(tl.int64) * column_stride,
-            mask=is_row[:, None] & (columns < N_COLUMNS)[None, :],
-            other=0.0,
-        ).to(tl.float64)
-        z_all = (values - centres[None, :]) * scales[None, :]
-        transposed = tl.trans(responsibilities)
-        first = tl.dot(transposed, z_all, first, out_dtype=tl.float64)
-        if BY_COLUMN:
-            second = tl.dot(transposed, z_all * z_all, second, out_dtype=tl.float64)
-        else:
-            square_sums += tl.sum(responsibilities * square[:, None], axis=0)
-    n_stats = 1 + PADDED + (PADDED if BY_COLUMN else 1)
-    out = stats + (program * N_COMPONENTS + components) * n_stats
-    tl.store(out, weight)
-    tl.store(out[:, None] + 1 + columns[None, :], first)
-    if BY_COLUMN:
-        tl.store(out[:, None] + 1 + PADDED + columns[None, :], second)
-    else:
-        tl.store(out + 1 + PADDED, square_sums)
-    tl.store(likelihood + program, tl.sum(total, axis=0))
+        rows = (block * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+        values = stored_rows(x, rows, n_rows, row_stride, column_stride, N_COLUMNS, PADDED)
+        z = values.to(tl.float64) - centre[None, :]
+        squares = z * z
+        logits = aligned_logits(z, squares, constants, linear, quadratic)
+        responsibilities, total, product, exponents = weighted_responsibilities(
+            logits, total, product, exponents, weights, rows, n_rows, WEIGHTED
+        )
+        counts += responsibilities
+        first = tl.dot(tl.trans(z), responsibilities, first, out_dtype=tl.float64)
+        second = tl.dot(tl.trans(squares), responsibilities, second, out_dtype=tl.float64)
+    total += exponents.to(tl.float64) + tl.log2(product)
+    out = stats + program * (1 + N_COMPONENTS * (1 + 2 * PADDED))
+    tl.store(out, tl.sum(total, axis=0))
+    out += 1
+    tl.store(out + components, tl.sum(counts, axis=0))
+    tl.store(out + N_COMPONENTS + entries, first)
+    tl.store(out + N_COMPONENTS * (1 + PADDED) + entries, second)
+
+
+@triton.jit
+def full_e_step(
+    x,
+    weights,
+    parameters,
+    stats,
+    n_rows,
+    row_stride,
+    column_stride,
+    N_COLUMNS: tl.constexpr,
+    PADDED: tl.constexpr,
+    N_COMPONENTS: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Sum 1, z and z z^t under the responsibilities of components of any covariance.
+
+    `parameters` are the centre, shape (PADDED,), the whitening of all rows, shape (PADDED, PADDED),
+    constants, shape (N_COMPONENTS,), the whitenings of the components, shape (PADDED, N_COMPONENTS * PADDED),
+    and their offsets, shape (N_COMPONENTS * PADDED,). The sums of z have shape (PADDED, N_COMPONENTS), and
+    those of z z^t shape (PADDED, N_COMPONENTS * PADDED).
+    """
+    program, n_programs = tl.program_id(0), tl.num_programs(0)
+    WIDTH: tl.constexpr = N_COMPONENTS * PADDED
+    components, columns = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED)
+    wide = tl.arange(0, WIDTH)
+    entries = columns[:, None] * WIDTH + wide[None, :]
+    centre = tl.load(parameters + columns)
+    parameters += PADDED
+    whitening = tl.load(parameters + columns[:, None] * PADDED + columns[None, :])
+    parameters += PADDED * PADDED
+    constants = tl.load(parameters + components)
+    roots = tl.load(parameters + N_COMPONENTS + entries)
+    offsets = tl.load(parameters + N_COMPONENTS + PADDED * WIDTH + wide)
+    counts = tl.zeros([BLOCK, N_COMPONENTS], tl.float64)
+    first = tl.zeros([PADDED, N_COMPONENTS], tl.float64)
+    second = tl.zeros([PADDED, WIDTH], tl.float64)
+    total = tl.zeros([BLOCK], tl.float64)
+    product = tl.full([BLOCK], 1.0, tl.float64)
+    exponents = tl.zeros([BLOCK], tl.int32)
+    for block in range(program, tl.cdiv(n_rows, BLOCK), n_programs):
+        rows = (block * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+        values = stored_rows(x, rows, n_rows, row_stride, column_stride, N_COLUMNS, PADDED)
+        z = tl.dot(values.to(tl.float64) - centre[None, :], whitening, out_dtype=tl.float64)
+        logits = full_logits(z, constants, roots, offsets, BLOCK, PADDED, N_COMPONENTS)
+        responsibilities, total, product, exponents = weighted_responsibilities(
+            logits, total, product, exponents, weights, rows, n_rows, WEIGHTED
+        )
+        counts += responsibilities
+        first = tl.dot(tl.trans(z), responsibilities, first, out_dtype=tl.float64)
+        weighted = tl.reshape(responsibilities[:, :, None] * z[:, None, :], [BLOCK, WIDTH])
+        second = tl.dot(tl.trans(z), weighted, second, out_dtype=tl.float64)
+    total += exponents.to(tl.float64) + tl.log2(product)
+    out = stats + program * (1 + N_COMPONENTS + PADDED * (N_COMPONENTS + WIDTH))
+    tl.store(out, tl.sum(total, axis=0))
+    out += 1
+    tl.store(out + components, tl.sum(counts, axis=0))
+    tl.store(out + N_COMPONENTS + columns[:, None] * N_COMPONENTS + components[None, :], first)
+    tl.store(out + N_COMPONENTS * (1 + PADDED) + entries, second)

@@ -1,0 +1,214 @@
+"""The kernels of the E-step and of predictions: their parameters, and their launches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._core import gpu
+from apolar._core.arrays import Array
+
+LOG2_E = float(np.log2(np.e))
+# The constant of components that only fill up the padding: their density is zero.
+NO_DENSITY = -1e300
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """The parameters of one mixture, as the kernels read them.
+
+    Rows minus `centre` are z, in the units of the data; for full covariances they are whitened as well.
+
+    Attributes
+    ----------
+    arrays : list of ndarray
+        In the order in which the kernel reads them. Logits are in base 2.
+    n_columns, n_components : int
+        Without the padding.
+    padded_columns, padded_components : int
+    is_full : bool
+        Whether components have covariances of any form, not only diagonal ones.
+    """
+
+    arrays: list[Array]
+    n_columns: int
+    n_components: int
+    padded_columns: int
+    padded_components: int
+    is_full: bool
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that a kernel is compiled for."""
+        return {"PADDED": self.padded_columns, "N_COMPONENTS": self.padded_components}
+
+    @property
+    def grid(self) -> gpu.Grid:
+        """How the E-step divides rows: wide tables and many components take more registers, and warps."""
+        width = self.padded_columns * self.padded_components
+        if self.is_full:
+            return gpu.Grid(16, 1, 8) if width <= 128 else gpu.Grid(16, 4, 4)
+        if width <= 256:
+            return gpu.Grid(32, 1, 12, 160) if width <= 128 else gpu.Grid(32, 1, 16)
+        return gpu.Grid(16, 1, 16) if width <= 512 else gpu.Grid(64, 4, 4)
+
+    @property
+    def prediction_grid(self) -> gpu.Grid:
+        """How predictions divide rows."""
+        if self.is_full:
+            is_small = self.padded_columns * self.padded_components <= 128
+            return gpu.Grid(16, 1, 8) if is_small else gpu.Grid(16, 2, 4)
+        return gpu.Grid(64, 2, 16)
+
+
+def aligned_parameters(centre: Array, scale: Array, natural: Array) -> Parameters:
+    """Return the parameters of a spherical or diagonal mixture.
+
+    Parameters
+    ----------
+    centre, scale : ndarray, shape (n_columns,)
+        Whitened rows are (x - centre) scale.
+    natural : ndarray, shape (n_components, 1 + n_columns + n_quadratics)
+        One quadratic, of |z|^2, or one per column.
+    """
+    n_columns, n_components = len(centre), len(natural)
+    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
+    components = gpu.power_of_two_above(n_components, gpu.LEAST_OUTER)
+    # The scale is part of the parameters: one multiplication less per value.
+    linear = natural[:, 1 : 1 + n_columns] * scale
+    quadratic = np.broadcast_to(natural[:, 1 + n_columns :], linear.shape) * scale**2
+    arrays = [
+        gpu.padded(centre, columns),
+        gpu.padded(natural[:, 0] * LOG2_E, components, fill=NO_DENSITY),
+        gpu.padded(linear.T * LOG2_E, columns, components),
+        gpu.padded(quadratic.T * LOG2_E, columns, components),
+    ]
+    return Parameters(arrays, n_columns, n_components, columns, components, is_full=False)
+
+
+def full_parameters(centre: Array, whitening: Array, natural: Array) -> Parameters | None:
+    """Return the parameters of a mixture of full covariances; None if one is singular.
+
+    Parameters
+    ----------
+    centre : ndarray, shape (n_columns,)
+    whitening : ndarray, shape (n_columns, n_columns)
+        Whitened rows are (x - centre) whitening.
+    natural : ndarray, shape (n_components, 1 + n_columns + n_pairs)
+    """
+    n_columns, n_components = len(centre), len(natural)
+    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
+    components = gpu.power_of_two_above(n_components, gpu.LEAST_OUTER)
+    i, j = np.triu_indices(n_columns)
+    precisions = np.zeros((n_components, n_columns, n_columns))
+    # Off the diagonal, natural parameters are those of both triangles.
+    precisions[:, i, j] = -natural[:, 1 + n_columns :]
+    precisions = precisions + np.swapaxes(precisions, 1, 2)
+    linear = natural[:, 1 : 1 + n_columns]
+    try:
+        roots = np.linalg.cholesky(precisions)
+        # With precisions L L^t, the whitened means are L^t S l = L^-1 l.
+        means = np.linalg.solve(roots, linear[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        return None
+    constants = natural[:, 0] + 0.5 * np.einsum("ki,ki->k", means, means)
+    if not (np.all(np.isfinite(constants)) and np.all(np.isfinite(roots))):
+        return None
+    unit = np.sqrt(0.5 * LOG2_E)
+    wide = gpu.padded(np.moveaxis(roots, 0, 1) * unit, columns, components, columns)
+    arrays = [
+        gpu.padded(centre, columns),
+        gpu.padded(whitening, columns, columns),
+        gpu.padded(constants * LOG2_E, components, fill=NO_DENSITY),
+        wide,
+        gpu.padded(-means * unit, components, columns),
+    ]
+    return Parameters(arrays, n_columns, n_components, columns, components, is_full=True)
+
+
+def e_step(
+    block: Any, weights: Any, parameters: Parameters, grid: gpu.Grid | None = None
+) -> tuple[list[Array], Array]:
+    """Return the sums of 1, z and quadratics under the responsibilities of rows, and their log-likelihood.
+
+    Parameters
+    ----------
+    block : torch.Tensor or cupy.ndarray, shape (n, n_columns)
+    weights : torch.Tensor, cupy.ndarray or None, shape (n,)
+    parameters : Parameters
+    grid : gpu.Grid, optional
+
+    Returns
+    -------
+    sums : list of ndarray
+        Of 1, shape (n_components,), of z, shape (n_columns, n_components), and of squares of z, shape
+        (n_columns, n_components), or of z z^t, shape (n_columns, n_components, n_columns).
+    log_likelihood : ndarray, shape (1,)
+    """
+    from apolar.em.kernels import triton_e_step
+
+    columns, components = parameters.padded_columns, parameters.padded_components
+    kernel = triton_e_step.full_e_step if parameters.is_full else triton_e_step.aligned_e_step
+    shape = (columns, components, columns) if parameters.is_full else (columns, components)
+    grid = parameters.grid if grid is None else grid
+    block = gpu.tensor_of(block)
+    stats = gpu.empty(block, grid.n_programs(block), 1 + components * (1 + columns) + math.prod(shape))
+    gpu.launch(kernel, grid, block, weights, parameters.arrays, [stats], **parameters.sizes)
+    total = np.asarray(stats.sum(dim=0).cpu())
+    log_likelihood, counts, first, second = np.split(total, np.cumsum([1, components, components * columns]))
+    # Without the padding.
+    real = (slice(parameters.n_columns), slice(parameters.n_components), slice(parameters.n_columns))
+    sums = [
+        counts[real[1]],
+        first.reshape(columns, components)[real[:2]],
+        second.reshape(shape)[real[: len(shape)]],
+    ]
+    return sums, log_likelihood / LOG2_E
+
+
+def predicted(
+    block: Any, weights: Any, parameters: Parameters, what: str, grid: gpu.Grid | None = None
+) -> tuple[Any, Any]:
+    """Return an answer for each row, or sums over all, and a number that is zero if all is finite, else NaN.
+
+    Parameters
+    ----------
+    block : torch.Tensor or cupy.ndarray, shape (n, n_columns)
+        Of single or double precision.
+    weights : torch.Tensor, cupy.ndarray or None, shape (n,)
+        Only for sums.
+    parameters : Parameters
+    what : {"labels", "probabilities", "densities", "sums"}
+        The sums are those of log-densities and of the logarithms of the largest responsibilities.
+    grid : gpu.Grid, optional
+
+    Returns
+    -------
+    answer : torch.Tensor
+        Of shape (n,), (n, n_components) for probabilities, or (2,) for sums.
+    check : torch.Tensor, shape ()
+    """
+    from apolar.em.kernels.triton_predict import predict_kernel
+
+    grid = parameters.prediction_grid if grid is None else grid
+    block = gpu.tensor_of(block)
+    n_rows, n_programs = block.shape[0], grid.n_programs(block)
+    shapes = {"probabilities": (n_rows, parameters.n_components), "sums": (n_programs, 2)}
+    out = gpu.empty(block, *shapes.get(what, (n_rows,)), is_integer=what == "labels")
+    checks = gpu.empty(block, n_programs)
+    gpu.launch(
+        predict_kernel,
+        grid,
+        block,
+        weights,
+        parameters.arrays,
+        [out, checks],
+        parameters.n_components,
+        IS_FULL=parameters.is_full,
+        WHAT=("labels", "probabilities", "densities", "sums").index(what),
+        **parameters.sizes,
+    )
+    return out.sum(dim=0) if what == "sums" else out, checks.sum()

@@ -1,0 +1,229 @@
+"""Sums of powers of rows on an NVIDIA GPU as one kernel each, by Triton.
+
+A kernel reads rows as they are stored, once, and checks them as it sums. Without Triton, or for more columns,
+the statistics compute the same from checked blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._core import gpu
+from apolar._core.arrays import Array
+from apolar._core.namespaces import DeviceCopies, namespace, total
+from apolar.data import ArrayRows, BlockTransform, Preparation, Rows, open_rows
+from apolar.data.checks import checked_weights
+from apolar.data.reduce import CHECKED, add_up
+from apolar.tensor.monomials import monomial_variables
+
+# The most columns, and the most directions of third moments: for more, matrix products are as fast.
+MOST_COLUMNS = 64
+MOST_DIRECTIONS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class StoredOnDevice:
+    """The preparation of blocks as they are stored on a GPU, for statistics that have a kernel there.
+
+    Attributes
+    ----------
+    n_directions : int
+        The number of directions of third moments, if the statistic has any.
+    others : callable, default=CHECKED
+        The preparation of rows that have no kernel.
+    """
+
+    n_directions: int = 0
+    others: Preparation = CHECKED
+
+    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
+        """Return the transform of the chunks of these rows."""
+        template = rows.device_template
+        if not is_fused(template, rows.n_features, self.n_directions) or not gpu.reads_dtype_of(template):
+            return self.others(rows, statistic)
+        return _StoredBlocks(rows.n_features, lambda: self.others(rows, statistic))
+
+
+@dataclass(frozen=True, eq=False)
+class _StoredBlocks:
+    n_features: int
+    make_others: Callable[[], BlockTransform]
+    chunk_rows: int = gpu.MOST_ROWS
+
+    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
+        if values.shape[1] != self.n_features or not gpu.reads_dtype_of(values):
+            return self.make_others()(values, weights, first_row)
+        weights = checked_weights(weights, values, first_row)
+        if weights is not None and not bool(namespace(weights).any(weights > 0)):
+            return None
+        return StoredBlock(values, first_row, self.make_others), weights
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBlock:
+    """Rows as they are stored on a GPU, not checked yet.
+
+    Attributes
+    ----------
+    values : torch.Tensor or cupy.ndarray, shape (n, n_features)
+    first_row : int
+        The index of the first row.
+    make_others : callable
+        Returns the transform of these rows to checked blocks.
+    """
+
+    values: Any
+    first_row: int
+    make_others: Callable[[], BlockTransform]
+
+    def count(self, weights: Any) -> tuple[Any, Any, Any]:
+        """Return the sum of the weights, the number of rows with weight, and the sum of squared weights."""
+        if weights is None:
+            n_rows = self.values.shape[0]
+            return n_rows, n_rows, n_rows
+        return total(weights), total(namespace(weights).astype(weights > 0, weights.dtype)), weights @ weights
+
+    def by_checked_parts(self, function: Callable[[Any, Any], Any], weights: Any) -> tuple[Any, ...]:
+        """Return the sums of a function over checked blocks of these rows."""
+        others, first_row = self.make_others(), self.first_row
+        parts = []
+        for values, part_weights in ArrayRows(self.values, weights).read(others.chunk_rows):
+            prepared = others(values, part_weights, first_row)
+            first_row += values.shape[0]
+            parts.append(None if prepared is None else function(*prepared))
+        return tuple(add_up(parts) or ())
+
+
+def second_sums(
+    block: StoredBlock, weights: Any, shift: Array | None, *, is_full: bool, grid: gpu.Grid | None = None
+) -> list[Array] | None:
+    """Return the weighted sums of x, and of x x^t or the squares of x, with x the rows minus the shift.
+
+    Parameters
+    ----------
+    block : StoredBlock
+    weights : array or None, shape (n,)
+    shift : ndarray, shape (n_features,), or None
+    is_full : bool
+        Whether to sum x x^t, or only its diagonal.
+    grid : gpu.Grid, optional
+
+    Returns
+    -------
+    sums : list of ndarray, or None
+        On the host; None if one is not finite.
+    """
+    n_columns = block.values.shape[1]
+    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
+    centre = gpu.padded(np.zeros(n_columns) if shift is None else shift, columns)
+    n_sums = columns + (columns * columns if is_full else columns)
+    if grid is None:
+        grid = gpu.Grid(32, 1, 16) if is_full and columns <= 32 else gpu.Grid(64, 2, 16)
+    sums = _launched(_kernels()[0], grid, block, weights, [centre], n_sums, PADDED=columns, IS_FULL=is_full)
+    if not np.all(np.isfinite(sums)):
+        return None
+    first, second = sums[:n_columns], sums[columns:]
+    if is_full:
+        return [first, second.reshape(columns, columns)[:n_columns, :n_columns]]
+    return [first, second[:n_columns]]
+
+
+def signal_sums(
+    block: StoredBlock, weights: Any, shift: DeviceCopies | None, directions: DeviceCopies
+) -> tuple[Any, Any, Any]:
+    """Return what `apolar.moments.signal.SignalSums` sums."""
+    *basis, offset = directions.values
+    centre = offset if shift is None else shift.values + offset
+    square_times, third = third_sums(block, weights, centre, np.array(basis).T)
+    compact = third[tuple(monomial_variables(len(basis), 3).T)]
+    return square_times, compact, block.count(weights)[2]
+
+
+def third_sums(
+    block: StoredBlock, weights: Any, centre: Array, basis: Array, grid: gpu.Grid | None = None
+) -> tuple[Array, Array]:
+    """Return the weighted sums of |z|^2 y and of y y y, with z the rows minus the centre, and y = z basis.
+
+    Parameters
+    ----------
+    block : StoredBlock
+    weights : array or None, shape (n,)
+    centre : ndarray, shape (n_features,)
+    basis : ndarray, shape (n_features, n_directions)
+    grid : gpu.Grid, optional
+
+    Returns
+    -------
+    square_times : ndarray, shape (n_directions,)
+    third : ndarray, shape (n_directions, n_directions, n_directions)
+    """
+    n_columns, n_directions = basis.shape
+    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
+    directions = gpu.power_of_two_above(n_directions, gpu.LEAST_OUTER)
+    parameters = [gpu.padded(centre, columns), gpu.padded(basis, columns, directions)]
+    if grid is None:
+        grid = gpu.Grid(32, 1, 16, 128) if directions == gpu.LEAST_OUTER else gpu.Grid(64, 4, 4)
+    sums = _launched(
+        _kernels()[1],
+        grid,
+        block,
+        weights,
+        parameters,
+        directions + directions**3,
+        PADDED=columns,
+        N_DIRECTIONS=directions,
+    )
+    third = sums[directions:].reshape(directions, directions, directions)
+    real = slice(n_directions)
+    return sums[real], third[real, real, real]
+
+
+def _kernels() -> tuple[Any, Any]:
+    """Return the kernels of second and of third powers."""
+    from apolar.moments.kernels.triton_sums import second_kernel, third_kernel
+
+    return second_kernel, third_kernel
+
+
+def _launched(
+    kernel: Any,
+    grid: gpu.Grid,
+    block: StoredBlock,
+    weights: Any,
+    parameters: list[Array],
+    n_sums: int,
+    **sizes: Any,
+) -> Array:
+    """Return the sums of a kernel over all programs, shape (n_sums,), on the host."""
+    values = gpu.tensor_of(block.values)
+    sums = gpu.empty(values, grid.n_programs(values), n_sums)
+    gpu.launch(kernel, grid, values, weights, parameters, [sums], **sizes)
+    return np.asarray(sums.sum(dim=0).cpu())
+
+
+def is_fused(device_template: Any, n_columns: int, n_directions: int = 0) -> bool:
+    """Return whether there are kernels for rows on this device, with so many columns and directions.
+
+    Parameters
+    ----------
+    device_template : array or None
+        An empty array of the same library, and on the same device, as the rows.
+    n_columns, n_directions : int
+    """
+    is_small = n_columns <= MOST_COLUMNS and n_directions <= MOST_DIRECTIONS
+    return is_small and gpu.runs_kernel(device_template, "sums of powers", _trial)
+
+
+def _trial(device: Any) -> bool:
+    """Return whether the kernels are right about eight rows."""
+    import torch
+
+    rows = torch.ones((8, 2), dtype=torch.float64, device=device)
+    block = StoredBlock(rows, 0, lambda: CHECKED(open_rows(rows), None))
+    second = second_sums(block, None, None, is_full=True)
+    _, third = third_sums(block, None, np.zeros(2), np.eye(2))
+    return second is not None and bool(np.all(second[1] == 8)) and bool(np.all(third == 8))

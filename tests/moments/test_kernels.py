@@ -1,0 +1,89 @@
+"""Moments of rows on a device, with a NumPy reference in place of the kernels."""
+
+import array_api_strict
+import numpy as np
+import pytest
+
+import apolar
+from apolar.data import open_rows
+from apolar.moments.covariance import column_moments, row_covariance
+from apolar.moments.kernels import triton
+
+X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
+W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
+W[::10] = 0
+
+
+def second_reference(kernel, grid, block, weights, parameters, n_sums, **sizes):
+    """Return what the kernels sum, by NumPy."""
+    del grid
+    n_columns, padded = block.values.shape[1], sizes["PADDED"]
+    z = np.array(np.from_dlpack(block.values)) - parameters[0][:n_columns]
+    z = np.pad(z, [(0, 0), (0, padded - n_columns)])
+    weighted = z if weights is None else np.from_dlpack(weights)[:, None] * z
+    if kernel == "third":
+        y, weighted_y = z @ parameters[1], weighted @ parameters[1]
+        sums = [np.sum(z**2, axis=1) @ weighted_y, np.einsum("ni,nj,nk->ijk", y, y, weighted_y)]
+    elif sizes["IS_FULL"]:
+        sums = [weighted.sum(axis=0), z.T @ weighted]
+    else:
+        sums = [weighted.sum(axis=0), np.sum(z * weighted, axis=0)]
+    flat = np.concatenate([part.ravel() for part in sums])
+    assert len(flat) == n_sums
+    return flat
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Return the names of the kernels that were called."""
+    made = []
+
+    def counting(kernel, *arguments, **sizes):
+        made.append(kernel)
+        return second_reference(kernel, *arguments, **sizes)
+
+    monkeypatch.setattr(triton, "_launched", counting)
+    monkeypatch.setattr(triton, "_kernels", lambda: ("second", "third"))
+    monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
+    return made
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_moments_are_those_of_the_host(weights, shift, calls):
+    rows = open_rows(array_api_strict.asarray(X + shift), weights)
+    host_rows = open_rows(X + shift, weights)
+    for moments in (row_covariance, column_moments):
+        for ours, expected in zip(moments(rows), moments(host_rows), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-10)
+    assert calls == ["second", "second"]
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_a_mixture_takes_two_passes(weights, calls):
+    ours = apolar.mixture_from_moments(array_api_strict.asarray(X), 4, sample_weight=weights)
+    expected = apolar.mixture_from_moments(X, 4, sample_weight=weights)
+    np.testing.assert_allclose(ours.means, expected.means, atol=1e-8)
+    np.testing.assert_allclose(ours.variances, expected.variances, atol=1e-8)
+    assert calls == ["second", "third"]
+
+
+def test_rows_that_are_not_finite_are_named(calls):
+    bad = X.copy()
+    bad[777, 3] = np.inf
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="row 777, column 3"):
+        row_covariance(open_rows(array_api_strict.asarray(bad)))
+    assert len(calls) <= 1
+
+
+def test_weights_that_are_all_zero_are_refused(calls):
+    with pytest.raises(ValueError, match="weights of the rows are all zero"):
+        row_covariance(open_rows(array_api_strict.asarray(X), np.zeros(len(X))))
+    assert calls == []
+
+
+def test_integers_are_summed_without_the_kernels(calls):
+    counts = np.round(X).astype(np.int64)
+    ours = row_covariance(open_rows(array_api_strict.asarray(counts)))
+    np.testing.assert_allclose(ours.covariance, row_covariance(open_rows(counts)).covariance)
+    assert calls == []
