@@ -22,7 +22,8 @@ TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mix
 SUMS ?= tests/_core/test_threads.py tests/em tests/mixture tests/starts tests/data tests/moments tests/estimator/test_fit.py \
 	tests/estimator/test_predict.py tests/estimator/test_inference.py tests/test_laws.py
 # The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
-KERNELS ?= tests/_core tests/em/test_compiled.py
+KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/mixture/test_compiled.py \
+	tests/starts/test_comparisons.py
 SANITIZED := build/sanitized
 ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 

@@ -22,7 +22,7 @@ INLINE void aligned_scatter(const double *stats, double *scatter, isize m, isize
 PyObject *py_aligned_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 4, 1, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[4]), v = PyLong_AsSsize_t(args[5]), n = length_of(&b, 0);
+  isize m = number_of(args[4]), v = number_of(args[5]), n = length_of(&b, 0);
   if (PyErr_Occurred() || m < 1 || (v != m && v != 1)) return mismatch(&b);
   isize n_covariances = length_of(&b, 2) / v, n_stats = 1 + m + v;
   if (n < 1 || n_covariances < 1 || n % n_covariances || length_of(&b, 2) != n_covariances * v ||
@@ -47,7 +47,7 @@ PyObject *py_aligned_natural(PyObject *Py_UNUSED(module), PyObject *const *args,
 PyObject *py_aligned_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 5, 2, 4)) return NULL;
-  isize m = PyLong_AsSsize_t(args[5]), v = PyLong_AsSsize_t(args[6]), n = length_of(&b, 2);
+  isize m = number_of(args[5]), v = number_of(args[6]), n = length_of(&b, 2);
   double shrinkage = PyFloat_AsDouble(args[7]), least = PyFloat_AsDouble(args[8]);
   if (PyErr_Occurred() || m < 1 || (v != m && v != 1)) return mismatch(&b);
   isize n_added = length_of(&b, 1) / v, n_stats = 1 + m + v;
@@ -76,7 +76,7 @@ PyObject *py_aligned_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, 
 PyObject *py_aligned_log_prior(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 5, 1, 3)) return NULL;
-  isize m = PyLong_AsSsize_t(args[5]), v = PyLong_AsSsize_t(args[6]), n = length_of(&b, 4);
+  isize m = number_of(args[5]), v = number_of(args[6]), n = length_of(&b, 4);
   double shrinkage = PyFloat_AsDouble(args[7]);
   if (PyErr_Occurred() || m < 1 || (v != m && v != 1)) return mismatch(&b);
   isize n_added = length_of(&b, 2) / v;
@@ -102,10 +102,10 @@ PyObject *py_aligned_log_prior(PyObject *Py_UNUSED(module), PyObject *const *arg
 PyObject *py_aligned_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 3, 1, 7)) return NULL;
-  isize m = PyLong_AsSsize_t(args[3]), v = PyLong_AsSsize_t(args[4]), r = PyLong_AsSsize_t(args[5]);
+  isize m = number_of(args[3]), v = number_of(args[4]), r = number_of(args[5]);
   double least = PyFloat_AsDouble(args[6]), least_count = PyFloat_AsDouble(args[7]);
   double volume_rows = PyFloat_AsDouble(args[8]);
-  isize rounds = PyLong_AsSsize_t(args[9]), n_stats = 1 + m + v;
+  isize rounds = number_of(args[9]), n_stats = 1 + m + v;
   if (PyErr_Occurred() || m < 1 || r < 1 || (v != m && v != 1)) return mismatch(&b);
   isize n = length_of(&b, 2) / (r * v);
   if (length_of(&b, 2) != n * r * v || length_of(&b, 0) != n * r * n_stats || length_of(&b, 1) != v)
@@ -161,7 +161,7 @@ PyObject *py_aligned_common_covariance(PyObject *Py_UNUSED(module), PyObject *co
 PyObject *py_aligned_log_marginals(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 4, 1, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[4]), v = PyLong_AsSsize_t(args[5]), n = length_of(&b, 0), n_strengths = length_of(&b, 2);
+  isize m = number_of(args[4]), v = number_of(args[5]), n = length_of(&b, 0), n_strengths = length_of(&b, 2);
   if (PyErr_Occurred() || m < 1 || (v != m && v != 1) || length_of(&b, 1) != n * v ||
       length_of(&b, 3) != n * n_strengths)
     return mismatch(&b);
@@ -193,7 +193,7 @@ PyObject *py_aligned_log_marginals(PyObject *Py_UNUSED(module), PyObject *const 
 PyObject *py_aligned_gradient(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 8, 2, 3)) return NULL;
-  isize m = PyLong_AsSsize_t(args[8]), v = PyLong_AsSsize_t(args[9]), n_stats = 1 + m + v;
+  isize m = number_of(args[8]), v = number_of(args[9]), n_stats = 1 + m + v;
   double shrinkage = PyFloat_AsDouble(args[10]);
   if (PyErr_Occurred() || m < 1 || (v != m && v != 1)) return mismatch(&b);
   isize n = length_of(&b, 5), n_added = length_of(&b, 4) / v;

@@ -25,7 +25,14 @@ INLINE void release(Buffers *buffers) {
     PyBuffer_Release(&buffers->views[i]);
 }
 
-/* Take the first n arguments as contiguous doubles, the last n_written of them writable. */
+/* Whether the items of an array are doubles or int64, as the processor stores them. */
+INLINE int has_numbers(const Py_buffer *view) {
+  const char *format = view->format ? view->format : "B";
+  if (*format && strchr("@=<", *format)) format++;
+  return view->itemsize == 8 && *format && strchr("dlq", *format) && !format[1];
+}
+
+/* Take the first n arguments as contiguous numbers, the last n_written of them writable. */
 INLINE int take(Buffers *buffers, PyObject *const *args, Py_ssize_t n_args, int n, int n_written, int n_more) {
   buffers->n = 0;
   if (n_args != n + n_more) {
@@ -33,12 +40,17 @@ INLINE int take(Buffers *buffers, PyObject *const *args, Py_ssize_t n_args, int 
     return 0;
   }
   for (int i = 0; i < n; i++) {
-    int flags = i >= n - n_written ? PyBUF_WRITABLE : PyBUF_SIMPLE;
+    int flags = PyBUF_ND | PyBUF_FORMAT | (i >= n - n_written ? PyBUF_WRITABLE : 0);
     if (PyObject_GetBuffer(args[i], &buffers->views[i], flags) != 0) {
       release(buffers);
       return 0;
     }
     buffers->n = i + 1;
+    if (!has_numbers(&buffers->views[i])) {
+      PyErr_Format(PyExc_TypeError, "Argument %d must be an array of float64 or int64.", i + 1);
+      release(buffers);
+      return 0;
+    }
   }
   return 1;
 }
@@ -50,6 +62,18 @@ INLINE double *values_of(Buffers *buffers, int i) {
 INLINE isize length_of(Buffers *buffers, int i) {
   return buffers->views[i].len / (isize)sizeof(double);
 }
+
+/* A number from a call; one so large that products of sizes would overflow is an error. */
+INLINE isize number_below(PyObject *number, isize bound) {
+  isize value = PyLong_AsSsize_t(number);
+  if (value < bound) return value;
+  PyErr_SetString(PyExc_ValueError, "A size is too large.");
+  return -1;
+}
+
+/* A number of columns, components or steps; and the columns of matrices. */
+INLINE isize number_of(PyObject *number) { return number_below(number, INT32_MAX); }
+INLINE isize matrix_size_of(PyObject *number) { return number_below(number, 1 << 15); }
 
 INLINE PyObject *mismatch(Buffers *buffers) {
   release(buffers);

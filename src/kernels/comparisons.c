@@ -23,7 +23,7 @@ PyObject *py_merge_costs(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
   Buffers b;
   if (!take(&b, args, n_args, 9, 1, 1)) return NULL;
   ComparedRows rows;
-  isize n_stats = PyLong_AsSsize_t(args[9]), n = length_of(&b, 8);
+  isize n_stats = number_of(args[9]), n = length_of(&b, 8);
   if (PyErr_Occurred() || !are_rows(&b, 0, 1, n_stats, &rows)) return mismatch(&b);
   isize n_parts = rows.n_rows ? length_of(&b, 7) / rows.n_rows : 0;
   if (length_of(&b, 2) != n * n_stats || length_of(&b, 3) != n || length_of(&b, 4) != n ||
@@ -47,7 +47,7 @@ PyObject *py_added_gains(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
   Buffers b;
   if (!take(&b, args, n_args, 6, 2, 4)) return NULL;
   ComparedRows rows;
-  isize n_stats = PyLong_AsSsize_t(args[6]), n_steps = PyLong_AsSsize_t(args[9]), n = length_of(&b, 5);
+  isize n_stats = number_of(args[6]), n_steps = number_of(args[9]), n = length_of(&b, 5);
   double total_weight = PyFloat_AsDouble(args[7]), first_weight = PyFloat_AsDouble(args[8]);
   if (PyErr_Occurred() || !are_rows(&b, 0, 1, n_stats, &rows) || length_of(&b, 2) != n * n_stats ||
       length_of(&b, 3) != rows.n_rows || length_of(&b, 4) != n)

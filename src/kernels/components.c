@@ -6,7 +6,7 @@
 PyObject *py_exceed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 1, 0, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[1]);
+  isize m = matrix_size_of(args[1]);
   double least = PyFloat_AsDouble(args[2]);
   if (PyErr_Occurred() || m < 1 || length_of(&b, 0) % (m * m)) return mismatch(&b);
   double *work = workspace(&b, m * m);
@@ -22,7 +22,7 @@ PyObject *py_exceed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize
 PyObject *py_inverses(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 3, 2, 1)) return NULL;
-  isize m = PyLong_AsSsize_t(args[3]), n = length_of(&b, 2);
+  isize m = matrix_size_of(args[3]), n = length_of(&b, 2);
   if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * m * m || length_of(&b, 1) != n * m * m) return mismatch(&b);
   double *u = workspace(&b, 2 * m * m);
   if (u == NULL) return NULL;
@@ -37,7 +37,7 @@ PyObject *py_inverses(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
 PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 4, 1, 1)) return NULL;
-  isize m = PyLong_AsSsize_t(args[4]), n = length_of(&b, 0), n_stats = 1 + m + m * (m + 1) / 2;
+  isize m = matrix_size_of(args[4]), n = length_of(&b, 0), n_stats = 1 + m + m * (m + 1) / 2;
   if (PyErr_Occurred() || m < 1) return mismatch(&b);
   isize n_covariances = length_of(&b, 2) / (m * m);
   if (n < 1 || n_covariances < 1 || n % n_covariances || length_of(&b, 2) != n_covariances * m * m
@@ -60,7 +60,7 @@ PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 PyObject *py_merging_terms(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 2, 1, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[2]), n = length_of(&b, 1), n_stats = 1 + m + m * (m + 1) / 2;
+  isize m = matrix_size_of(args[2]), n = length_of(&b, 1), n_stats = 1 + m + m * (m + 1) / 2;
   double least = PyFloat_AsDouble(args[3]);
   if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats) return mismatch(&b);
   double *u = workspace(&b, 2 * m * m);
@@ -86,7 +86,7 @@ PyObject *py_merging_terms(PyObject *Py_UNUSED(module), PyObject *const *args, P
 PyObject *py_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 5, 2, 3)) return NULL;
-  isize m = PyLong_AsSsize_t(args[5]), n = length_of(&b, 2), n_stats = 1 + m + m * (m + 1) / 2;
+  isize m = matrix_size_of(args[5]), n = length_of(&b, 2), n_stats = 1 + m + m * (m + 1) / 2;
   double shrinkage = PyFloat_AsDouble(args[6]), least = PyFloat_AsDouble(args[7]);
   if (PyErr_Occurred() || m < 1) return mismatch(&b);
   isize n_added = length_of(&b, 1) / (m * m);
@@ -121,7 +121,7 @@ PyObject *py_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize
 PyObject *py_log_prior(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 5, 1, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[5]), n = length_of(&b, 4);
+  isize m = matrix_size_of(args[5]), n = length_of(&b, 4);
   double shrinkage = PyFloat_AsDouble(args[6]);
   if (PyErr_Occurred() || m < 1) return mismatch(&b);
   isize n_added = length_of(&b, 2) / (m * m);

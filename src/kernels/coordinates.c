@@ -30,7 +30,7 @@ static void triangular_product(
 PyObject *py_retraction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 3, 1, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[3]), mm = m * m, n_tangents = m * (m + 1) / 2;
+  isize m = matrix_size_of(args[3]), mm = m * m, n_tangents = m * (m + 1) / 2;
   double least = PyFloat_AsDouble(args[4]);
   if (PyErr_Occurred() || m < 1) return mismatch(&b);
   isize n = length_of(&b, 0) / mm;
@@ -60,7 +60,7 @@ PyObject *py_retraction(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
 PyObject *py_gradient(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 8, 2, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[8]), mm = m * m, n_tangents = m * (m + 1) / 2, n_stats = 1 + m + n_tangents;
+  isize m = matrix_size_of(args[8]), mm = m * m, n_tangents = m * (m + 1) / 2, n_stats = 1 + m + n_tangents;
   double shrinkage = PyFloat_AsDouble(args[9]);
   if (PyErr_Occurred() || m < 1) return mismatch(&b);
   isize n = length_of(&b, 5), n_added = length_of(&b, 4) / mm;

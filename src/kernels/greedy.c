@@ -37,10 +37,10 @@ static int merging_term(const double *one, const double *other, double *work, is
 PyObject *py_merge_by_terms(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 2, 2, 3)) return NULL;
-  isize m = PyLong_AsSsize_t(args[2]), n_components = PyLong_AsSsize_t(args[3]), n = length_of(&b, 1);
+  isize m = matrix_size_of(args[2]), n_components = number_of(args[3]), n = length_of(&b, 1);
   isize n_stats = 1 + m + m * (m + 1) / 2;
   double least = PyFloat_AsDouble(args[4]);
-  if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats) return mismatch(&b);
+  if (PyErr_Occurred() || m < 1 || n_components < 1 || length_of(&b, 0) != n * n_stats) return mismatch(&b);
   double *work = workspace(&b, 2 * m * m + n_stats + n + n * n);
   if (work == NULL) return NULL;
   double *stats = values_of(&b, 0), *is_active = values_of(&b, 1);
@@ -111,11 +111,11 @@ static void merge_densities(const ComparedRows *rows, const double *natural, con
 PyObject *py_merge_by_costs(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 8, 5, 6)) return NULL;
-  isize m = PyLong_AsSsize_t(args[8]), n_components = PyLong_AsSsize_t(args[9]), n = length_of(&b, 7);
-  isize n_compared = PyLong_AsSsize_t(args[10]), n_stats = 1 + m + m * (m + 1) / 2;
+  isize m = matrix_size_of(args[8]), n_components = number_of(args[9]), n = length_of(&b, 7);
+  isize n_compared = number_of(args[10]), n_stats = 1 + m + m * (m + 1) / 2;
   double weight = PyFloat_AsDouble(args[11]), scale = PyFloat_AsDouble(args[12]), least = PyFloat_AsDouble(args[13]);
   ComparedRows rows;
-  if (PyErr_Occurred() || m < 1 || !are_rows(&b, 0, 1, n_stats, &rows) || length_of(&b, 2) != rows.n_rows ||
+  if (PyErr_Occurred() || m < 1 || n_components < 1 || !are_rows(&b, 0, 1, n_stats, &rows) || length_of(&b, 2) != rows.n_rows ||
       length_of(&b, 3) != n * n_stats || length_of(&b, 4) != n * n || length_of(&b, 5) != rows.n_rows ||
       length_of(&b, 6) != n * rows.n_rows || n_compared < 0 || n_compared > rows.n_rows)
     return mismatch(&b);

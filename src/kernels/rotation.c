@@ -7,7 +7,7 @@
 PyObject *py_joint_rotation(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 2, 2, 3)) return NULL;
-  isize dim = PyLong_AsSsize_t(args[2]), max_sweeps = PyLong_AsSsize_t(args[4]);
+  isize dim = matrix_size_of(args[2]), max_sweeps = number_of(args[4]);
   double tol = PyFloat_AsDouble(args[3]);
   if (PyErr_Occurred() || dim < 1) return mismatch(&b);
   isize n = length_of(&b, 0) / (dim * dim);

@@ -18,7 +18,7 @@ INLINE void add_products(const double *x, const double *column, int is_own, doub
 PyObject *py_spread_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 5, 2, 1)) return NULL;
-  isize m = PyLong_AsSsize_t(args[5]), n = length_of(&b, 4), n_seeds = length_of(&b, 2);
+  isize m = number_of(args[5]), n = length_of(&b, 4), n_seeds = length_of(&b, 2);
   isize n_weights = length_of(&b, 1);
   if (PyErr_Occurred() || m < 1 || n < 1 || length_of(&b, 0) != n * m || length_of(&b, 3) != n_seeds ||
       (n_weights && n_weights != n))
@@ -97,7 +97,7 @@ static void add_by_label(const double *restrict x, const double *restrict weight
 PyObject *py_label_stats(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 4, 1, 2)) return NULL;
-  isize m = PyLong_AsSsize_t(args[4]), n_quadratics = PyLong_AsSsize_t(args[5]), n = length_of(&b, 2);
+  isize m = number_of(args[4]), n_quadratics = number_of(args[5]), n = length_of(&b, 2);
   isize n_stats = 1 + m + n_quadratics, n_weights = length_of(&b, 1);
   int is_full = n_quadratics == m * (m + 1) / 2;
   if (PyErr_Occurred() || m < 1 || (!is_full && n_quadratics != m && n_quadratics != 1) || length_of(&b, 0) != n * m ||

@@ -8,10 +8,10 @@
 PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 3, 1, 6)) return NULL;
-  isize m = PyLong_AsSsize_t(args[3]), r = PyLong_AsSsize_t(args[4]);
+  isize m = matrix_size_of(args[3]), r = number_of(args[4]);
   double least = PyFloat_AsDouble(args[5]), least_count = PyFloat_AsDouble(args[6]);
   double volume_rows = PyFloat_AsDouble(args[7]);
-  isize rounds = PyLong_AsSsize_t(args[8]), mm = m * m, n_stats = 1 + m + m * (m + 1) / 2;
+  isize rounds = number_of(args[8]), mm = m * m, n_stats = 1 + m + m * (m + 1) / 2;
   if (PyErr_Occurred() || m < 1 || r < 1) return mismatch(&b);
   isize n = length_of(&b, 2) / (r * mm);
   if (length_of(&b, 2) != n * r * mm || length_of(&b, 0) != n * r * n_stats || length_of(&b, 1) != mm) return mismatch(&b);
@@ -77,7 +77,7 @@ PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *arg
 PyObject *py_relative_scatter(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 4, 2, 1)) return NULL;
-  isize m = PyLong_AsSsize_t(args[4]), n = length_of(&b, 3), mm = m * m, n_stats = 1 + m + m * (m + 1) / 2;
+  isize m = matrix_size_of(args[4]), n = length_of(&b, 3), mm = m * m, n_stats = 1 + m + m * (m + 1) / 2;
   if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats || length_of(&b, 1) != n * mm
     || length_of(&b, 2) != n * mm)
     return mismatch(&b);
@@ -100,7 +100,7 @@ PyObject *py_relative_scatter(PyObject *Py_UNUSED(module), PyObject *const *args
 PyObject *py_log_marginals(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 4, 1, 1)) return NULL;
-  isize m = PyLong_AsSsize_t(args[4]), n = length_of(&b, 0), n_strengths = length_of(&b, 2);
+  isize m = matrix_size_of(args[4]), n = length_of(&b, 0), n_strengths = length_of(&b, 2);
   if (PyErr_Occurred() || m < 1 || length_of(&b, 1) != n * m || length_of(&b, 3) != n * n_strengths) return mismatch(&b);
   for (isize s = 0; s < n_strengths; s++) {
     double strength = values_of(&b, 2)[s], dof = strength + m + 1.0, log_strength = log(strength);
