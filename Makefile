@@ -8,19 +8,17 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # The oldest versions of the libraries have wheels for Python 3.11.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 OLDEST := .venv-oldest
-# Another processor: its kernels of BLAS, and none of NumPy's nor of ours but those of every processor. The names of
-# NumPy's differ from version to version, so it is asked. Nehalem is furthest from today's: it rounds each product
-# and sum.
+# Another processor: its kernels of BLAS, none of NumPy's but those of every processor, and none of ours, as where
+# there is no compiler (OURS=baseline: those of every processor). The names of NumPy's differ from version to
+# version, so it is asked. Nehalem is furthest from today's: it rounds each product and sum.
 CORE ?= Nehalem
-OTHER_CORE = APOLAR_KERNELS=baseline OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c \
+OURS ?= numpy
+OTHER_CORE = APOLAR_KERNELS=$(OURS) OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c \
 	'from numpy._core._multiarray_umath import __cpu_dispatch__ as names; print(*names)')"
 # Where rounding matters most, in a minute: the numerical core, and the documents, which print digits.
 TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/starts \
 	tests/test_laws.py $(wildcard tests/estimator/test_*.py) docs README.md
 
-# Where rows are summed: by NumPy alone, in a minute.
-SUMS ?= tests/_core/test_threads.py tests/em tests/mixture tests/starts tests/data tests/moments tests/estimator/test_fit.py \
-	tests/estimator/test_predict.py tests/estimator/test_inference.py tests/test_laws.py
 # The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
 KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/mixture/test_compiled.py \
 	tests/starts/test_comparisons.py
@@ -30,7 +28,7 @@ ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 # Hostile inputs that `make fuzz` tries.
 CASES ?= 10000
 
-.PHONY: help setup demo test test-numpy test-oldest test-portable test-sanitized fuzz lint format bench docs reproduce clean
+.PHONY: help setup demo test test-oldest test-portable test-sanitized fuzz lint format bench docs reproduce clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -59,11 +57,8 @@ demo: $(VENV)/.report  ## Cluster a bundled table and write its report; learn fr
 test: $(VENV)/.test  ## Run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto
 
-test-portable: $(VENV)/.test  ## Run the numerical tests as on another processor: CORE=Haswell, TESTS= for all
+test-portable: $(VENV)/.test  ## Run the numerical tests as on another processor, without the kernels: CORE=Haswell, TESTS= for all
 	$(ONE_THREAD) $(OTHER_CORE) $(BIN)/python -m pytest -q -n auto $(TESTS)
-
-test-numpy: $(VENV)/.test  ## Run the tests of sums over rows without the compiled kernels
-	$(ONE_THREAD) APOLAR_KERNELS=numpy $(BIN)/python -m pytest -q -n auto $(SUMS)
 
 # Not by setup.py, which would take what is built here for its own. Python itself is not watched for leaks, and
 # what a sanitizer says is not captured, as it ends the process.
