@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
@@ -16,6 +18,8 @@ kernels = extension()
 # The kernels take row statistics of at most this many numbers, of a multiple of so many rows.
 MOST_NUMBERS = 2**21
 ROWS_TOGETHER = 32
+# The length of a cache line in bytes.
+ALIGNMENT = 64
 # Bounds of single precision: ratios of densities are clipped to exp(+-MOST_LOG_RATIO), and sums of them are
 # at least LEAST_RATIO.
 MOST_LOG_RATIO = 50.0
@@ -56,7 +60,7 @@ class Densities:
     def merge(self, first: int, second: int, natural: Array) -> None:
         """Replace a component by a merger, of natural parameters (1, n_stats), and remove another."""
         self.parts[first], self.parts[second] = self._relative(self._logits(natural))[0], 0.0
-        self.total = self.parts.sum(axis=0)
+        self.parts.sum(axis=0, out=self.total)
 
     def costs(self, first: IndexArray, second: IndexArray, natural: Array) -> Array:
         """Return the log-likelihood that is lost by each merger of two components.
@@ -112,10 +116,12 @@ class CompiledDensities(Densities):
     def __init__(self, data: WhitenedData, compared: slice, natural: Array, row_stats: Array) -> None:
         self.row_stats = row_stats
         super().__init__(data, compared, natural)
+        lines = _aligned(len(natural) + 2, row_stats.shape[1])
+        lines[0], lines[1], lines[2:] = self.largest, self.total, self.parts
         # Of no component, in a mixture of density one.
-        self.largest[self.n_compared :] = 20 * MOST_LOG_RATIO
-        self.parts[:, self.n_compared :] = 0.0
-        self.total[self.n_compared :] = 1.0
+        lines[0, self.n_compared :], lines[1, self.n_compared :] = 20 * MOST_LOG_RATIO, 1.0
+        lines[2:, self.n_compared :] = 0.0
+        self.largest, self.total, self.parts = lines[0], lines[1], lines[2:]
 
     def merge(self, first: int, second: int, natural: Array) -> None:
         """Replace a component by a merger, and remove another."""
@@ -159,7 +165,9 @@ class CompiledDensities(Densities):
         if n_features > MOST_COLUMNS:
             return None
         stats, is_active = stats.copy(), np.empty(len(stats))
-        changed = (stats, costs.copy(), self.total.copy(), self.parts.copy(), is_active)
+        lines = _aligned(len(self.parts) + 1, len(self.total))
+        lines[0], lines[1:] = self.total, self.parts
+        changed = (stats, costs.copy(), lines[0], lines[1:], is_active)
         weights = NO_WEIGHTS if self.weights is None else self.weights
         numbers = (n_features, n_components, self.n_compared, weight, self.scale, least)
         is_positive = kernels.merge_by_costs(self.row_stats, weights, self.largest, *changed, *numbers)
@@ -240,8 +248,16 @@ def _row_stats(data: WhitenedData, compared: slice) -> Array | None:
         return None
     whitened = data.whitened_rows()[:, compared]
     n_features, n_compared = whitened.shape
-    out = np.zeros((data.n_stats, -(-n_compared // ROWS_TOGETHER) * ROWS_TOGETHER))
+    out = _aligned(data.n_stats, -(-n_compared // ROWS_TOGETHER) * ROWS_TOGETHER)
     out[0, :n_compared] = 1.0
     out[1 : 1 + n_features, :n_compared] = whitened
     data.family.write_quadratics(out[1 : 1 + n_features], out[1 + n_features :])
     return out
+
+
+def _aligned(*shape: int) -> Array:
+    """Return zeros that begin at the start of a cache line: vectors of the kernels are then within lines."""
+    size = math.prod(shape)
+    memory = np.zeros(size + ALIGNMENT // 8)
+    first = -memory.ctypes.data % ALIGNMENT // 8
+    return memory[first : first + size].reshape(shape)
