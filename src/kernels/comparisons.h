@@ -12,6 +12,24 @@
 #define WRITE_AT(p, v) STORE(p, v)
 #endif
 
+#define MINIMUM(a, b) SELECT((a) < (b), a, b)
+
+/* exp(x) as in vector.h, to 2e-10, which is enough to compare. */
+INLINE VEC NAME(rough_exponential)(VEC x) {
+  VEC shifted = x * SPLAT(1.4426950408889634074) + SPLAT(ROUNDER);
+  VEC f = x - (shifted - SPLAT(ROUNDER)) * SPLAT(0.69314718055994530942);
+  VEC p = SPLAT(1.0 / 40320);
+  p = p * f + SPLAT(1.0 / 5040);
+  p = p * f + SPLAT(1.0 / 720);
+  p = p * f + SPLAT(1.0 / 120);
+  p = p * f + SPLAT(1.0 / 24);
+  p = p * f + SPLAT(1.0 / 6);
+  p = p * f + SPLAT(0.5);
+  p = p * f + SPLAT(1.0);
+  p = p * f + SPLAT(1.0);
+  return FROM_BITS(BITS(p) + (BITS(shifted) << 52));
+}
+
 /* The logits of two components at VECTORS vectors of rows. */
 INLINE void NAME(two_logits)(const ComparedRows *rows, const double *one, const double *other, int64_t start,
                              VEC logits[2][VECTORS]) {
@@ -23,6 +41,18 @@ INLINE void NAME(two_logits)(const ComparedRows *rows, const double *one, const 
       VEC x = READ_AT(line + v * LANES);
       logits[0][v] += a * x;
       logits[1][v] += b * x;
+    }
+  }
+}
+
+/* The density of one component, relative to the largest of each row. */
+static void NAME(density)(const ComparedRows *rows, const double *natural, const double *largest, double *density) {
+  for (int64_t start = 0; start < rows->n_rows; start += VECTORS * LANES) {
+    VEC logits[2][VECTORS];
+    NAME(two_logits)(rows, natural, natural, start, logits);
+    for (int v = 0; v < VECTORS; v++) {
+      VEC x = MAXIMUM(logits[0][v] - READ_AT(largest + start + v * LANES), SPLAT(-MOST_LOG_RATIO));
+      WRITE_AT(density + start + v * LANES, NAME(rough_exponential)(MINIMUM(x, SPLAT(MOST_LOG_RATIO))));
     }
   }
 }
@@ -45,11 +75,10 @@ static int NAME(merge_costs)(const ComparedRows *rows, const Mergers *mergers, d
           int64_t at = start + v * LANES;
           /* A merged component may be far denser than the densest one before; exp must not overflow. */
           VEC x = MAXIMUM(logits[i][v] - READ_AT(mergers->largest + at), SPLAT(-MOST_LOG_RATIO));
-          x = -MAXIMUM(-x, SPLAT(-MOST_LOG_RATIO));
+          x = MINIMUM(x, SPLAT(MOST_LOG_RATIO));
           VEC rest = READ_AT(mergers->total + at) - READ_AT(first + v * LANES) - READ_AT(second + v * LANES);
           /* Rounding may leave a negative difference. */
-          VEC density = MAXIMUM(rest, SPLAT(0.0)) + NAME(exponential)(x);
-          density = MAXIMUM(density, SPLAT(LEAST_RATIO));
+          VEC density = MAXIMUM(rest, SPLAT(0.0)) + NAME(rough_exponential)(x);
           if (rows->weights)
             sum += READ_AT(rows->weights + at) * NAME(logarithm)(density);
           else
@@ -80,8 +109,8 @@ static int NAME(added_gains)(const ComparedRows *rows, const Additions *addition
         for (int v = 0; v < VECTORS; v++) {
           int64_t at = start + v * LANES;
           VEC x = MAXIMUM(logits[i][v] - READ_AT(additions->density + at), SPLAT(LEAST_LOGIT));
-          x = -MAXIMUM(-x, SPLAT(-MOST_LOG_RATIO));
-          WRITE_AT(ratios + i * n_rows + at, NAME(exponential)(x) - SPLAT(1.0));
+          x = MINIMUM(x, SPLAT(MOST_LOG_RATIO));
+          WRITE_AT(ratios + i * n_rows + at, NAME(rough_exponential)(x) - SPLAT(1.0));
         }
     }
     for (int i = 0; i < n_here; i++) {

@@ -88,21 +88,30 @@ static int natural_of_sum(const double *one, const double *other, double *work, 
   return 1;
 }
 
-/* The density of a merger replaces that of the first component at each row, and that of the second is zero. */
-static void merge_densities(const ComparedRows *rows, const double *natural, const double *largest, double *total,
-                            double *parts, isize n, isize n_compared, isize first, isize second) {
-  double *density = parts + first * rows->n_rows;
-  memset(density, 0, (size_t)rows->n_rows * sizeof(double));
-  memset(parts + second * rows->n_rows, 0, (size_t)rows->n_rows * sizeof(double));
-  for (isize s = 0; s < rows->n_stats; s++)
-    for (isize r = 0; r < n_compared; r++) density[r] += natural[s] * rows->row_stats[s * rows->n_rows + r];
-  for (isize r = 0; r < n_compared; r++) {
-    double x = density[r] - largest[r];
-    density[r] = exp(x > MOST_LOG_RATIO ? MOST_LOG_RATIO : x > -MOST_LOG_RATIO ? x : -MOST_LOG_RATIO);
-    total[r] = 0.0;
+/* The density of a merger replaces that of the first component at each row, and the second is left out: write the sums
+   of the densities of the components that are left, and return the sum of their logarithms. */
+static double merge_densities(const ComparedRows *rows, const double *natural, const double *largest, double *total,
+                              double *parts, const double *is_active, isize n, isize n_compared, isize first) {
+  kernels_in_use()->density(rows, natural, largest, parts + first * rows->n_rows);
+  memset(total, 0, (size_t)n_compared * sizeof(double));
+  for (isize i = 0; i < n; i++) {
+    const double *part = parts + i * rows->n_rows;
+    for (isize r = 0; r < n_compared && is_active[i]; r++) total[r] += part[r];
   }
-  for (isize i = 0; i < n; i++)
-    for (isize r = 0; r < n_compared; r++) total[r] += parts[i * rows->n_rows + r];
+  double sum = 0.0, product = 1.0;
+  for (isize r = 0; r < n_compared; r++) {
+    double value = total[r] > LEAST_RATIO ? total[r] : LEAST_RATIO;
+    if (rows->weights) {
+      sum += rows->weights[r] * log(value);
+    } else {
+      product *= value;
+      if (r % 4 == 3) {
+        sum += log(product);
+        product = 1.0;
+      }
+    }
+  }
+  return sum + log(product);
 }
 
 /* merge_by_costs(row_stats (n_stats, n_rows), weights (n_rows or 0), largest (n_rows), stats (n, n_stats),
@@ -135,7 +144,7 @@ PyObject *py_merge_by_costs(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (n_left - 1 == n_components) break;
     const double *merged = stats + first * n_stats;
     if (!natural_of_sum(merged, NULL, work, m, least, weight, natural)) return done(&b, work, 0);
-    merge_densities(&rows, natural, largest, total, parts, n, n_compared, first, second);
+    double before = merge_densities(&rows, natural, largest, total, parts, is_active, n, n_compared, first);
     for (isize i = 0; i < n; i++) {
       if (!is_active[i] || i == first) continue;
       if (!natural_of_sum(merged, stats + i * n_stats, work, m, least, weight, natural + n_pairs * n_stats))
@@ -148,9 +157,6 @@ PyObject *py_merge_by_costs(PyObject *Py_UNUSED(module), PyObject *const *args, 
       done(&b, work, 0);
       return PyErr_NoMemory();
     }
-    double before = 0.0;
-    for (isize r = 0; r < n_compared; r++)
-      before += (rows.weights ? rows.weights[r] : 1.0) * log(total[r] > LEAST_RATIO ? total[r] : LEAST_RATIO);
     for (isize i = 0; i < n_pairs; i++) costs[firsts[i] * n + seconds[i]] = scale * (before - sums[i]);
   }
   return done(&b, work, 1);

@@ -93,7 +93,8 @@ typedef struct {
   int (*e_step)(const Rows *, const Mixtures *, const Parts *, double *stats, double *log_likelihood);
   int (*rows)(const Rows *, const Mixtures *, const Parts *, const RowResults *);
   int (*third)(const Rows *, const Parts *, double *sums);
-  /* The sums of logarithms of the densities, relative to the largest, after each merger. */
+  /* The density of a component, relative to the largest, and the sums of logarithms of those after each merger. */
+  void (*density)(const ComparedRows *, const double *natural, const double *largest, double *density);
   int (*merge_costs)(const ComparedRows *, const Mergers *, double *sums);
   int (*added_gains)(const ComparedRows *, const Additions *, double *weights, double *gains);
 } Kernels;
