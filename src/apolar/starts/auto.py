@@ -42,6 +42,8 @@ ROUNDS = 3
 SPLIT_STEPS = 5
 PAIRS = 3
 LEAST_GAIN = 0.05
+# If so many of the starts lead to the same optimum in short runs, there is no split and merge.
+AGREEING = 4
 # Rows on which candidates from a sample are compared, the standard errors within which a difference may be
 # chance, and the most candidates that are run on all rows beside the best.
 COMPARED_ROWS = 10_000
@@ -82,7 +84,9 @@ def portfolio(
     if is_long_tailed:
         search.prior = search.prior.conjugate
         short_run_results = search.after_short_runs(starts)
-    finalists = search.after_split_and_merge(search.finalists(short_run_results))
+    finalists = search.finalists(short_run_results)
+    if search.n_agreeing < AGREEING:
+        finalists = search.after_split_and_merge(finalists)
     if search.is_on_sample:
         moments = [start for start in starts if start.start == "moments"]
         finalists = search.ranked_on_other_rows([*finalists, *moments])
@@ -112,6 +116,8 @@ class _Search:
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
         self._comparison_rows: WhitenedData | None = None
+        # How many of the short runs end as high as the best.
+        self.n_agreeing = 0
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
@@ -169,6 +175,7 @@ class _Search:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
         runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
+        self.n_agreeing = int(np.count_nonzero(scores > scores.max() - SAME_OPTIMUM))
         order = [int(i) for i in np.argsort(-scores, kind="stable")]
         return [FitResult(runs[i], candidates[i].start) for i in order]
 
