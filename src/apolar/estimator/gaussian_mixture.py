@@ -72,7 +72,8 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
     weights_init, means_init, precisions_init : array_like, optional
         Parts of the start that replace those of `init_params`.
     n_threads : int or None, default=None
-        The number of threads for data of many rows; None: one per processor.
+        The number of threads for data of many rows; None: one per processor, or fewer where BLAS is limited
+        to fewer. Results do not depend on it.
     checkpoint : str, path or None, default=None
         A file to which `fit` writes the mixture so far, the best of all runs, for `warm_start` and `load` to
         read; at the end, the fitted one. An existing file is replaced. Fits that run at the same time need

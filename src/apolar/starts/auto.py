@@ -22,10 +22,12 @@ from apolar.starts.overseed import overseeded_mixtures
 from apolar.starts.splitting import with_one_more
 
 # The portfolio is run on at most this many rows, or fewer if a mixture has many parameters: what it costs is
-# about the number of rows times that of parameters. It is run on at least this many rows per parameter.
+# about the number of rows times that of parameters. It is run on at least this many rows per parameter; if
+# the starts disagree, again on so many.
 MOST_ROWS = 10_000
-WORK = 1_300_000
-ROWS_PER_PARAMETER = 12
+WORK = 1_000_000
+ROWS_PER_PARAMETER = 10
+ROWS_IF_DISAGREEING = 25
 # With fewer rows per parameter than this, optima on a sample may be far from those on all rows.
 CROWDED_ROWS_PER_PARAMETER = 60
 # The number of over-seeded starts, the steps of EM from each start, and how many of the results are kept.
@@ -42,7 +44,7 @@ ROUNDS = 3
 SPLIT_STEPS = 5
 PAIRS = 3
 LEAST_GAIN = 0.05
-# If so many of the starts lead to the same optimum in short runs, there is no split and merge.
+# If so many of the starts lead to the same optimum in short runs, it is not looked for a better one.
 AGREEING = 4
 # Rows on which candidates from a sample are compared, the standard errors within which a difference may be
 # chance, and the most candidates that are run on all rows beside the best.
@@ -73,24 +75,28 @@ def portfolio(
     candidates : list of FitResult
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
-    search = _Search(data, n_components, Prior() if prior is None else prior, rng)
+    prior = Prior() if prior is None else prior
+    search = _Search(data, n_components, prior, rng)
     if n_components == 1:
         return [search.single_component()]
     starts, skipped = search.starts()
-    short_run_results = search.after_short_runs(starts)
-    is_long_tailed = search.prior.compares_by_evidence and has_long_tails(
-        search.sample, short_run_results[0].parameters
-    )
-    if is_long_tailed:
-        search.prior = search.prior.conjugate
-        short_run_results = search.after_short_runs(starts)
+    short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
+    if not search.starts_agree and search.is_on_sample:
+        larger = _Search(data, n_components, prior, rng, ROWS_IF_DISAGREEING)
+        if larger.drawn_rows.n_rows > search.drawn_rows.n_rows:
+            search = larger
+            starts, skipped = search.starts()
+            short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
     finalists = search.finalists(short_run_results)
-    if search.n_agreeing < AGREEING:
+    if not search.starts_agree:
         finalists = search.after_split_and_merge(finalists)
     if search.is_on_sample:
         moments = [start for start in starts if start.start == "moments"]
         finalists = search.ranked_on_other_rows([*finalists, *moments])
-        if search.is_crowded:
+        if search.starts_agree:
+            # All would lead to one optimum on all rows.
+            finalists = [replace(candidate, is_contender=False) for candidate in finalists]
+        elif search.is_crowded:
             best_short_run = search.ranked_on_other_rows(short_run_results)[0]
             finalists.append(replace(best_short_run, is_contender=True))
     return [replace(candidate, skipped=skipped, has_long_tails=is_long_tailed) for candidate in finalists]
@@ -105,19 +111,28 @@ class _Search:
     n_components : int
     prior : Prior
     rng : numpy.random.Generator
+    rows_per_parameter : int, default=ROWS_PER_PARAMETER
+        The least number of rows of the sample, relative to that of parameters.
     """
 
-    def __init__(self, data: WhitenedData, n_components: int, prior: Prior, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        data: WhitenedData,
+        n_components: int,
+        prior: Prior,
+        rng: np.random.Generator,
+        rows_per_parameter: int = ROWS_PER_PARAMETER,
+    ) -> None:
         self.data, self.n_components, self.prior, self.rng = data, n_components, prior, rng
         # A sample is drawn only of more than twice its rows: of fewer, all rows cost little more, and give
         # the optima themselves. The search runs on the distinct rows of the sample.
-        n_rows = max(min(MOST_ROWS, WORK // self.n_parameters), ROWS_PER_PARAMETER * self.n_parameters)
+        n_rows = max(min(MOST_ROWS, WORK // self.n_parameters), rows_per_parameter * self.n_parameters)
         self.drawn_rows = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
         self._comparison_rows: WhitenedData | None = None
-        # How many of the short runs end as high as the best.
-        self.n_agreeing = 0
+        # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
+        self.starts_agree = False
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
@@ -171,11 +186,23 @@ class _Search:
         candidates += [FitResult(parameters, "overseed") for parameters in mixtures]
         return candidates, tuple(skipped)
 
+    def after_short_runs_with_prior(self, candidates: list[FitResult]) -> tuple[list[FitResult], bool]:
+        """Return the starts after short runs, the best first, and whether the rows have long tails.
+
+        If they have, the prior of the search is the conjugate one from then on.
+        """
+        results = self.after_short_runs(candidates)
+        if not (self.prior.compares_by_evidence and has_long_tails(self.sample, results[0].parameters)):
+            return results, False
+        self.prior = self.prior.conjugate
+        return self.after_short_runs(candidates), True
+
     def after_short_runs(self, candidates: list[FitResult]) -> list[FitResult]:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
         runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
-        self.n_agreeing = int(np.count_nonzero(scores > scores.max() - SAME_OPTIMUM))
+        n_agreeing = np.count_nonzero(scores > scores.max() - SAME_OPTIMUM)
+        self.starts_agree = bool(n_agreeing >= AGREEING)
         order = [int(i) for i in np.argsort(-scores, kind="stable")]
         return [FitResult(runs[i], candidates[i].start) for i in order]
 
