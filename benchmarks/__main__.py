@@ -49,7 +49,7 @@ BENCHMARKS = {
     "evidence": evidence.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
-NAMED = {"gpu": gpu.main}
+NAMED = {"gpu": gpu.main, "threads": kernels.threads}
 
 known = BENCHMARKS | NAMED
 names = sys.argv[1:] or list(BENCHMARKS)

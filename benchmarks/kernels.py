@@ -1,6 +1,7 @@
 """The compiled kernels: passes of EM by threads, whole fits, the moment start, memory; beside scikit-learn.
 
-``python -m benchmarks kernels`` runs all parts; ``python -m benchmarks.kernels passes fits`` those named.
+``python -m benchmarks kernels`` runs all parts; ``python -m benchmarks.kernels passes fits`` those named, and
+``python -m benchmarks threads`` the passes alone, for a machine with many cores.
 """
 
 import functools
@@ -206,6 +207,12 @@ PARTS: dict[str, Callable[[], str]] = {
     "moment_start": moment_start,
     "memory": memory,
 }
+
+
+def threads() -> None:
+    """Measure the passes alone, on a machine with many cores."""
+    parts = [f"Kernels in use: {kernels_in_use()}.", passes()]
+    problems.save("threads", "Passes of EM by the number of threads", parts, ("numpy", "scipy", "scikit-learn"))
 
 
 def main(names: list[str] | None = None) -> None:
