@@ -98,7 +98,7 @@ def passes() -> str:
     header = [
         "columns, components",
         "covariance",
-        *(f"{n} threads" for n in THREADS),
+        *(f"{n} thread" + "s" * (n > 1) for n in THREADS),
         *(f"scikit-learn, {n}" for n in THREADS[:2]),
         *(f"ratio, {n}" for n in THREADS[:2]),
     ]
@@ -212,7 +212,8 @@ PARTS: dict[str, Callable[[], str]] = {
 def threads() -> None:
     """Measure the passes alone, on a machine with many cores."""
     parts = [f"Kernels in use: {kernels_in_use()}.", passes()]
-    problems.save("threads", "Passes of EM by the number of threads", parts, ("numpy", "scipy", "scikit-learn"))
+    libraries = ("numpy", "scipy", "scikit-learn")
+    problems.save("threads", "Passes of EM by the number of threads", parts, libraries)
 
 
 def main(names: list[str] | None = None) -> None:
