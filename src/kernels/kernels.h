@@ -116,6 +116,13 @@ extern const Kernels avx2_kernels, avx512_kernels;
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
+/* Ask for the cache line at an address. */
+#if defined(__GNUC__) || defined(__clang__)
+#define PREFETCH(p) __builtin_prefetch(p, 0, 2)
+#else
+#define PREFETCH(p) ((void)0)
+#endif
+
 #define JOINED(a, b) a##_##b
 #define JOINED_VALUE(a, b) JOINED(a, b)
 #define NAME(name) JOINED_VALUE(name, TARGET)

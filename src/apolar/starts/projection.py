@@ -6,7 +6,7 @@ from scipy import sparse
 from apolar.data import open_rows
 from apolar.em.whitened import WhitenedData
 from apolar.moments.covariance import column_moments
-from apolar.moments.signal import leading_directions
+from apolar.moments.range_finder import leading_directions
 
 # Directions beyond those in which the means of a spherical mixture lie.
 EXTRA_DIRECTIONS = 10

@@ -1,0 +1,156 @@
+/* From features to logits, and from logits to responsibilities. Included by body.h. */
+
+/* n lines of logits, from as many lines of natural parameters: products with lines of features. */
+#define LINEAR_TILE(N)                                                                                           \
+  for (int v = 0; v < length; v += 2 * LANES) {                                                                  \
+    VEC acc[N][2];                                                                                               \
+    for (int a = 0; a < N; a++) acc[a][0] = acc[a][1] = SPLAT(natural[(ptrdiff_t)a * n_stats]);                  \
+    for (int f = 1; f < n_used; f++) {                                                                           \
+      const double *line = features + (ptrdiff_t)f * stride + v;                                                 \
+      VEC x = LOAD(line), y = LOAD(line + LANES);                                                                \
+      KEEP(x);                                                                                                   \
+      KEEP(y);                                                                                                   \
+      for (int a = 0; a < N; a++) {                                                                              \
+        VEC c = SPLAT(natural[(ptrdiff_t)a * n_stats + f]);                                                      \
+        acc[a][0] += c * x;                                                                                      \
+        acc[a][1] += c * y;                                                                                      \
+      }                                                                                                          \
+    }                                                                                                            \
+    for (int a = 0; a < N; a++) {                                                                                \
+      STORE(logits + (ptrdiff_t)a * stride + v, acc[a][0]);                                                      \
+      STORE(logits + (ptrdiff_t)a * stride + v + LANES, acc[a][1]);                                              \
+    }                                                                                                            \
+  }
+
+INLINE void NAME(linear_logits)(const double *features, const double *natural, double *logits, int n, int n_used,
+                                int n_stats, int stride, int length) {
+  while (n >= 4) {
+    LINEAR_TILE(4)
+    n -= 4, natural += 4 * (ptrdiff_t)n_stats, logits += 4 * (ptrdiff_t)stride;
+  }
+  if (n >= 2) {
+    LINEAR_TILE(2)
+    n -= 2, natural += 2 * (ptrdiff_t)n_stats, logits += 2 * (ptrdiff_t)stride;
+  }
+  if (n) {
+    LINEAR_TILE(1)
+  }
+}
+
+/* The same for all products of two features: sum_i a_i sum_j>=i natural_ij a_j, with a_0 = 1. */
+#define FULL_TILE(N)                                                                                             \
+  for (int v = 0; v < length; v += GROUP * LANES) {                                                              \
+    VEC acc[N][GROUP], sum[N][GROUP];                                                                            \
+    const double *p = natural;                                                                                   \
+    for (int a = 0; a < N; a++)                                                                                  \
+      for (int g = 0; g < GROUP; g++) acc[a][g] = SPLAT(p[(ptrdiff_t)a * n_stats]);                              \
+    p++;                                                                                                         \
+    for (int j = 1; j < dim; j++, p++) {                                                                         \
+      const double *line = features + (ptrdiff_t)j * stride + v;                                                 \
+      for (int a = 0; a < N; a++) {                                                                              \
+        VEC c = SPLAT(p[(ptrdiff_t)a * n_stats]);                                                                \
+        for (int g = 0; g < GROUP; g++) acc[a][g] += c * LOAD(line + g * LANES);                                 \
+      }                                                                                                          \
+    }                                                                                                            \
+    for (int i = 1; i < dim; i++) {                                                                              \
+      for (int a = 0; a < N; a++)                                                                                \
+        for (int g = 0; g < GROUP; g++) sum[a][g] = SPLAT(0.0);                                                  \
+      for (int j = i; j < dim; j++, p++) {                                                                       \
+        const double *line = features + (ptrdiff_t)j * stride + v;                                               \
+        VEC x[GROUP];                                                                                            \
+        for (int g = 0; g < GROUP; g++) {                                                                        \
+          x[g] = LOAD(line + g * LANES);                                                                         \
+          KEEP(x[g]);                                                                                            \
+        }                                                                                                        \
+        for (int a = 0; a < N; a++) {                                                                            \
+          VEC c = SPLAT(p[(ptrdiff_t)a * n_stats]);                                                              \
+          for (int g = 0; g < GROUP; g++) sum[a][g] += c * x[g];                                                 \
+        }                                                                                                        \
+      }                                                                                                          \
+      const double *line = features + (ptrdiff_t)i * stride + v;                                                 \
+      for (int a = 0; a < N; a++)                                                                                \
+        for (int g = 0; g < GROUP; g++) acc[a][g] += sum[a][g] * LOAD(line + g * LANES);                         \
+    }                                                                                                            \
+    for (int a = 0; a < N; a++)                                                                                  \
+      for (int g = 0; g < GROUP; g++) STORE(logits + (ptrdiff_t)a * stride + v + g * LANES, acc[a][g]);          \
+  }
+
+INLINE void NAME(full_logits)(const double *features, const double *natural, double *logits, int n, int dim,
+                              int n_stats, int stride, int length) {
+  for (; n >= 2; n -= 2, natural += 2 * (ptrdiff_t)n_stats, logits += 2 * (ptrdiff_t)stride) {
+    FULL_TILE(2)
+  }
+  if (n) {
+    FULL_TILE(1)
+  }
+}
+
+INLINE void NAME(write_logits)(const Mixtures *mixtures, NAME(Block) *block, int m) {
+  int n = mixtures->n_mixtures * mixtures->n_components;
+  if (mixtures->kind == FULL && !mixtures->is_linear) {
+    NAME(full_logits)(block->features, mixtures->natural, block->logits, n, 1 + m, mixtures->n_stats, block->stride,
+                      block->length);
+  } else {
+    int n_used = mixtures->is_linear ? 1 + m : mixtures->n_stats;
+    NAME(linear_logits)(block->features, mixtures->natural, block->logits, n, n_used, mixtures->n_stats,
+                        block->stride, block->length);
+  }
+}
+
+/* Replace the logits of one mixture by responsibilities times weights; return the sum of log-densities. */
+INLINE double NAME(soft)(double *logits, int n_components, const double *weights, int is_weighted, int stride,
+                         int length, const char *next_rows, ptrdiff_t row_stride) {
+  VEC total = SPLAT(0.0), product = SPLAT(1.0);
+  for (int v = 0; v < length; v += LANES) {
+    double *l = logits + v;
+    VEC largest = LOAD(l), sum = SPLAT(0.0), weight = LOAD(weights + v);
+    NAME(prefetch)(next_rows, row_stride, v);
+    for (int k = 1; k < n_components; k++) {
+      VEC x = LOAD(l + (ptrdiff_t)k * stride);
+      largest = MAXIMUM(x, largest);
+    }
+    for (int k = 0; k < n_components; k++) {
+      VEC x = LOAD(l + (ptrdiff_t)k * stride) - largest;
+      VEC e = NAME(exponential)(MAXIMUM(x, SPLAT(LEAST_LOGIT)));
+      STORE(l + (ptrdiff_t)k * stride, e);
+      sum += e;
+    }
+    VEC factor = weight / sum;
+    for (int k = 0; k < n_components; k++) {
+      double *entry = l + (ptrdiff_t)k * stride;
+      STORE(entry, LOAD(entry) * factor);
+    }
+    total += weight * largest;
+    if (is_weighted) {
+      total += weight * NAME(logarithm)(sum);
+    } else {
+      /* One logarithm of a product is cheaper than many. Sums are from 1 to n_components; there are at most 256
+         of them, or 32 in each lane: no overflow. In the padding the factor is 1. */
+      product *= sum * weight + (SPLAT(1.0) - weight);
+      if (LANES == 1 || v % (32 * LANES) == 31 * LANES) {
+        total += NAME(logarithm)(product);
+        product = SPLAT(1.0);
+      }
+    }
+  }
+  if (!is_weighted) total += NAME(logarithm)(product);
+  return NAME(sum_of)(total);
+}
+
+/* Replace the logits of one mixture by the weight at the first of the largest, and zero elsewhere. */
+INLINE void NAME(hard)(double *logits, int n_components, const double *weights, int stride, int length) {
+  for (int v = 0; v < length; v += LANES) {
+    double *l = logits + v;
+    VEC largest = LOAD(l), weight = LOAD(weights + v);
+    for (int k = 1; k < n_components; k++) {
+      VEC x = LOAD(l + (ptrdiff_t)k * stride);
+      largest = MAXIMUM(x, largest);
+    }
+    for (int k = 0; k < n_components; k++) {
+      double *entry = l + (ptrdiff_t)k * stride;
+      VEC part = SELECT(LOAD(entry) == largest, weight, SPLAT(0.0));
+      STORE(entry, part);
+      weight -= part;
+    }
+  }
+}
