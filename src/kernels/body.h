@@ -102,7 +102,8 @@ static int NAME(rows)(const Rows *rows, const Mixtures *mixtures, const Parts *p
           STORE(l + (ptrdiff_t)k * stride, e);
           sum += e;
         }
-        if (results->responsibilities) {
+        /* Labels too are of what is given as responsibilities, so that both agree where two are equal. */
+        if (results->responsibilities || results->labels) {
           VEC factor = SPLAT(1.0) / sum;
           for (int k = 0; k < n; k++) {
             double *entry = l + (ptrdiff_t)k * stride;
