@@ -168,20 +168,12 @@ def command_line() -> None:
     parser.add_argument("--family", nargs="*", choices=random_mixtures.FAMILIES, default=None)
     parser.add_argument("--each", type=int, default=N_EACH, metavar="N", help="mixtures of each family")
     parser.add_argument("--tables", nargs="*", choices=TABLES, default=TABLES)
-    parser.add_argument("--workers", type=int, help="processes; one per core by default")
-    parser.add_argument("--out", type=Path, help="a JSON file for the records")
-    parser.add_argument("--read", nargs="+", type=Path, help="report these files of records instead")
-    parser.add_argument("--save", action="store_true", help="keep the report in the folder of results")
-    given = parser.parse_args()
-    if given.read:
-        records = pool.read(given.read)
-    else:
+
+    def measure(given: argparse.Namespace, **options: Any) -> list[dict[str, Any]]:
         families = random_mixtures.FAMILIES if given.family is None else given.family
-        records = records_of(families, given.each, given.tables, workers=given.workers, out=given.out)
-    if given.save:
-        save(records)
-    else:
-        print("\n\n".join(parts(records)))
+        return records_of(families, given.each, given.tables, **options)
+
+    pool.command_line(parser, measure, parts, save)
 
 
 if __name__ == "__main__":

@@ -338,19 +338,11 @@ def command_line() -> None:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=tuple(TABLES))
     parser.add_argument("--scalings", nargs="+", choices=SCALINGS, default=SCALINGS)
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
-    parser.add_argument("--workers", type=int, help="processes; one per core by default")
-    parser.add_argument("--out", type=Path, help="a JSON file for the records")
-    parser.add_argument("--read", nargs="+", type=Path, help="report these files of records instead")
-    parser.add_argument("--save", action="store_true", help="keep the report in the folder of results")
-    given = parser.parse_args()
-    if given.read:
-        records = pool.read(given.read)
-    else:
-        records = records_of(given.tables, given.scalings, given.seeds, workers=given.workers, out=given.out)
-    if given.save:
-        save(records)
-    else:
-        print("\n\n".join(parts(records)))
+
+    def measure(given: argparse.Namespace, **options: Any) -> list[dict[str, Any]]:
+        return records_of(given.tables, given.scalings, given.seeds, **options)
+
+    pool.command_line(parser, measure, parts, save)
 
 
 if __name__ == "__main__":

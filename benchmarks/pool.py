@@ -1,5 +1,6 @@
 """The tasks of a benchmark in a pool of processes, and a file of their records to compare versions by."""
 
+import argparse
 import functools
 import json
 import sys
@@ -94,3 +95,34 @@ def attempt(model: Any, X: np.ndarray) -> tuple[Any, float, str | None]:
         words = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
         return None, time.perf_counter() - begun, words
     return model, time.perf_counter() - begun, None
+
+
+def command_line(
+    parser: argparse.ArgumentParser,
+    measure: Callable[..., list[dict[str, Any]]],
+    parts: Callable[[list[dict[str, Any]]], list[str]],
+    save: Callable[[list[dict[str, Any]]], None],
+) -> None:
+    """Measure what the command line asks for, or read the records of several runs; save or print the report.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        With the arguments of the benchmark; those of every one are added.
+    measure : callable
+        Takes the parsed arguments, and `workers` and `out` for `run`; returns records.
+    parts : callable
+        Returns the parts of a report.
+    save : callable
+        Keeps the report in the folder of results.
+    """
+    parser.add_argument("--workers", type=int, help="processes; one per core by default")
+    parser.add_argument("--out", type=Path, help="a JSON file for the records")
+    parser.add_argument("--read", nargs="+", type=Path, help="report these files of records instead")
+    parser.add_argument("--save", action="store_true", help="keep the report in the folder of results")
+    given = parser.parse_args()
+    records = read(given.read) if given.read else measure(given, workers=given.workers, out=given.out)
+    if given.save:
+        save(records)
+    else:
+        print("\n\n".join(parts(records)))

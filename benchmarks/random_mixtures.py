@@ -325,20 +325,11 @@ def command_line() -> None:
     parser.add_argument("--family", nargs="+", choices=FAMILIES, default=FAMILIES)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every Nth mixture of a family")
     parser.add_argument("--first", type=int, default=0, metavar="I", help="the first of them")
-    parser.add_argument("--workers", type=int, help="processes; one per core by default")
-    parser.add_argument("--out", type=Path, help="a JSON file for the records")
-    parser.add_argument("--read", nargs="+", type=Path, help="report these files of records instead")
-    parser.add_argument("--save", action="store_true", help="keep the report in the folder of results")
-    given = parser.parse_args()
-    if given.read:
-        records = pool.read(given.read)
-    else:
-        indices = range(given.first, N_EACH, given.every)
-        records = records_of(given.family, indices, workers=given.workers, out=given.out)
-    if given.save:
-        save(records)
-    else:
-        print("\n\n".join(parts(records)))
+
+    def measure(given: argparse.Namespace, **options: Any) -> list[dict[str, Any]]:
+        return records_of(given.family, range(given.first, N_EACH, given.every), **options)
+
+    pool.command_line(parser, measure, parts, save)
 
 
 if __name__ == "__main__":
