@@ -12,7 +12,6 @@
 
 typedef struct {
   int length, stride; /* rows of a block, and numbers from one line to the next */
-  int n_lines; /* of features: 1, z, and quadratics of z that are lines */
   double *features, *centred, *logits, *weighted, *weights, *tiles;
   void *memory;
   const char *next_rows; /* what is asked for from memory while this block is worked on, or NULL */
@@ -32,7 +31,6 @@ static int NAME(block_of)(NAME(Block) *block, const Rows *rows, int n_lines, int
   }
   block->length = length;
   block->stride = length + PADDING;
-  block->n_lines = n_lines;
   size_t size = (size_t)(n_all * block->stride + n_tiled) * sizeof(double) + 64;
   block->memory = calloc(size, 1);
   if (!block->memory) return -1;

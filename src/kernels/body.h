@@ -91,25 +91,9 @@ static int NAME(rows)(const Rows *rows, const Mixtures *mixtures, const Parts *p
       double *largest_of = block.weighted, *log_sums = block.weighted + stride;
       for (int v = 0; v < length; v += LANES) {
         double *l = block.logits + v;
-        VEC largest = LOAD(l), sum = SPLAT(0.0);
-        for (int k = 1; k < n; k++) {
-          VEC x = LOAD(l + (ptrdiff_t)k * stride);
-          largest = MAXIMUM(x, largest);
-        }
-        for (int k = 0; k < n; k++) {
-          VEC x = LOAD(l + (ptrdiff_t)k * stride) - largest;
-          VEC e = NAME(exponential)(MAXIMUM(x, SPLAT(LEAST_LOGIT)));
-          STORE(l + (ptrdiff_t)k * stride, e);
-          sum += e;
-        }
+        VEC largest = NAME(largest)(l, n, stride), sum = NAME(exponentials)(l, largest, n, stride);
         /* Labels too are of what is given as responsibilities, so that both agree where two are equal. */
-        if (results->responsibilities || results->labels) {
-          VEC factor = SPLAT(1.0) / sum;
-          for (int k = 0; k < n; k++) {
-            double *entry = l + (ptrdiff_t)k * stride;
-            STORE(entry, LOAD(entry) * factor);
-          }
-        }
+        if (results->responsibilities || results->labels) NAME(scale)(l, SPLAT(1.0) / sum, n, stride);
         STORE(largest_of + v, largest);
         STORE(log_sums + v, NAME(logarithm)(sum));
       }

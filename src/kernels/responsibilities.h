@@ -97,35 +97,53 @@ INLINE void NAME(write_logits)(const Mixtures *mixtures, NAME(Block) *block, int
   }
 }
 
+/* The largest of n lines, at one vector of rows. */
+INLINE VEC NAME(largest)(const double *lines, int n, int stride) {
+  VEC largest = LOAD(lines);
+  for (int k = 1; k < n; k++) {
+    VEC x = LOAD(lines + (ptrdiff_t)k * stride);
+    largest = MAXIMUM(x, largest);
+  }
+  return largest;
+}
+
+/* Replace logits by their exponentials relative to the largest; return the sum of these. */
+INLINE VEC NAME(exponentials)(double *logits, VEC largest, int n, int stride) {
+  VEC sum = SPLAT(0.0);
+  for (int k = 0; k < n; k++) {
+    double *entry = logits + (ptrdiff_t)k * stride;
+    VEC x = LOAD(entry) - largest;
+    VEC e = NAME(exponential)(MAXIMUM(x, SPLAT(LEAST_LOGIT)));
+    STORE(entry, e);
+    sum += e;
+  }
+  return sum;
+}
+
+/* Multiply n lines by a factor per row. */
+INLINE void NAME(scale)(double *lines, VEC factor, int n, int stride) {
+  for (int k = 0; k < n; k++) {
+    double *entry = lines + (ptrdiff_t)k * stride;
+    STORE(entry, LOAD(entry) * factor);
+  }
+}
+
 /* Replace the logits of one mixture by responsibilities times weights; return the sum of log-densities. */
 INLINE double NAME(soft)(double *logits, int n_components, const double *weights, int is_weighted, int stride,
                          int length, const char *next_rows, ptrdiff_t row_stride) {
   VEC total = SPLAT(0.0), product = SPLAT(1.0);
   for (int v = 0; v < length; v += LANES) {
     double *l = logits + v;
-    VEC largest = LOAD(l), sum = SPLAT(0.0), weight = LOAD(weights + v);
     NAME(prefetch)(next_rows, row_stride, v);
-    for (int k = 1; k < n_components; k++) {
-      VEC x = LOAD(l + (ptrdiff_t)k * stride);
-      largest = MAXIMUM(x, largest);
-    }
-    for (int k = 0; k < n_components; k++) {
-      VEC x = LOAD(l + (ptrdiff_t)k * stride) - largest;
-      VEC e = NAME(exponential)(MAXIMUM(x, SPLAT(LEAST_LOGIT)));
-      STORE(l + (ptrdiff_t)k * stride, e);
-      sum += e;
-    }
-    VEC factor = weight / sum;
-    for (int k = 0; k < n_components; k++) {
-      double *entry = l + (ptrdiff_t)k * stride;
-      STORE(entry, LOAD(entry) * factor);
-    }
+    VEC weight = LOAD(weights + v), largest = NAME(largest)(l, n_components, stride);
+    VEC sum = NAME(exponentials)(l, largest, n_components, stride);
+    NAME(scale)(l, weight / sum, n_components, stride);
     total += weight * largest;
     if (is_weighted) {
       total += weight * NAME(logarithm)(sum);
     } else {
-      /* One logarithm of a product is cheaper than many. Sums are from 1 to n_components; there are at most 256
-         of them, or 32 in each lane: no overflow. In the padding the factor is 1. */
+      /* One logarithm of a product is cheaper than many. Sums are from 1 to n_components, so that products of 32
+         do not overflow. In the padding the factor is 1. */
       product *= sum * weight + (SPLAT(1.0) - weight);
       if (LANES == 1 || v % (32 * LANES) == 31 * LANES) {
         total += NAME(logarithm)(product);
@@ -141,11 +159,7 @@ INLINE double NAME(soft)(double *logits, int n_components, const double *weights
 INLINE void NAME(hard)(double *logits, int n_components, const double *weights, int stride, int length) {
   for (int v = 0; v < length; v += LANES) {
     double *l = logits + v;
-    VEC largest = LOAD(l), weight = LOAD(weights + v);
-    for (int k = 1; k < n_components; k++) {
-      VEC x = LOAD(l + (ptrdiff_t)k * stride);
-      largest = MAXIMUM(x, largest);
-    }
+    VEC weight = LOAD(weights + v), largest = NAME(largest)(l, n_components, stride);
     for (int k = 0; k < n_components; k++) {
       double *entry = l + (ptrdiff_t)k * stride;
       VEC part = SELECT(LOAD(entry) == largest, weight, SPLAT(0.0));

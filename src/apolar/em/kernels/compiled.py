@@ -19,12 +19,12 @@ from apolar.em.blocks import Block
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
-is_available = compiled.is_available
-
 
 def has_kernel(family: Family, n_features: int) -> bool:
     """Return whether the extension is used, and sums the row statistics of a family."""
-    return is_available() and family.n_stats(n_features) == compiled.n_stats(kind_of(family), n_features)
+    return compiled.is_available() and family.n_stats(n_features) == compiled.n_stats(
+        kind_of(family), n_features
+    )
 
 
 def kind_of(family: Family) -> int:
