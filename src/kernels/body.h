@@ -111,7 +111,7 @@ static int NAME(rows)(const Rows *rows, const Mixtures *mixtures, const Parts *p
         }
       }
       if (results->density)
-        for (int i = 0; i < n_rows; i++) results->density[start + i] = largest_of[i] + log_sums[i] + results->offset;
+        for (int i = 0; i < n_rows; i++) results->density[start + i] = largest_of[i] + log_sums[i];
       if (results->sums) {
         VEC density = SPLAT(0.0), certainty = SPLAT(0.0), weight = SPLAT(0.0);
         for (int v = 0; v < length; v += LANES) {

@@ -52,7 +52,6 @@ typedef struct {
   int64_t *labels; /* or NULL */
   double *density; /* or NULL */
   double *sums; /* n_parts x 3: of log-densities, logarithms of largest responsibilities, weights; or NULL */
-  double offset; /* added to log-densities */
 } RowResults;
 
 /* Rows on which mixtures are compared: their statistics, by lines, for a multiple of so many rows. */

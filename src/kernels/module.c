@@ -262,7 +262,7 @@ static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
 }
 
 PyDoc_STRVAR(rows_doc,
-             "rows(values, weights, centre, scale, matrix, natural, kind, is_linear, offset, part_rows, counter, "
+             "rows(values, weights, centre, scale, matrix, natural, kind, is_linear, part_rows, counter, "
              "logits, responsibilities, labels, density, sums)\n--\n\n"
              "Write what is asked for of each row, and the sums of parts of rows; None for what is not asked for.");
 
@@ -270,10 +270,9 @@ static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
   RowArguments given;
   PyObject *natural, *counter, *outputs[5];
   int kind, is_linear, status;
-  double offset;
   long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiidLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &natural, &kind, &is_linear, &offset, &part_rows, &counter, &outputs[0],
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiiLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &natural, &kind, &is_linear, &part_rows, &counter, &outputs[0],
                         &outputs[1], &outputs[2], &outputs[3], &outputs[4]) ||
       !is_kind(kind))
     return NULL;
@@ -299,7 +298,7 @@ static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
     }
     memory[i] = view->buf;
   }
-  RowResults results = {memory[0], memory[1], memory[2], memory[3], memory[4], offset};
+  RowResults results = {memory[0], memory[1], memory[2], memory[3], memory[4]};
   if (!parts.n_parts) return done(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->rows(&rows, &mixtures, &parts, &results);

@@ -41,7 +41,7 @@ def arguments(name):
             "density": np.zeros(N_ROWS),
             "sums": np.zeros((N_PARTS, 3)),
         }
-        return rows | natural | {"kind": DIAGONAL, "is_linear": 0, "offset": 0.0} | parts | outputs
+        return rows | natural | {"kind": DIAGONAL, "is_linear": 0} | parts | outputs
     return rows | parts | {"sums": np.zeros((N_PARTS, N_COLUMNS + 10))}
 
 

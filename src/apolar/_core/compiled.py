@@ -275,7 +275,7 @@ def write_rows(
     call = functools.partial(
         _module().rows,
         *(values, weights, row_map.centre, row_map.scale, row_map.matrix),
-        *(np.ascontiguousarray(natural), kind, is_linear, 0.0, parts.part_rows, parts.counter),
+        *(np.ascontiguousarray(natural), kind, is_linear, parts.part_rows, parts.counter),
         *(results.logits, results.responsibilities, results.labels, results.density, sums),
     )
     parts.run(call, n_threads)
