@@ -48,12 +48,12 @@ class LocalCoordinates:
     def _covariance_scales(self) -> Array:
         """Square roots of the information about the coordinates of the covariances, in their shape."""
         counts = self.centre.weights * self.weight
-        return np.sqrt(self.family.covariance_information(counts, self.centre.n_features))
+        return np.sqrt(self.family.covariance_information(counts, self.centre.n_features, self._root))
 
     @functools.cached_property
     def _root(self) -> Array:
         """L, per covariance."""
-        return self.family.root(self.centre.covariances)
+        return self.family.coordinate_root(self.centre.covariances)
 
     def _parts(self, tangent: Array) -> tuple[Array, Array, Array]:
         """Return the parts of a tangent vector that belong to weights, means, and covariances."""

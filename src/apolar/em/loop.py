@@ -119,7 +119,7 @@ def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
         if 0.5 * float(gradient @ curvature.direction(gradient)) < tol and (i > 0 or not is_rough):
             return
         run.status = FitStatus.MAX_ITER
-        parameters = run.data.family.m_step(best.stats, run.prior)
+        parameters = run.data.family.m_step(best.stats, run.prior, best.parameters)
         if run.curvature is None:
             # Plain steps were fast.
             _plain_steps(run, FitResult(parameters, run.start.start), tol)
@@ -150,7 +150,7 @@ def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | Non
     The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
     """
     assert result.stats is not None
-    parameters = data.family.m_step(result.stats, prior)
+    parameters = data.family.m_step(result.stats, prior, result.parameters)
     stats, objective, likelihood = evaluate_batch(data, parameters[None], prior)
     if not objective[0] >= result.objective:
         return result
@@ -172,7 +172,7 @@ def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
         before, gain, n_steps = value, value - before, n_steps + 1
     while (evaluation := run.evaluate(parameters)) is not None:
         stats, value = evaluation
-        parameters = family.m_step(stats, run.prior)
+        parameters = family.m_step(stats, run.prior, parameters)
         new_gain = value - before
         # A gain within rounding errors counts as zero.
         is_zero = abs(new_gain) <= ROUNDING * abs(value)

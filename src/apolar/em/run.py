@@ -77,7 +77,7 @@ def short_runs(
             adapted = prior.adapted_to(data.family, stats)
         if is_scored and step == n_steps - 1 and prior is not None and prior.compares_by_evidence:
             scores = log_evidence(data.family, parameters, stats, scores)
-        parameters = data.family.m_step(stats, adapted)
+        parameters = data.family.m_step(stats, adapted, parameters)
     return parameters, np.where(np.isfinite(scores), scores, -np.inf)
 
 
@@ -218,5 +218,5 @@ def plain_em(
             run.status = FitStatus.CONVERGED
             break
         before = likelihood
-        parameters = data.family.m_step(evaluation[0], prior)
+        parameters = data.family.m_step(evaluation[0], prior, parameters)
     return run.result()

@@ -71,13 +71,13 @@ class WhitenedData:
         *,
         noise: float = 0.0,
     ) -> None:
-        self.rows, self.family = rows, family
+        self.rows = rows
         self.covariance: RowCovariance | None = None
         if whitening is None:
-            if family.invariance is Invariance.LINEAR:
+            if family.whitened_by is Invariance.LINEAR:
                 self.covariance = row_covariance(rows, threads)
             whitening = whitening_of(rows, family, noise, self.covariance, threads)
-        self.whitening = whitening
+        self.whitening, self.family = whitening, family.in_coordinates(whitening.inverse)
         self.n_features = rows.n_features
         self.n_stats = family.n_stats(rows.n_features)
         # Also for rows on a device, which runs in parallel by itself: samples of them come to the host.
@@ -147,7 +147,7 @@ class WhitenedData:
     def under(self, family: Family) -> WhitenedData:
         """Return the same rows for another family of the same row statistics: with or without sharing."""
         other = copy.copy(self)
-        other.family = family
+        other.family = family.in_coordinates(self.whitening.inverse)
         if isinstance(self._prepare, RowStats | KeptWhitenedRows):
             other._prepare = replace(self._prepare, family=family)
         return other

@@ -166,7 +166,7 @@ def whitening_of(
     whitening : Whitening
     """
     covariance = None
-    if family.invariance is Invariance.LINEAR:
+    if family.whitened_by is Invariance.LINEAR:
         moments = row_covariance(rows, n_threads) if covariance_of_rows is None else covariance_of_rows
         weight, n_rows, mean, covariance = moments
         variances = np.diag(covariance).copy()
@@ -177,7 +177,7 @@ def whitening_of(
     variances = np.maximum(variances, 0.0) * correction
     units = _units(variances, mean)
     _check_scales(variances, units, rows.names, noise)
-    if family.invariance is Invariance.SCALING:
+    if family.whitened_by is Invariance.SCALING:
         unit = float(np.sqrt(np.mean(variances)))
         all_constant = np.all(is_constant(mean, variances))
         unit = float(units.max()) if all_constant or not unit > 0 else unit
@@ -216,9 +216,9 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(parameters.covariances, weights)
     total = within + between / family.divisor(np.ones(()), n_features)
-    if family.invariance is not Invariance.LINEAR:
+    if family.whitened_by is not Invariance.LINEAR:
         variances = family.diagonals(total)
-        if family.invariance is Invariance.SCALING:
+        if family.whitened_by is Invariance.SCALING:
             variances = np.asarray(np.mean(variances))
         return _scaling(centre, np.asarray(np.sqrt(variances)), n_components, 1.0)
     units = np.sqrt(np.diag(total))

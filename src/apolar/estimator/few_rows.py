@@ -67,7 +67,7 @@ def _seen(data: WhitenedData, result: FitResult) -> str | None:
     # Spherical components have hardly any parameters but their means, which few rows suffice for.
     if data.weight + ROUNDING < n_parameters and not data.family.is_spherical:
         return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
-    if data.family.is_axis_aligned or data.family.shares_covariance:
+    if data.family.is_axis_aligned or data.family.shares_parameters:
         return None
     counts = result.parameters.weights * data.weight
     n_few = int(np.sum(counts + ROUNDING < n_features))
@@ -129,7 +129,7 @@ def _gains(data: WhitenedData, result: FitResult, prior: Prior | None) -> dict[s
 def _is_tried(data: WhitenedData, other: Family, n_components: int) -> bool:
     """Return whether a family is compared with that of the fit."""
     # Whether one component shares its covariance with others is no question.
-    is_same = n_components == 1 and (other.shares_covariance or other.untied == data.family.untied)
+    is_same = n_components == 1 and (other.shares_parameters or other.untied == data.family.untied)
     is_small = data.n_rows * other.n_stats(data.n_features) <= MOST_NUMBERS
     return other != data.family and not is_same and is_small and _is_comparable(data, other)
 

@@ -101,6 +101,7 @@ class Stream:
     ) -> Stream:
         """Return the stream that continues a fit to rows of that total weight."""
         inside = whitening.transform_parameters(parameters)
+        family = family.in_coordinates(whitening.inverse)
         stream = cls(family, parameters.n_components, prior, "moments", weight, parameters)
         stream.noise, stream._whitening = whitening.noise, whitening
         stream._stats = family.stats_of(inside, weight, prior_for(whitening, family, prior))
@@ -195,7 +196,7 @@ class Stream:
         if self._sketch is not None and total >= 2 * self._compared:
             self._compare_with_moments(batch, float(likelihood[0]))
         prior = prior_for(whitening, self.family, self.prior)
-        self.parameters = whitening.inverse_transform_parameters(self.family.m_step(self._stats, prior))
+        self.parameters = whitening.inverse_transform_parameters(batch.family.m_step(self._stats, prior, inside))
         self.mean_likelihood = _mean_likelihood(batch, inside, float(likelihood[0]))
         self.evidence = None
 
@@ -210,7 +211,7 @@ class Stream:
         rival = whitened_spherical(batch, mixture, np.ones(batch.n_features))
         if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
             prior = prior_for(batch.whitening, self.family, self.prior)
-            self._stats = self.family.stats_of(rival, self.weight, prior)
+            self._stats = batch.family.stats_of(rival, self.weight, prior)
 
 
 def _mean_likelihood(data: WhitenedData, parameters: WhitenedParameters, log_likelihood: float) -> float:

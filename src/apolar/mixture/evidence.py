@@ -64,10 +64,11 @@ def log_evidence(
     spread = np.maximum(squares / n_coordinates, 1.0)
     log_rows = np.log(np.maximum(total, 1.0))
     of_means = -0.5 * (n_coordinates * (LOG_2PI + log_rows + np.log(spread)) + squares / spread)
-    n_common = family.untied.n_covariance_parameters(1, n_features)
-    if family.shares_covariance or n_components == 1:
+    if family.shares_parameters or n_components == 1:
+        n_common = family.n_covariance_parameters(n_components, n_features)
         of_covariances = _shared(family, stats, total)
     else:
+        n_common = family.untied.n_covariance_parameters(1, n_features)
         if of_covariances is None:
             target = common_covariance(family, stats, Prior())
             of_covariances = evidence_of_strengths(family, stats, target)[0]
@@ -77,10 +78,26 @@ def log_evidence(
 
 
 def _shared(family: Family, stats: SufficientStats, total: Array) -> Array:
-    """Return the log-likelihood of the deviations from the means, at the shared covariance."""
+    """Return the log-likelihood of the deviations from the means, at the covariances that share parameters."""
     n_features = stats.n_features
+    if family.shares_parameters and not family.shares_covariance:
+        return _partly_shared(family, stats)
     scatter = family.scatter(stats).sum(axis=stats.counts.ndim - 1)
     freedom = np.maximum(total - np.minimum(stats.counts, 1.0).sum(axis=-1), 1.0)
     divisor = np.asarray(family.divisor(freedom, n_features))[(..., *(None,) * family.n_axes)]
     covariance = family.floored(scatter / divisor)
     return -0.5 * freedom * (n_features * (LOG_2PI + 1) + family.log_det(covariance, n_features))
+
+
+def _partly_shared(family: Family, stats: SufficientStats) -> Array:
+    """Return the same for components that share a part of their covariances.
+
+    The conjugate prior keeps the covariance of a component of few rows from vanishing.
+    """
+    n_features, n_components = stats.n_features, stats.counts.shape[-1]
+    terms = Prior().terms(family, n_components, n_features)
+    freedom = np.maximum(stats.counts - 1, 0.0)
+    scatter, divisor = family.scatter(stats), family.divisor(freedom, n_features)
+    covariances = family.covariances_maximising(scatter + terms.scatter, divisor + terms.divisor)
+    each = freedom * (n_features * LOG_2PI + family.log_det(covariances, n_features))
+    return np.asarray(-0.5 * (each + family.trace_ratio(scatter, covariances)).sum(axis=-1))

@@ -146,7 +146,7 @@ class AdaptivePrior(Prior):
 
     def shrinks(self, family: Family, n_components: int) -> bool:
         """Return whether covariances are shrunk: if there are several."""
-        return not family.shares_covariance and n_components > 1
+        return not family.shares_parameters and n_components > 1
 
     def of_strength(self, strength: float) -> Prior:
         """Return the prior of a strength that is known; of strength zero it is the conjugate one."""

@@ -172,7 +172,7 @@ class CandidateFits:
         if rounded:
             # Without rounding errors, the runs from here would lead back to flat components.
             sample, prior = with_rounding(sample, prior, rounded[0])
-        if prior is not None and not model.shrinkage_ and not sample.family.shares_covariance:
+        if prior is not None and not model.shrinkage_ and not sample.family.shares_parameters:
             # The tails of the rows are long: see `apolar.em.tails`.
             prior = prior.conjugate
         # As in the fit of a candidate itself, optima are compared by evidence, or by likelihood, but not by

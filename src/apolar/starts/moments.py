@@ -58,7 +58,7 @@ def from_moments(
     least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
     is_in_range = least > LEAST_DEVIATION and most < MOST_DEVIATION
     rows, covariance = source.rows, source.covariance
-    if data.family.invariance is not Invariance.SCALING or not is_in_range:
+    if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.map(Divided(units))
         covariance = None if covariance is None else covariance.divided(units)

@@ -156,7 +156,9 @@ class _RequestedStart:
             covariances = estimated.covariances if covariances is None else covariances
         # A component of weight zero would stay so.
         weights = np.maximum(weights, LEAST_ROWS / self.data.weight)
-        parameters = WhitenedParameters(weights / weights.sum(), means, covariances)
+        weights = weights / weights.sum()
+        covariances = self.data.family.projected(covariances, weights)
+        parameters = WhitenedParameters(weights, means, covariances)
         return FitResult(parameters, "given", is_from_all_rows=True)
 
     def _estimated_parameters(self, means: Array | None, rng: np.random.Generator) -> WhitenedParameters:

@@ -25,12 +25,16 @@ LEAST_COUNT = 1.0
 class Invariance(enum.Enum):
     """The linear maps of the data that map covariances of a family to covariances of the family.
 
-    Data are whitened by such a map, so that fits are equivariant under all of them.
+    Fits are equivariant under all of them.
     """
 
     SCALING = "one factor for all columns"
     COLUMN_SCALING = "a factor for each column"
     LINEAR = "any invertible matrix"
+
+
+# How rows are whitened for covariances that are numbers, diagonals and matrices.
+WHITENED_BY = (Invariance.SCALING, Invariance.COLUMN_SCALING, Invariance.LINEAR)
 
 
 class Family(CovarianceStorage):
@@ -47,11 +51,10 @@ class Family(CovarianceStorage):
     The families `Spherical`, `Diagonal` and `Full` define how one covariance is stored, and have a separate
     covariance for each component. Families with shared parameters derive from one of them. If components
     share the whole covariance, `SharedCovariance` does the rest. If they share a part of it, such as the
-    volume, covariances are still stored per component, and the family overrides `untied`, its relatives,
-    `n_covariance_parameters`, `covariances_maximising` for the M-step, and for the local coordinates
-    `covariance_information`, `covariance_coordinates`, `covariance_retraction` and `covariance_gradient`.
+    volume, covariances are still stored per component; `PartlyShared` counts parameters and coordinates, and
+    the family has a `covariances_maximising` of its own for the M-step.
 
-    Families have no state: two of one class are equal.
+    Families have no state but the coordinates they are for: two of one class are equal.
     """
 
     name: str
@@ -61,7 +64,7 @@ class Family(CovarianceStorage):
     words: str
     """The shape of the components, for reports: "round, each with its own size"."""
     invariance: Invariance
-    """By which linear maps data are whitened."""
+    """The linear maps of the data under which fits are equivariant."""
 
     shares_covariance = False
     """Whether all components have the same covariance."""
@@ -71,6 +74,23 @@ class Family(CovarianceStorage):
 
     def __hash__(self) -> int:
         return hash(type(self))
+
+    @property
+    def whitened_by(self) -> Invariance:
+        """The linear maps by which rows are whitened: those that keep covariances of this form."""
+        return WHITENED_BY[self.n_axes]
+
+    def in_coordinates(self, inverse: Array) -> Family:  # noqa: ARG002
+        """Return the family for covariances in whitened coordinates.
+
+        A family that is not invariant under the map to whitened coordinates has to know it.
+
+        Parameters
+        ----------
+        inverse : ndarray
+            Of the map to whitened coordinates: see `Whitening.inverse`.
+        """
+        return self
 
     # --- related families -----------------------------------------------------------------------
 
@@ -88,6 +108,11 @@ class Family(CovarianceStorage):
     @abc.abstractmethod
     def as_spherical(self) -> Family:
         """The family of the same sharing with spherical covariances; itself if they are spherical."""
+
+    @property
+    def shares_parameters(self) -> bool:
+        """Whether components share their covariance, or a part of it."""
+        return self.untied != self
 
     @property
     def is_axis_aligned(self) -> bool:
@@ -166,6 +191,13 @@ class Family(CovarianceStorage):
         """Return the covariances with an axis of components, of length one if they share a covariance."""
         return covariances
 
+    def projected(self, covariances: Array, weights: Array) -> Array:  # noqa: ARG002
+        """Return the covariances of the family that are nearest to those of one mixture, by divergence.
+
+        The covariances have the shape of the family, but may not share what its components share.
+        """
+        return covariances
+
     def repeated(self, covariance: Array, n_components: int) -> Array:
         """Return the covariances of a mixture whose components all have that covariance."""
         return np.repeat(covariance[None], n_components, axis=0)
@@ -215,7 +247,11 @@ class Family(CovarianceStorage):
     def row_information(self, n_features: int) -> Array:
         """Return the Fisher information of one row about each coordinate of its component's covariance."""
 
-    def covariance_information(self, counts: Array, n_features: int) -> Array:
+    def coordinate_root(self, covariances: Array) -> Array:
+        """Return L with covariances L L^t, around which the coordinates are."""
+        return self.root(covariances)
+
+    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:  # noqa: ARG002
         """Return the Fisher information about the coordinates of the covariances, in their shape.
 
         Parameters
@@ -223,6 +259,8 @@ class Family(CovarianceStorage):
         counts : ndarray, shape (n_components,)
             The number of rows of each component.
         n_features : int
+        root : ndarray
+            The centre of the coordinates.
         """
         counts = np.maximum(self.pooled(counts, axis=0), LEAST_COUNT)
         return counts[..., None] * self.row_information(n_features)
@@ -271,17 +309,23 @@ class Family(CovarianceStorage):
         n_of_covariances = self.n_covariance_parameters(n_components, n_features)
         return n_components - 1 + n_components * n_features + n_of_covariances
 
-    def covariances_maximising(self, scatter: Array, divisor: Array) -> Array:
+    def covariances_maximising(
+        self, scatter: Array, divisor: Array, near: Array | None = None  # noqa: ARG002
+    ) -> Array:
         """Return the covariances S at which -1/2 (divisor log|S| + tr(S^-1 scatter)), summed, is largest.
 
         Parameters
         ----------
         scatter, divisor : ndarray
             Per covariance, including what the prior adds.
+        near : ndarray, optional
+            Covariances to start from, if the maximum is found by iteration: it is not below them.
         """
         return scatter / divisor[(...,) + (None,) * (scatter.ndim - divisor.ndim)]
 
-    def m_step(self, stats: SufficientStats, prior: Prior | None) -> WhitenedParameters:
+    def m_step(
+        self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
+    ) -> WhitenedParameters:
         """Return the M-step: the parameters that maximise the expected complete objective.
 
         Parameters
@@ -289,6 +333,9 @@ class Family(CovarianceStorage):
         stats : SufficientStats
             Of one mixture or of a batch.
         prior : Prior or None
+        near : WhitenedParameters, optional
+            The mixtures of the E-step. Families whose M-step is an iteration start it from there, so that the
+            objective does not fall.
 
         Returns
         -------
@@ -317,7 +364,8 @@ class Family(CovarianceStorage):
         scatter, divisor = self.pooled(scatter, axis), self.pooled(divisor, axis)
         if terms is not None:
             scatter, divisor = scatter + added, divisor + dof
-        covariances = self.floored(self.covariances_maximising(scatter, divisor))
+        start = None if near is None else near.covariances
+        covariances = self.floored(self.covariances_maximising(scatter, divisor, start))
         return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), means, covariances)
 
     def stats_of(self, parameters: WhitenedParameters, weight: float, prior: Prior | None) -> SufficientStats:

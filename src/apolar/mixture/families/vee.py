@@ -1,0 +1,37 @@
+"""Full covariances of one shape and orientation, with volumes of their own (mclust's VEE)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.mixture.families.base import Family
+from apolar.mixture.families.parts import LEAST_SCATTER, ROUNDS, TOLERANCE
+from apolar.mixture.families.triangular_parts import TriangularParts
+from apolar.mixture.families.vei import VEI
+
+
+class VEE(TriangularParts):
+    """Components that are copies of one another, each of its own size."""
+
+    name = code = "VEE"
+    words = "stretched in any direction, all in the same way but each with its own size"
+
+    @property
+    def without_correlations(self) -> Family:
+        return VEI()
+
+    def covariances_maximising(
+        self, scatter: Array, divisor: Array, near: Array | None = None  # noqa: ARG002
+    ) -> Array:
+        n_features = scatter.shape[-1]
+        volumes = np.ones_like(divisor)
+        for _ in range(ROUNDS):
+            common = self.floored((scatter / volumes[..., None, None]).sum(axis=-3))
+            common = common / np.exp(self.log_det(common, n_features) / n_features)[..., None, None]
+            before = volumes
+            volumes = self.trace_ratio(scatter, common[..., None, :, :]) / (n_features * divisor)
+            volumes = np.maximum(volumes, LEAST_SCATTER * volumes.max(axis=-1, keepdims=True))
+            if np.all(np.abs(volumes - before) <= TOLERANCE * volumes):
+                break
+        return volumes[..., None, None] * common[..., None, :, :]
