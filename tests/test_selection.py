@@ -36,7 +36,7 @@ def example():
 
 @pytest.fixture(scope="module")
 def selection(example):
-    return select(example, range(1, 7), random_state=0)
+    return select(example, range(1, 7), ("spherical", "diag", "full"), random_state=0)
 
 
 def test_the_first_example_of_the_paper_has_four_spherical_components(selection):
@@ -71,19 +71,16 @@ def test_rows_say_what_the_models_say(example, selection):
 
 def test_the_likelihood_does_not_fall_as_components_are_added(selection):
     values = np.array([row.log_likelihood for row in selection.table]).reshape(3, 6)
-    # Up to the true number: beyond it fits are compared by evidence, and may be less likely.
+    # Up to the true number: beyond it fits that cannot be chosen are not looked at again.
     assert np.all(np.diff(values[:, :4], axis=1) > 0)
-    # And neighbours had a part in it.
-    assert any(row.start.startswith(("split of", "merger of")) for row in selection.table)
 
 
 @pytest.mark.filterwarnings("ignore:Good starts disagree")
 def test_it_is_never_worse_than_single_fits(example, selection):
     for r in (2, 6):
         alone = GaussianMixture(r, covariance_type="spherical", random_state=0).fit(example)
-        # By evidence where covariances are shrunk by it, and else by likelihood. EM ends near the optimum.
-        best, name = selection.models["spherical", r], "evidence_" if alone.shrinkage_ else "lower_bound_"
-        assert getattr(best, name) >= getattr(alone, name) - 1e-5 * (1 if name == "lower_bound_" else 1e4)
+        # That with a prior is less likely than the maximum, where EM ends up to its tolerance.
+        assert selection.models["spherical", r].lower_bound_ >= alone.lower_bound_ - 1e-5
 
 
 def test_evidence_chooses_the_number_and_the_family():
@@ -113,7 +110,7 @@ def test_evidence_finds_more_components_than_the_bic_where_rows_are_few():
 def test_full_covariances_are_found():
     long, wide = np.diag([9.0, 0.3]), np.array([[2.0, 1.8], [1.8, 2.0]])
     X = clusters([long, wide, wide[::-1, ::-1] * [[1, -1], [-1, 1]]], [200, 150, 150], apart=8)
-    best = select(X, range(1, 5), random_state=0).best
+    best = select(X, range(1, 5), ("spherical", "diag", "full"), random_state=0).best
     assert (best.covariance_type, best.n_components) == ("full", 3)
 
 
@@ -262,7 +259,7 @@ def test_warnings_go_into_the_rows(example):
 @pytest.mark.parametrize(
     ("parameters", "prior"),
     [
-        ({}, AdaptivePrior()),
+        ({"n_init": 2}, AdaptivePrior()),
         ({"reg_covar": 1e-3}, None),
         ({"reg_covar": 1e-3, "prior": Prior(2.0)}, Prior(2.0)),
     ],

@@ -114,6 +114,7 @@ def _cells(row: Row) -> dict[str, Any]:
         **{name: getattr(row, name) for name in CRITERIA},
         "converged": row.converged,
         "failed": row.failed or "",
+        "dropped": row.dropped or "",
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.compiled import RowMap
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch, fetch_rows, open_rows
@@ -329,9 +329,18 @@ class WhitenedData:
         n_rows = min(n_rows, available)
         is_all = n_rows == available
         positions = np.arange(n_rows) if is_all else np.sort(rng.choice(available, n_rows, replace=False))
+        return self._at(positions)
+
+    def taken(self, positions: IndexArray) -> WhitenedData:
+        """Return the rows at ascending positions, on the host, in the same coordinates."""
+        if len(positions) == self.n_rows and self.rows.device_template is None:
+            return self
+        return self._at(positions)
+
+    def _at(self, positions: IndexArray) -> WhitenedData:
         values, weights = fetch_rows(self.rows, positions)
-        weight = float(n_rows if weights is None else weights.sum())
-        return self._with_rows(open_rows(values, weights), n_rows, weight)
+        weight = float(len(positions) if weights is None else weights.sum())
+        return self._with_rows(open_rows(values, weights), len(positions), weight)
 
     def distinct(self) -> WhitenedData:
         """Return the distinct rows on the host, each with the total weight of its copies.

@@ -196,7 +196,9 @@ class Stream:
         if self._sketch is not None and total >= 2 * self._compared:
             self._compare_with_moments(batch, float(likelihood[0]))
         prior = prior_for(whitening, self.family, self.prior)
-        self.parameters = whitening.inverse_transform_parameters(batch.family.m_step(self._stats, prior, inside))
+        self.parameters = whitening.inverse_transform_parameters(
+            batch.family.m_step(self._stats, prior, inside)
+        )
         self.mean_likelihood = _mean_likelihood(batch, inside, float(likelihood[0]))
         self.evidence = None
 

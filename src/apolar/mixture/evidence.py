@@ -78,7 +78,7 @@ def log_evidence(
 
 
 def _shared(family: Family, stats: SufficientStats, total: Array) -> Array:
-    """Return the log-likelihood of the deviations from the means, at the covariances that share parameters."""
+    """Return the log-likelihood of the deviations from the means, at covariances that share parameters."""
     n_features = stats.n_features
     if family.shares_parameters and not family.shares_covariance:
         return _partly_shared(family, stats)

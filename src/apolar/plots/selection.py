@@ -136,5 +136,5 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _open_ends(selection: Selection) -> str:
-    is_open = any(row.failed is None and not row.converged for row in selection.table)
+    is_open = any(row.is_fitted and not row.converged for row in selection.table)
     return "Hollow marks: EM did not converge." if is_open else ""

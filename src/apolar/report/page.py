@@ -144,7 +144,7 @@ def _candidates(analysis: Analysis) -> list[dict[str, object]]:
     selection = analysis.selection
     if selection is None:
         return []
-    good = [row for row in selection.table if row.failed is None]
+    good = [row for row in selection.table if row.is_fitted]
     ranked = sorted(good, key=lambda row: getattr(row, selection.criterion))[:MOST_CANDIDATES]
     best = getattr(ranked[0], selection.criterion)
     return [

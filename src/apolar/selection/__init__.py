@@ -12,13 +12,15 @@ from joblib import Parallel, delayed, effective_n_jobs
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar.data import Rows
 from apolar.estimator import GaussianMixture
-from apolar.estimator.inputs import opened
+from apolar.estimator.fit import n_threads_of
+from apolar.estimator.inputs import float_type, opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.exceptions import ConstantColumnWarning
-from apolar.mixture.families import family
+from apolar.mixture.families import FAMILIES, UNIVARIATE, family
 from apolar.moments.covariance import column_moments, is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
+from apolar.selection.likelihood import LikelihoodFits
 from apolar.selection.result import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
@@ -28,11 +30,14 @@ REFUSED = (
     "warm_start", "weights_init", "means_init", "precisions_init", "checkpoint", "checkpoint_every",
 )  # fmt: skip
 
+# With more columns than this, families that share a part of a full covariance are compared only if named.
+MOST_COLUMNS = 32
+
 
 def select(
     X: Any,
     n_components: int | Iterable[int] = range(1, 10),
-    covariance_type: str | Iterable[str] = ("spherical", "diag", "full"),
+    covariance_type: str | Iterable[str] | None = None,
     criterion: str = "bic",
     *,
     sample_weight: Any = None,
@@ -53,8 +58,9 @@ def select(
     X : array_like, sparse matrix, dataframe, or iterable of chunks that can be read again
         Of shape (n_samples, n_features).
     n_components : int or iterable of int, default=range(1, 10)
-    covariance_type : str or iterable of str, default=("spherical", "diag", "full")
-        Families as in `GaussianMixture`, mclust's codes included.
+    covariance_type : str or iterable of str, optional
+        Families as in `GaussianMixture`, mclust's codes included. By default all fourteen; of more than 32
+        columns, without those that share a part of a full covariance, which would take long.
     criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
         Lower is better. The ICL also penalises components that overlap. "evidence" is minus twice the
         `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
@@ -62,8 +68,9 @@ def select(
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
-        The number of processes that fit candidates at the same time: None means 1, and -1 one per processor.
-        The result does not depend on it.
+        How many candidates are fitted at the same time, -1 for one per processor: by default as many as there
+        are threads, or one where each candidate is fitted by the estimator, in processes. The result does not
+        depend on it.
     random_state : int, RandomState, Generator or None, default=None
         All candidates are fitted with the same seed.
     verbose : int, default=0
@@ -88,11 +95,75 @@ def select(
     3 spherical components have the lowest BIC, ...: very strong evidence (Kass and Raftery 1995).
     """
     one_of(criterion, "criterion", tuple(CRITERIA))
-    numbers, kinds = _checked_numbers(n_components), _checked_kinds(covariance_type)
+    numbers = _checked_numbers(n_components)
+    if covariance_type is not None:
+        _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     source = opened(model, X, sample_weight, reset=True, least_rows=2)
     _warn_of_constant_columns(source, getattr(model, "feature_names_in_", None))
+    kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
+    if _is_by_likelihood(model, criterion):
+        settings = {**model.get_params(), "n_threads": model.n_threads}
+        n_threads = n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs)
+        in_order = LikelihoodFits(source, settings, criterion, n_threads, float_type(X)).table(kinds, numbers)
+    else:
+        in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs)
+    models = {}
+    for row, fitted in in_order:
+        if row.is_fitted and fitted is not None:
+            for name in ("feature_names_in_", "n_features_in_"):
+                if hasattr(model, name):
+                    setattr(fitted, name, getattr(model, name))
+            models[row.covariance_type, row.n_components] = fitted
+    table = tuple(row for row, _ in in_order)
+    for row in table if verbose else ():
+        value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
+        ended = row.failed or row.dropped or f"log-likelihood {row.log_likelihood:.8g}, {value}"
+        print(f"{row.named}: {ended}, {row.seconds:.2g} s")
+    if not models:
+        raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
+    ranked = sorted(
+        (row for row in table if row.is_fitted),
+        key=lambda row: (getattr(row, criterion), row.n_parameters),
+    )
+    best = models[ranked[0].covariance_type, ranked[0].n_components]
+    return Selection(best, table, criterion, reason(ranked, numbers, criterion), models)
+
+
+def default_kinds(n_features: int) -> tuple[str, ...]:
+    """Return the families that are compared by default: all, as far as they differ and cost little."""
+    if n_features == 1:
+        return tuple(UNIVARIATE)
+    every = dict.fromkeys(FAMILIES.values())
+    return tuple(
+        kind.name
+        for kind in every
+        if n_features <= MOST_COLUMNS or kind.is_axis_aligned or not kind.shares_parameters
+    )
+
+
+def _is_by_likelihood(model: GaussianMixture, criterion: str) -> bool:
+    """Return whether candidates are fitted by maximum likelihood, together: with the default settings.
+
+    The evidence is that of the default prior.
+    """
+    default = GaussianMixture()
+    names = ("init_params", "n_init", "reg_covar", "prior", "max_iter", "tol")
+    is_default = all(getattr(model, name) == getattr(default, name) for name in names)
+    return is_default and criterion != "evidence"
+
+
+def _fitted_one_by_one(
+    X: Any,
+    sample_weight: Any,
+    source: Rows,
+    model: GaussianMixture,
+    kinds: tuple[str, ...],
+    numbers: tuple[int, ...],
+    n_jobs: int | None,
+) -> list[tuple[Row, GaussianMixture | None]]:
+    """Return the rows of candidates, and models, each fitted by the estimator, then from its neighbours."""
     parallel = effective_n_jobs(n_jobs) > 1
     if parallel and source.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
@@ -109,26 +180,11 @@ def select(
     by_kind = dict.fromkeys(kind for kind, _ in order)
     swept = pool(delayed(fits.swept)(kind, {r: tried[kind, r] for r in sorted(numbers)}) for kind in by_kind)
     rows = {(row.covariance_type, row.n_components): (row, fitted) for part in swept for row, fitted in part}
-    in_order = [rows[kind, r] for kind in kinds for r in numbers]
     threads = model.n_threads
-    models = {
-        (row.covariance_type, row.n_components): fitted.set_params(n_threads=threads, warm_start=False)
-        for row, fitted in in_order
-        if row.failed is None and fitted is not None
-    }
-    table = tuple(row for row, _ in in_order)
-    for row in table if verbose else ():
-        value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
-        ended = row.failed or f"log-likelihood {row.log_likelihood:.8g}, {value}"
-        print(f"{row.named}: {ended}, {row.seconds:.2g} s")
-    if not models:
-        raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
-    ranked = sorted(
-        (row for row in table if row.failed is None),
-        key=lambda row: (getattr(row, criterion), row.n_parameters),
-    )
-    best = models[ranked[0].covariance_type, ranked[0].n_components]
-    return Selection(best, table, criterion, reason(ranked, numbers, criterion), models)
+    for _, fitted in rows.values():
+        if fitted is not None:
+            fitted.set_params(n_threads=threads, warm_start=False)
+    return [rows[kind, r] for kind in kinds for r in numbers]
 
 
 # --- checks of the arguments ----------------------------------------------------------------

@@ -45,6 +45,8 @@ class Row:
         Why the candidate is not in the running: it could not be fitted, or collapsed.
     warnings : tuple of str
         The warnings of the fit.
+    dropped : str or None
+        Why the candidate was not fitted: a bound on its criterion, from a family that contains it.
     """
 
     covariance_type: str
@@ -60,6 +62,12 @@ class Row:
     seconds: float = 0.0
     failed: str | None = None
     warnings: tuple[str, ...] = ()
+    dropped: str | None = None
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the candidate is in the running."""
+        return self.failed is None and self.dropped is None
 
     @property
     def named(self) -> str:
@@ -81,7 +89,7 @@ class Selection:
     reason : str
         What won, by how much, and what that means, in words.
     models : dict
-        The fitted mixtures by (covariance_type, n_components), without those that failed.
+        The fitted mixtures by (covariance_type, n_components), without those that failed or were dropped.
     """
 
     best: GaussianMixture
@@ -106,8 +114,9 @@ class Selection:
         return "\n".join([*strings, "", self.reason])
 
     def _cells(self, row: Row) -> tuple[str, ...]:
-        if row.failed is not None:
-            numbers, note = ["-"] * (1 + len(CRITERIA)), f"failed: {row.failed}"
+        if not row.is_fitted:
+            note = f"dropped: {row.dropped}" if row.failed is None else f"failed: {row.failed}"
+            numbers = ["-"] * (1 + len(CRITERIA))
         else:
             values = [getattr(row, name) for name in ("log_likelihood", *CRITERIA)]
             numbers, note = [f"{value:.1f}" for value in values], "" if row.converged else "not converged"

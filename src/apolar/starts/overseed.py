@@ -4,6 +4,8 @@ import numpy as np
 
 from apolar.em.run import short_runs
 from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import Family
+from apolar.mixture.families.parts import PartlyShared
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
@@ -44,19 +46,29 @@ def overseeded_mixtures(
     n_seeds = max(n_components, min(SEEDS_PER_COMPONENT * n_components, data.n_rows // 2))
     n_seeds = min(n_seeds, data.n_rows)
     search_prior = Prior() if prior is None else prior
-    # Of several runs for a family with shared parameters, half run without sharing: where clusters differ in
-    # shape, a common shape would spread each of them over several components.
-    untied = data.family.untied
-    n_untied = 0 if untied == data.family else n_runs // 2
     merged = []
-    for run_data, n in ((data, n_runs - n_untied), (data.under(untied), n_untied)):
+    for family, n in _families_of_runs(data.family, n_runs):
         if n:
-            merged += _merged_runs(run_data, n_seeds, n_components, search_prior, rng, n)
+            run_data = data if family == data.family else data.under(family)
+            merged += merged_runs(run_data, n_seeds, n_components, search_prior, rng, n)
     mixtures = data.family.m_step(_stacked(merged), prior)
     return [mixtures[i] for i in range(n_runs)]
 
 
-def _merged_runs(
+def _families_of_runs(family: Family, n_runs: int) -> list[tuple[Family, int]]:
+    """Return the families under which runs are made, and the number of runs of each.
+
+    Of several runs for a family with shared parameters, half are without sharing: where clusters differ in
+    shape, a common shape would spread each of them over several components. If only a part of the
+    covariances is shared, one run shares all of them: its optimum is one of a family that this one contains.
+    """
+    n_untied = n_runs // 2 if family.shares_parameters else 0
+    n_tied = 1 if isinstance(family, PartlyShared) and n_runs > 2 else 0
+    runs = [(family, n_runs - n_untied - n_tied), (family.untied, n_untied)]
+    return [*runs, (family.tied, n_tied)] if isinstance(family, PartlyShared) else runs
+
+
+def merged_runs(
     data: WhitenedData, n_seeds: int, n_components: int, prior: Prior, rng: np.random.Generator, n_runs: int
 ) -> list[SufficientStats]:
     """Return the statistics of short runs from many seeds, each merged to the components asked for."""

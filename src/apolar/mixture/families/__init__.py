@@ -16,7 +16,7 @@ from apolar.mixture.families.vei import VEI
 from apolar.mixture.families.vev import VEV
 from apolar.mixture.families.vve import VVE
 
-__all__ = ["FAMILIES", "Family", "Invariance", "family"]
+__all__ = ["FAMILIES", "UNIVARIATE", "Family", "Invariance", "family"]
 
 # The table of families: a new family is a file in this package and an entry here.
 _ALL: tuple[Family, ...] = (
@@ -25,6 +25,10 @@ _ALL: tuple[Family, ...] = (
 )  # fmt: skip
 
 FAMILIES: dict[str, Family] = {entry.name: entry for entry in _ALL} | {entry.code: entry for entry in _ALL}
+
+UNIVARIATE: dict[str, Family] = {"E": TiedSpherical(), "V": Spherical()}
+"""mclust's codes for data of one column: one variance, or one per component."""
+FAMILIES |= UNIVARIATE
 
 
 def family(covariance_type: str) -> Family:

@@ -8,6 +8,7 @@ from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.families.parts import PartlyShared, contrasts
+from apolar.mixture.families.tied_diagonal import TiedDiagonal
 
 
 class AlignedParts(PartlyShared, Diagonal):
@@ -18,10 +19,14 @@ class AlignedParts(PartlyShared, Diagonal):
         return Diagonal()
 
     @property
+    def tied(self) -> Family:
+        return TiedDiagonal()
+
+    @property
     def without_correlations(self) -> Family:
         return self
 
-    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:  # noqa: ARG002
+    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:
         counts, of_volume, of_shape = self.information_of_variances(counts, n_features)
         return self.joined(of_volume, of_shape, np.zeros((len(counts), 0)))
 

@@ -80,7 +80,7 @@ class Family(CovarianceStorage):
         """The linear maps by which rows are whitened: those that keep covariances of this form."""
         return WHITENED_BY[self.n_axes]
 
-    def in_coordinates(self, inverse: Array) -> Family:  # noqa: ARG002
+    def in_coordinates(self, inverse: Array) -> Family:
         """Return the family for covariances in whitened coordinates.
 
         A family that is not invariant under the map to whitened coordinates has to know it.
@@ -191,7 +191,7 @@ class Family(CovarianceStorage):
         """Return the covariances with an axis of components, of length one if they share a covariance."""
         return covariances
 
-    def projected(self, covariances: Array, weights: Array) -> Array:  # noqa: ARG002
+    def projected(self, covariances: Array, weights: Array) -> Array:
         """Return the covariances of the family that are nearest to those of one mixture, by divergence.
 
         The covariances have the shape of the family, but may not share what its components share.
@@ -251,7 +251,7 @@ class Family(CovarianceStorage):
         """Return L with covariances L L^t, around which the coordinates are."""
         return self.root(covariances)
 
-    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:  # noqa: ARG002
+    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:
         """Return the Fisher information about the coordinates of the covariances, in their shape.
 
         Parameters
@@ -309,9 +309,7 @@ class Family(CovarianceStorage):
         n_of_covariances = self.n_covariance_parameters(n_components, n_features)
         return n_components - 1 + n_components * n_features + n_of_covariances
 
-    def covariances_maximising(
-        self, scatter: Array, divisor: Array, near: Array | None = None  # noqa: ARG002
-    ) -> Array:
+    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
         """Return the covariances S at which -1/2 (divisor log|S| + tr(S^-1 scatter)), summed, is largest.
 
         Parameters

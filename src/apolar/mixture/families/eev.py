@@ -21,9 +21,7 @@ class EEV(OwnAxes):
     def without_correlations(self) -> Family:
         return TiedDiagonal()
 
-    def axes_maximising(
-        self, scatter: Array, divisor: Array, near: Array | None  # noqa: ARG002
-    ) -> tuple[Array, Array]:
+    def axes_maximising(self, scatter: Array, divisor: Array, near: Array | None) -> tuple[Array, Array]:
         values, axes = np.linalg.eigh(scatter)
         pooled = positive(np.maximum(values, 0.0).sum(axis=-2, keepdims=True))
         variances = pooled / divisor.sum(axis=-1)[..., None, None]

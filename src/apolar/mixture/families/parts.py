@@ -1,12 +1,13 @@
 """Families in which components share a part of their covariances: the volume, the shape or the orientation.
 
-A covariance is S_k = v_k D_k A_k D_k^t: its volume v_k is a number, its shape A_k diagonal of determinant one,
-its orientation D_k orthogonal [celeux1995]. The three letters of mclust's code say which of them are equal in
-all components.
+A covariance is S_k = v_k D_k A_k D_k^t: its volume v_k is a number, its shape A_k diagonal of determinant
+one, its orientation D_k orthogonal [celeux1995]. The three letters of mclust's code say which of them are
+equal in all components.
 """
 
 from __future__ import annotations
 
+import abc
 import functools
 
 import numpy as np
@@ -57,6 +58,11 @@ class PartlyShared(Family):
     def as_spherical(self) -> Family:
         return TiedSpherical() if self.has_one_volume else super().as_spherical
 
+    @property
+    @abc.abstractmethod
+    def tied(self) -> Family:
+        """The family of the same storage whose components share the whole covariance."""
+
     def _n_angles(self, n_features: int) -> int:
         """Return the number of parameters of an orientation."""
         return 0 if self.code[2] == "I" else n_features * (n_features - 1) // 2
@@ -94,7 +100,7 @@ class PartlyShared(Family):
         return parts[0], parts[1], parts[2]
 
     def joined(self, volumes: Array, shapes: Array, orientations: Array) -> Array:
-        """Return gradients, or information, per component as those of the tangent vectors: added if shared."""
+        """Return gradients, or information, of components as those of tangent vectors: added if shared."""
         n_components, n_features = len(volumes), shapes.shape[1] + 1
         parts = []
         sizes = self._sizes(n_components, n_features)

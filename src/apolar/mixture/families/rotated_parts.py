@@ -10,6 +10,7 @@ from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family, Invariance
 from apolar.mixture.families.full import Full
 from apolar.mixture.families.parts import PartlyShared, contrasts
+from apolar.mixture.families.tied import Tied
 
 # The least information of a row about an angle: that of axes of about the same variance is near zero.
 LEAST_INFORMATION = 0.1
@@ -44,6 +45,10 @@ class RotatedParts(PartlyShared, Full):
     @property
     def untied(self) -> Family:
         return Full()
+
+    @property
+    def tied(self) -> Family:
+        return Tied()
 
     def rescaled(self, covariances: Array, units: Array) -> tuple[str, Array]:
         return Full().rescaled(covariances, units)
@@ -134,7 +139,9 @@ class RotatedParts(PartlyShared, Full):
         # With Q = (I - K)^-1 (I + K): dQ = (I - K)^-1 dK (I + Q), and K is skew-symmetric.
         identity = np.eye(n_features)
         by_rotation = products / deviations[:, None, :] ** 2
-        by_generator = np.linalg.solve(identity + half, by_rotation @ np.swapaxes(identity + rotations, -1, -2))
+        by_generator = np.linalg.solve(
+            identity + half, by_rotation @ np.swapaxes(identity + rotations, -1, -2)
+        )
         rows, columns = np.triu_indices(n_features, 1)
         by_angle = -0.5 * (by_generator[:, rows, columns] - by_generator[:, columns, rows])
         of_shape = by_deviation @ contrasts(n_features)

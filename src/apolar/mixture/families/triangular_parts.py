@@ -8,6 +8,7 @@ from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.full import Full
 from apolar.mixture.families.parts import PartlyShared, contrasts
+from apolar.mixture.families.tied import Tied
 
 
 class TriangularParts(PartlyShared, Full):
@@ -21,7 +22,11 @@ class TriangularParts(PartlyShared, Full):
     def untied(self) -> Family:
         return Full()
 
-    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:  # noqa: ARG002
+    @property
+    def tied(self) -> Family:
+        return Tied()
+
+    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:
         counts, of_volume, of_shape = self.information_of_variances(counts, n_features)
         of_angles = np.broadcast_to(counts, (len(counts), self._n_angles(n_features)))
         return self.joined(of_volume, of_shape, of_angles)
@@ -47,7 +52,9 @@ class TriangularParts(PartlyShared, Full):
         by_deviation, by_lower = gradient[:, is_diagonal], gradient[:, ~is_diagonal]
         volumes = self.parts_of(tangents, n_components, n_features)[0]
         by_volume = by_deviation.sum(axis=1) + (by_lower * untied[:, ~is_diagonal]).sum(axis=1)
-        return self.joined(by_volume[:, None], by_deviation @ contrasts(n_features), np.exp(volumes) * by_lower)
+        return self.joined(
+            by_volume[:, None], by_deviation @ contrasts(n_features), np.exp(volumes) * by_lower
+        )
 
 
 def _is_diagonal(n_features: int) -> Array:

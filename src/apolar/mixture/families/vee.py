@@ -21,9 +21,7 @@ class VEE(TriangularParts):
     def without_correlations(self) -> Family:
         return VEI()
 
-    def covariances_maximising(
-        self, scatter: Array, divisor: Array, near: Array | None = None  # noqa: ARG002
-    ) -> Array:
+    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
         n_features = scatter.shape[-1]
         volumes = np.ones_like(divisor)
         for _ in range(ROUNDS):

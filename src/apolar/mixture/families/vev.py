@@ -21,9 +21,7 @@ class VEV(OwnAxes):
     def without_correlations(self) -> Family:
         return VEI()
 
-    def axes_maximising(
-        self, scatter: Array, divisor: Array, near: Array | None  # noqa: ARG002
-    ) -> tuple[Array, Array]:
+    def axes_maximising(self, scatter: Array, divisor: Array, near: Array | None) -> tuple[Array, Array]:
         values, axes = np.linalg.eigh(scatter)
         volumes, shape = volumes_and_shape(values, divisor)
         return axes, volumes[..., None] * shape[..., None, :]

@@ -1,0 +1,27 @@
+"""Which covariance family contains which, and what that says about likelihoods."""
+
+from __future__ import annotations
+
+from apolar.mixture.families import Family
+
+__all__ = ["contains"]
+
+# For the orientation: axis-aligned components are a special case of the same orientation, that of any.
+_ORIENTATIONS = {"I": "IEV", "E": "EV", "V": "V"}
+_PARTS = {"E": "EV", "V": "V"}
+
+
+def contains(larger: Family, smaller: Family) -> bool:
+    """Return whether every mixture of a family is one of another, so that it cannot be more likely.
+
+    Volume, shape and orientation of the larger family are each at least as free. Spherical components have
+    the identity as their shape, which is one shape that components can share.
+    """
+    volume, shape, orientation = smaller.code
+    if larger == smaller:
+        return True
+    if larger.code[0] not in _PARTS[volume]:
+        return False
+    if shape == "I":
+        return True
+    return larger.code[1] in _PARTS[shape] and larger.code[2] in _ORIENTATIONS[orientation]

@@ -1,0 +1,249 @@
+"""Candidates by maximum likelihood: the search on some rows, the fits to all of them, and their models."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.threads import one_blas_thread
+from apolar.data import Rows
+from apolar.em.loop import converge
+from apolar.em.result import FitStatus, in_canonical_order
+from apolar.em.whitened import WhitenedData
+from apolar.estimator import GaussianMixture
+from apolar.estimator.attributes import exact_parameters, result_attributes
+from apolar.estimator.predict import Predictor
+from apolar.mixture.families import Family, family
+from apolar.mixture.prior import Prior
+from apolar.scores import CRITERIA, FitSummary
+from apolar.selection.result import Row
+from apolar.selection.search import Candidate, Found, LikelihoodSearch, continued, is_regular
+from apolar.selection.starts import FORMS
+
+__all__ = ["LikelihoodFits"]
+
+# The search runs on at most this many rows.
+SEARCHED_ROWS = 10_000
+# A candidate is fitted to all rows unless, on those of the search, its criterion is above the lowest by more
+# than so many standard errors of the difference, and by more than this.
+CHANCE_ERRORS = 4.0
+LEAST_DIFFERENCE = 10.0
+# The tolerance of EM on all rows, and its most passes.
+TOLERANCE = 1e-3
+PASSES = 500
+# What is said of a candidate for which the likelihood has no maximum.
+UNDER_PRIOR = (
+    "Without a prior a component would collapse on a few rows: this is the fit with the conjugate prior. "
+    "Ask for fewer components, or a covariance_type with fewer parameters."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodFits:
+    """The rows, and how candidates are compared.
+
+    The criteria of information theory are those of the maximum of the likelihood. So candidates are fitted
+    without a prior; only where a component would collapse, under the conjugate prior.
+
+    Attributes
+    ----------
+    rows : Rows
+    settings : dict
+        Parameters of the estimator that all candidates share.
+    criterion : str
+    n_threads : int
+    dtype : dtype
+        Of the fitted attributes.
+    """
+
+    rows: Rows
+    settings: dict[str, Any]
+    criterion: str
+    n_threads: int
+    dtype: Any
+
+    def table(self, kinds: Iterable[str], numbers: Iterable[int]) -> list[tuple[Row, GaussianMixture | None]]:
+        """Return the rows of all candidates, by kind and number, and their models."""
+        begun = time.perf_counter()
+        names = {family(kind): kind for kind in kinds}
+        candidates = [Candidate(kind, n) for kind in names for n in numbers]
+        with one_blas_thread():
+            comparison = _Comparison.of(
+                self.rows, self.criterion, self.settings["random_state"], self.n_threads
+            )
+            refused = comparison.refused(candidates)
+            search = comparison.search
+            search.run(each for each in candidates if each not in refused)
+            found, stopped = comparison.on_all_rows()
+            table: list[tuple[Row, GaussianMixture | None]] = []
+            for each in candidates:
+                row = Row(
+                    names[each.family],
+                    each.n_components,
+                    comparison.n_parameters(each),
+                    failed=refused.get(each, search.failed.get(each)),
+                    dropped=comparison.why_dropped(each),
+                )
+                if each in found:
+                    table.append(self._fitted(row, found[each], is_stopped=each in stopped))
+                else:
+                    table.append((row, None))
+        seconds = (time.perf_counter() - begun) / len(candidates)
+        return [(replace(row, seconds=seconds), model) for row, model in table]
+
+    def _fitted(self, row: Row, found: Found, *, is_stopped: bool) -> tuple[Row, GaussianMixture]:
+        """Return the row of a fit and its model."""
+        data = found.data
+        model = GaussianMixture(**self.settings)
+        model.set_params(
+            n_components=row.n_components,
+            covariance_type=row.covariance_type,
+            prior=None if found.prior is None else "conjugate",
+        )
+        evaluated = converge(data, found.result, found.prior, tol=0.0, max_iter=0)
+        status = FitStatus.CONVERGED if found.converged and not is_stopped else FitStatus.MAX_ITER
+        evaluated = replace(evaluated, status=status, n_iter=found.n_iter)
+        result = in_canonical_order(evaluated, data.family, data.whitening)
+        for name, value in result_attributes(result, data, self.dtype).items():
+            setattr(model, name, value)
+        likelihood = Predictor.of(data.family, exact_parameters(vars(model))).likelihood(
+            data.rows, data.threads
+        )
+        model.lower_bound_ = likelihood.log_likelihood / likelihood.weight
+        criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, model.evidence_)
+        remarks = () if found.prior is None else (UNDER_PRIOR,)
+        row = replace(
+            row,
+            log_likelihood=likelihood.log_likelihood,
+            converged=model.converged_,
+            start=found.start,
+            warnings=remarks,
+            **criteria,
+        )
+        return row, model
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """Candidates on all rows, and on the rows of the search, whose likelihoods are scaled to all of them."""
+
+    by_form: dict[Family, WhitenedData]
+    searched: dict[Family, WhitenedData]
+    criterion: str
+    seed: int
+    n_threads: int
+
+    @classmethod
+    def of(cls, rows: Rows, criterion: str, seed: int, n_threads: int) -> _Comparison:
+        """Return the comparison for rows of any source."""
+        by_form = {form: WhitenedData(rows, form, threads=n_threads) for form in FORMS}
+        searched = {}
+        for form, data in by_form.items():
+            sample = data.subsample(SEARCHED_ROWS, np.random.default_rng(seed))
+            searched[form] = WhitenedData(sample.rows, form, sample.whitening)
+        return cls(by_form, searched, criterion, seed, n_threads)
+
+    @property
+    def weight(self) -> float:
+        """The sum of the weights of all rows."""
+        return self.by_form[FORMS[0]].weight
+
+    @property
+    def scale(self) -> float:
+        """The weight of all rows, relative to that of the rows of the search."""
+        return self.weight / self.searched[FORMS[0]].weight
+
+    def n_parameters(self, candidate: Candidate) -> int:
+        """Return the number of free parameters of a candidate."""
+        n_features = self.by_form[FORMS[0]].n_features
+        return candidate.family.n_parameters(candidate.n_components, n_features)
+
+    def refused(self, candidates: list[Candidate]) -> dict[Candidate, str]:
+        """Return the candidates for which there are too few rows, each with the reason."""
+        n_rows = self.by_form[FORMS[0]].n_rows
+        out = {}
+        for each in candidates:
+            if each.n_components > n_rows:
+                out[each] = (
+                    f"n_components = {each.n_components} components need at least as many rows; got "
+                    f"n_samples = {n_rows}."
+                )
+        return out
+
+    def least(self, candidate: Candidate, value: float) -> float:
+        """Return the least criterion at a log-likelihood of the rows of the search."""
+        return self._value(candidate, value, 0.0)
+
+    def value(self, candidate: Candidate, found: Found) -> float:
+        """Return the criterion of a fit to the rows of the search."""
+        certainty = 0.0
+        if self.criterion == "icl":
+            responsibilities = np.asarray(found.data.row_responsibilities(found.parameters)[0])
+            certainties = np.log(responsibilities.max(axis=0))
+            weights = found.data.row_weights()
+            certainty = float(certainties.sum() if weights is None else certainties @ weights)
+        return self._value(candidate, found.value, certainty)
+
+    def _value(self, candidate: Candidate, value: float, certainty: float) -> float:
+        fit = FitSummary(
+            value * self.scale, self.n_parameters(candidate), self.weight, certainty * self.scale
+        )
+        return CRITERIA[self.criterion](fit)
+
+    @functools.cached_property
+    def search(self) -> LikelihoodSearch:
+        """The search on some of the rows."""
+        return LikelihoodSearch(self.searched, self.least, self.value, self.seed, self.n_threads)
+
+    def why_dropped(self, candidate: Candidate) -> str | None:
+        """Return why a candidate was not fitted, in words."""
+        if candidate not in self.search.bounds:
+            return None
+        bound, other = self.search.bounds[candidate]
+        return f"no lower than {bound:.1f}, as {other} contains it and is no more likely"
+
+    def on_all_rows(self) -> tuple[dict[Candidate, Found], set[Candidate]]:
+        """Return the candidates as fitted to all rows, and those for which EM was not run on all of them."""
+        found = self.search.found
+        if self.by_form[FORMS[0]].n_rows <= self.searched[FORMS[0]].n_rows:
+            return found, set()
+        far = self._far_behind()
+        return {each: self._continued(fit, each in far) for each, fit in found.items()}, far
+
+    def _far_behind(self) -> set[Candidate]:
+        """Return the candidates that are behind by more than chance on the rows of the search."""
+        values, found = self.search.values, self.search.found
+        best = min(values, key=lambda each: values[each])
+        densities, far = _densities(found[best]), set()
+        for each, fit in found.items():
+            gaps = densities - _densities(fit)
+            error = 2 * self.scale * float(np.std(gaps)) * np.sqrt(len(gaps))
+            if values[each] - values[best] > max(CHANCE_ERRORS * error, LEAST_DIFFERENCE):
+                far.add(each)
+        return far
+
+    def _continued(self, found: Found, is_far: bool) -> Found:
+        """Return a fit to the rows of the search as one to all rows, by EM unless it is far behind."""
+        data = self.by_form[found.data.family.untied].under(found.data.family)
+        on_all = replace(found, data=data)
+        if is_far:
+            return on_all
+        for prior in dict.fromkeys((found.prior, Prior())):
+            result = converge(
+                data, found.result, prior, tol=TOLERANCE, max_iter=PASSES, checked_on=found.data
+            )
+            if prior is not None or is_regular(data, result.parameters):
+                break
+        return replace(continued(on_all, result), prior=prior)
+
+
+def _densities(found: Found) -> Array:
+    """Return the log-density of each row, in the units of the data."""
+    densities = np.asarray(found.data.row_responsibilities(found.parameters)[1])
+    return densities + found.data.whitening.log_det

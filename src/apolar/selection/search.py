@@ -1,0 +1,319 @@
+"""Fits of many candidates at once by maximum likelihood: shared starts, short runs, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from apolar._core.threads import run_in_threads
+from apolar.em.kernels.runs import plain_runs
+from apolar.em.loop import converge
+from apolar.em.result import FitResult, FitStatus
+from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import Family
+from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.prior import Prior
+from apolar.selection.lattice import contains
+from apolar.selection.starts import FORMS, SharedStarts
+from apolar.starts.merging import merged_pairs
+from apolar.starts.splitting import with_one_more
+
+__all__ = ["Candidate", "Found", "LikelihoodSearch", "continued", "is_regular"]
+
+# Steps of EM from each start, how many of the results are kept, and the steps and relative tolerance of the
+# runs from these.
+SHORT_STEPS = 12
+KEPT = 2
+STEPS = 300
+RELATIVE_TOLERANCE = 1e-7
+# Candidates whose criterion is above the lowest by more than this are not fitted again from others, and those
+# above by more than the second number are not run to a tight tolerance.
+REACH = 30.0
+FINAL_REACH = 10.0
+# The tolerance of the last run, in the log-likelihood of all rows, and its most passes.
+TOLERANCE = 1e-3
+PASSES = 500
+# The least gain of log-likelihood for which a fit replaces another.
+LEAST_GAIN = 1e-3
+# Pairs of components that are merged, and steps of EM after a change of a neighbour.
+PAIRS = 5
+CHANGED_STEPS = 8
+# Without a prior, a component is taken to have collapsed if it holds fewer rows than this, or if a variance
+# is below this fraction of that of all rows in the same direction.
+LEAST_ROWS = 2.0
+LEAST_VARIANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A family and a number of components."""
+
+    family: Family
+    n_components: int
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best fit of a candidate so far.
+
+    Attributes
+    ----------
+    data : WhitenedData
+        The rows under its family.
+    parameters : WhitenedParameters
+    log_likelihood : float
+        In whitened coordinates.
+    start : str
+    n_iter : int
+    prior : Prior or None
+        None at a maximum of the likelihood; the conjugate prior if a component would collapse without it.
+        If `data` has the rounding errors of its columns, no component is narrower than these.
+    converged : bool
+    """
+
+    data: WhitenedData
+    parameters: WhitenedParameters
+    log_likelihood: float
+    start: str
+    n_iter: int
+    prior: Prior | None
+    converged: bool
+
+    @property
+    def value(self) -> float:
+        """The log-likelihood in the units of the data."""
+        return self.log_likelihood + self.data.whitening.log_det * self.data.weight
+
+    @property
+    def result(self) -> FitResult:
+        """The fit as a start of EM."""
+        return FitResult(self.parameters, self.start)
+
+
+class LikelihoodSearch:
+    """The fits of candidates to rows in memory.
+
+    Parameters
+    ----------
+    by_form : dict of Family to WhitenedData
+        The rows under each of `FORMS`.
+    least : callable
+        The least value that the criterion of a candidate can have at a log-likelihood of these rows.
+    criterion : callable
+        The criterion of a candidate and its fit; lower is better.
+    seed : int
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        by_form: dict[Family, WhitenedData],
+        least: Callable[[Candidate, float], float],
+        criterion: Callable[[Candidate, Found], float],
+        seed: int,
+        n_threads: int,
+    ) -> None:
+        self.by_form, self.starts = by_form, SharedStarts(by_form, seed)
+        self.least, self.criterion = least, criterion
+        self.seed, self.n_threads = seed, n_threads
+        self._rounding = rounding_variances(by_form[FORMS[0]])
+        self.found: dict[Candidate, Found] = {}
+        # The criterion of each candidate that was fitted.
+        self.values: dict[Candidate, float] = {}
+        self.failed: dict[Candidate, str] = {}
+        # Why candidates were not fitted: the least value that their criterion can have.
+        self.bounds: dict[Candidate, tuple[float, str]] = {}
+
+    def run(self, candidates: Iterable[Candidate]) -> None:
+        """Fit all candidates."""
+        candidates = list(candidates)
+        # Those that others are bounded by come first.
+        for are_forms in (True, False):
+            chosen = [each for each in candidates if (each.family in FORMS) == are_forms]
+            self._in_threads(self._fit, [each for each in chosen if not self._is_hopeless(each)])
+        # From what each was fitted to by itself: so no candidate does worse because of another.
+        alone = dict(self.found)
+        near = [each for each in alone if self._behind(each) < REACH]
+        self._in_threads(lambda each: self._improve(each, alone), near)
+        self._in_threads(self._finish, [each for each in self.found if self._behind(each) < FINAL_REACH])
+
+    # --- what is fitted -------------------------------------------------------------------------
+
+    def _is_hopeless(self, candidate: Candidate) -> bool:
+        """Return whether a family that contains the candidate's is not likely enough; the bound is kept.
+
+        The bound holds as far as the fits of the larger family are its best.
+        """
+        if not self.found:
+            return False
+        lowest = min(self.values.values())
+        for form in FORMS:
+            if Candidate(form, candidate.n_components) not in self.found or not contains(
+                form, candidate.family
+            ):
+                continue
+            # The likelihood of more components is no lower, though the fit found may be.
+            smaller = [
+                found.value
+                for other, found in self.found.items()
+                if other.family == form and other.n_components <= candidate.n_components
+            ]
+            bound = self.least(candidate, max(smaller))
+            if bound > lowest + FINAL_REACH:
+                self.bounds[candidate] = bound, form.name
+                return True
+        return False
+
+    def _keep(self, candidate: Candidate, found: Found) -> None:
+        self.found[candidate], self.values[candidate] = found, self.criterion(candidate, found)
+
+    def _behind(self, candidate: Candidate) -> float:
+        """Return by how much the criterion of a candidate is above the lowest."""
+        return self.values[candidate] - min(self.values.values())
+
+    def _in_threads(self, function: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
+        # The slowest first, so that the threads end at about the same time.
+        work = sorted(candidates, key=lambda each: (each.family.n_axes, each.n_components))
+
+        def call() -> None:
+            while work:
+                try:
+                    candidate = work.pop()
+                except IndexError:
+                    return
+                function(candidate)
+
+        run_in_threads(call, min(self.n_threads, len(work)))
+
+    def _data(self, kind: Family) -> WhitenedData:
+        return self.by_form[kind.untied].under(kind)
+
+    def _fit(self, candidate: Candidate) -> None:
+        """Fit a candidate from the shared starts."""
+        data = self._data(candidate.family)
+        try:
+            named = self.starts.mixtures(candidate.family, candidate.n_components)
+            found = self._best_of(data, named, SHORT_STEPS)
+        except (ValueError, ArithmeticError) as error:
+            self.failed[candidate] = str(error)
+            return
+        if found is None:
+            self.failed[candidate] = "Every start led to components that are not finite."
+        else:
+            self._keep(candidate, self._beyond_rounding(found))
+
+    def _best_of(
+        self, data: WhitenedData, named: list[tuple[str, WhitenedParameters]], n_steps: int
+    ) -> Found | None:
+        """Return the best of some starts: after short runs, the best of them to their end."""
+        prior = Prior()
+        names, mixtures = [name for name, _ in named], batch([mixture for _, mixture in named])
+        if len(names) > KEPT:
+            short = plain_runs(data, mixtures, prior, n_steps=n_steps, relative_tol=RELATIVE_TOLERANCE)
+            values = np.where(np.isfinite(short.log_likelihood), short.log_likelihood, -np.inf)
+            order = [int(i) for i in np.argsort(-values, kind="stable")]
+            # Runs that are as high as another have reached the same.
+            kept = [i for j, i in enumerate(order) if j == 0 or values[order[j - 1]] - values[i] > LEAST_GAIN]
+            kept = kept[:KEPT]
+            names, mixtures = [names[i] for i in kept], short.parameters[np.array(kept)]
+        runs = plain_runs(data, mixtures, prior, n_steps=STEPS, relative_tol=RELATIVE_TOLERANCE)
+        values = np.where(np.isfinite(runs.log_likelihood), runs.log_likelihood, -np.inf)
+        best = int(np.argmax(values))
+        if not np.isfinite(values[best]):
+            return None
+        steps = int(runs.n_steps[best])
+        found = Found(
+            data, runs.parameters[best], float(values[best]), names[best], steps, prior, steps < STEPS
+        )
+        return self._without_prior(found)
+
+    def _beyond_rounding(self, found: Found) -> Found:
+        """Return a fit none of whose components is narrower than the rounding errors of the rows."""
+        if not is_narrower(found.data, found.parameters, self._rounding):
+            return found
+        data, prior = with_rounding(found.data, Prior(), self._rounding)
+        result = converge(data, found.result, prior, tol=TOLERANCE, max_iter=PASSES)
+        return exact(continued(replace(found, data=data, prior=prior), result))
+
+    def _without_prior(self, found: Found) -> Found:
+        """Return the fit without a prior, if that has a maximum nearby."""
+        data = found.data
+        runs = plain_runs(data, found.parameters[None], None, n_steps=STEPS, relative_tol=RELATIVE_TOLERANCE)
+        parameters, value = runs.parameters[0], float(runs.log_likelihood[0])
+        if runs.is_collapsed[0] or not is_regular(data, parameters) or not value >= found.log_likelihood:
+            return found
+        steps = int(runs.n_steps[0])
+        return replace(
+            found, parameters=parameters, log_likelihood=value, prior=None,
+            n_iter=found.n_iter + steps, converged=steps < STEPS,
+        )  # fmt: skip
+
+    # --- from one candidate to another ------------------------------------------------------------
+
+    def _improve(self, candidate: Candidate, alone: dict[Candidate, Found]) -> None:
+        """Fit a candidate from its neighbours, each as it was fitted by itself; keep what is better."""
+        own, k = alone[candidate], candidate.n_components
+        data = own.data
+        named: list[tuple[str, WhitenedParameters]] = []
+        rng = np.random.default_rng([self.seed, k, 1])
+        smaller, larger = (alone.get(replace(candidate, n_components=n)) for n in (k - 1, k + 1))
+        if smaller is not None:
+            grown = with_one_more(data, smaller.parameters, rng)
+            named += [(f"split of {k - 1}", mixture) for mixture in grown]
+        if larger is not None:
+            merged = merged_pairs(data, larger.parameters, PAIRS)
+            named += [(f"merger of {k + 1}", data.family.m_step(stats, Prior())) for stats in merged]
+        for other, found in alone.items():
+            is_contained = other.n_components == k and contains(candidate.family, other.family)
+            if is_contained and found.value > own.value:
+                named.append((f"start from {other.family.name}", self._transferred(found, data)))
+        if not named:
+            return
+        better = self._best_of(data, named, CHANGED_STEPS)
+        if better is not None:
+            better = self._beyond_rounding(better)
+        if better is not None and better.log_likelihood > own.log_likelihood + LEAST_GAIN:
+            self._keep(candidate, better)
+
+    def _transferred(self, found: Found, data: WhitenedData) -> WhitenedParameters:
+        """Return the M-step of a family from the responsibilities of a fit of another one."""
+        responsibilities = np.asarray(found.data.row_responsibilities(found.parameters)[0])
+        return data.family.m_step(data.soft_stats(responsibilities), Prior())
+
+    def _finish(self, candidate: Candidate) -> None:
+        """Run a fit to its optimum."""
+        found = self.found[candidate]
+        data = found.data
+        result = converge(data, found.result, found.prior, tol=TOLERANCE, max_iter=PASSES, checked_on=data)
+        is_sound = found.prior is not None or is_regular(data, result.parameters)
+        if has_rounding(data) or (is_sound and result.log_likelihood >= found.log_likelihood):
+            self._keep(candidate, exact(continued(found, result)))
+
+
+def continued(found: Found, result: FitResult) -> Found:
+    """Return a fit after a further run."""
+    return replace(
+        found,
+        parameters=result.parameters,
+        log_likelihood=result.log_likelihood,
+        n_iter=found.n_iter + result.n_iter,
+        converged=result.status is FitStatus.CONVERGED,
+    )
+
+
+def exact(found: Found) -> Found:
+    """Return a fit with the likelihood of the mixture itself, if that of EM is of rows with rounding errors."""
+    if not has_rounding(found.data):
+        return found
+    data = found.data.with_noise(np.zeros(found.data.n_features))
+    return replace(found, log_likelihood=float(data.e_step(found.parameters[None])[1][0]))
+
+
+def is_regular(data: WhitenedData, parameters: WhitenedParameters) -> bool:
+    """Return whether no component of a fit without a prior has collapsed, or is about to."""
+    if not parameters.is_finite or float(parameters.weights.min()) * data.weight < LEAST_ROWS:
+        return False
+    return data.family.smallest_variance(parameters.covariances) > LEAST_VARIANCE
