@@ -24,7 +24,7 @@ from apolar.estimator.attributes import (
 )
 from apolar.estimator.checkpoint import Checkpoint, StoredStart, resumed
 from apolar.estimator.inputs import float_type
-from apolar.estimator.parameters import allows_rounding, is_path
+from apolar.estimator.parameters import allows_rounding, check_columns, is_path
 from apolar.estimator.predict import Predictor
 from apolar.estimator.progress import NotConvergedWarning, Progress
 from apolar.estimator.rounding import Problem, fit_beyond_rounding
@@ -63,6 +63,7 @@ def fit_rows(
     has_weight : ndarray of bool or None
         Which rows of X have a weight above zero; None if all have.
     """
+    check_columns(estimator, rows.n_features)
     _check_memory(estimator, rows, family)
     stored = resumed(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)

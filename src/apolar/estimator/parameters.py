@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
-from apolar.mixture.families import Family, family
+from apolar.mixture.families import UNIVARIATE, Family, family
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.starts import STARTS
 
-__all__ = ["PARAMETERS", "Parameter", "allows_rounding", "checked_parameters", "is_path"]
+__all__ = ["PARAMETERS", "Parameter", "allows_rounding", "check_columns", "checked_parameters", "is_path"]
 
 
 def _unchanged(value: Any) -> Any:
@@ -138,6 +138,16 @@ def checked_parameters(settings: Any) -> tuple[Family, Prior | None]:
     if isinstance(prior, str):
         prior = (Prior() if prior == "conjugate" else AdaptivePrior()) if settings.reg_covar is None else None
     return family(settings.covariance_type), prior
+
+
+def check_columns(settings: Any, n_features: int) -> None:
+    """Refuse mclust's codes for data of one column if there are several."""
+    kind = settings.covariance_type
+    if n_features > 1 and kind in UNIVARIATE:
+        raise ValueError(
+            f"covariance_type={kind!r} is for data of one column, and X has {n_features}: use "
+            f"{UNIVARIATE[kind].name!r} ({UNIVARIATE[kind].code}) for spherical components, or 'full'."
+        )
 
 
 def allows_rounding(settings: Any) -> bool:

@@ -22,7 +22,7 @@ from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
 from apolar.estimator.fit import CHECKED_ROWS, forget_last_fit, n_threads_of
 from apolar.estimator.inputs import float_type, opened
-from apolar.estimator.parameters import allows_rounding, checked_parameters
+from apolar.estimator.parameters import allows_rounding, check_columns, checked_parameters
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -238,6 +238,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     family, prior = checked_parameters(estimator)
     is_new = not hasattr(estimator, "weights_")
     rows = opened(estimator, X, sample_weight, reset=is_new, once=True, is_batch=True)
+    check_columns(estimator, rows.n_features)
     if rows.is_distributed:
         raise ValueError(
             "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "

@@ -14,7 +14,7 @@ from apolar.data import Rows
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fit import n_threads_of
 from apolar.estimator.inputs import float_type, opened
-from apolar.estimator.parameters import checked_parameters
+from apolar.estimator.parameters import check_columns, checked_parameters
 from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import FAMILIES, UNIVARIATE, family
 from apolar.moments.covariance import column_moments, is_constant
@@ -102,6 +102,8 @@ def select(
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     source = opened(model, X, sample_weight, reset=True, least_rows=2)
     _warn_of_constant_columns(source, getattr(model, "feature_names_in_", None))
+    for kind in () if covariance_type is None else _checked_kinds(covariance_type):
+        check_columns(GaussianMixture(covariance_type=kind), source.n_features)
     kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
     if _is_by_likelihood(model, criterion):
         settings = {**model.get_params(), "n_threads": model.n_threads}

@@ -20,6 +20,10 @@ EVIDENCE = (
     (0.0, "hardly worth a mention"),
 )
 
+# Of more candidates than this, only the best are printed.
+MOST_PRINTED = 40
+PRINTED_OF_MANY = 15
+
 
 @dataclass(frozen=True)
 class Row:
@@ -102,7 +106,8 @@ class Selection:
         names = [criterion_title(name) for name in CRITERIA]
         head = ("covariance", "components", "parameters", "log-likelihood", *names, "start", "")
         in_words = (0, len(head) - 2, len(head) - 1)
-        lines = [head, *(self._cells(row) for row in self.table)]
+        shown = self._shown()
+        lines = [head, *(self._cells(row) for row in shown)]
         widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
         strings = []
         for line in lines:
@@ -111,7 +116,27 @@ class Selection:
                 for k, (cell, width) in enumerate(zip(line, widths, strict=True))
             ]
             strings.append("  ".join(cells).rstrip())
+        if len(shown) < len(self.table):
+            strings.append(self._not_shown(shown))
         return "\n".join([*strings, "", self.reason])
+
+    def _shown(self) -> list[Row]:
+        """Return the rows of the printed table: all, or the best of many, the best first."""
+        if len(self.table) <= MOST_PRINTED:
+            return list(self.table)
+        fitted = [row for row in self.table if row.is_fitted]
+        return sorted(fitted, key=lambda row: getattr(row, self.criterion))[:PRINTED_OF_MANY]
+
+    def _not_shown(self, shown: list[Row]) -> str:
+        """Return how many candidates are not printed, and why."""
+        n_dropped = sum(row.dropped is not None for row in self.table)
+        n_failed = sum(row.failed is not None for row in self.table)
+        parts = [f"{len(self.table) - len(shown)} more candidates are in .table"]
+        if n_dropped:
+            parts.append(f"{n_dropped} were not fitted, as a bound shows that they are not the best")
+        if n_failed:
+            parts.append(f"{n_failed} failed")
+        return "; ".join(parts) + "."
 
     def _cells(self, row: Row) -> tuple[str, ...]:
         if not row.is_fitted:

@@ -1,4 +1,4 @@
-"""Families in which all components have the same axes: common principal components [flury1984]."""
+"""Families in which all components have the same axes: common principal components."""
 
 from __future__ import annotations
 
