@@ -106,6 +106,9 @@ class LikelihoodSearch:
         The criterion of a candidate and its fit; lower is better.
     seed : int
     n_threads : int
+    scale : float, default=1.0
+        The weight of all rows that the criterion is for, relative to that of these rows. If these are only
+        some of them, no candidate is dropped by its bound.
     """
 
     def __init__(
@@ -115,7 +118,9 @@ class LikelihoodSearch:
         criterion: Callable[[Candidate, Found], float],
         seed: int,
         n_threads: int,
+        scale: float = 1.0,
     ) -> None:
+        self.scale = scale
         self.by_form, self.starts = by_form, SharedStarts(by_form, seed)
         self.least, self.criterion = least, criterion
         self.seed, self.n_threads = seed, n_threads
@@ -136,9 +141,11 @@ class LikelihoodSearch:
             self._in_threads(self._fit, [each for each in chosen if not self._is_hopeless(each)])
         # From what each was fitted to by itself: so no candidate does worse because of another.
         alone = dict(self.found)
-        near = [each for each in alone if self._behind(each) < REACH]
+        near = [each for each in alone if self._behind(each) < REACH * self.scale]
         self._in_threads(lambda each: self._improve(each, alone), near)
-        self._in_threads(self._finish, [each for each in self.found if self._behind(each) < FINAL_REACH])
+        self._in_threads(
+            self._finish, [each for each in self.found if self._behind(each) < FINAL_REACH * self.scale]
+        )
 
     # --- what is fitted -------------------------------------------------------------------------
 
@@ -147,7 +154,7 @@ class LikelihoodSearch:
 
         The bound holds as far as the fits of the larger family are its best.
         """
-        if not self.found:
+        if not self.found or self.scale > 1:
             return False
         lowest = min(self.values.values())
         for form in FORMS:
