@@ -19,6 +19,7 @@ from benchmarks import (
     noise,
     paper_moments,
     random_mixtures,
+    selection,
     small_clusters,
     sparse,
     speed,
@@ -45,6 +46,7 @@ BENCHMARKS = {
     "small_clusters": small_clusters.main,
     "generalise": generalise.main,
     "random_mixtures": random_mixtures.main,
+    "selection": selection.main,
     "criteria": criteria.main,
     "evidence": evidence.main,
 }
