@@ -1,4 +1,4 @@
-"""All families and numbers of components at once, beside `Mclust` of R's mclust: BIC, time, and known classes.
+"""All families and numbers of components at once, beside `Mclust` of R: BIC, time, and known classes.
 
 ``python -m benchmarks.selection --help`` has parts of it.
 """
@@ -25,11 +25,12 @@ REPEATS = 3
 R_TABLES = """
 suppressMessages(library(mclust)); folder <- commandArgs(TRUE)[1]
 data(diabetes); data(banknote); data(thyroid); data(wdbc); data(Baudry_etal_2010_JCGS_examples)
-tables <- list(diabetes = cbind(diabetes[, -1], diabetes[, 1]), banknote = cbind(banknote[, -1], banknote[, 1]),
-  thyroid = cbind(thyroid[, -1], thyroid[, 1]), wdbc = cbind(wdbc[, 3:32], wdbc[, 2]),
-  faithful = cbind(faithful, 0), "Baudry 4.1" = cbind(ex4.1, 0), "Baudry 4.2" = cbind(ex4.2, 0),
-  "Baudry 4.3" = cbind(ex4.3, 0), "Baudry 4.4.1" = cbind(ex4.4.1, 0), "Baudry 4.4.2" = cbind(ex4.4.2, 0))
-for (name in names(tables)) write.csv(tables[[name]], file.path(folder, paste0(name, ".csv")), row.names = FALSE)
+tables <- list(diabetes = diabetes[, c(2:4, 1)], banknote = banknote[, c(2:7, 1)],
+  thyroid = thyroid[, c(2:6, 1)], wdbc = wdbc[, c(3:32, 2)], faithful = cbind(faithful, 0),
+  "Baudry 4.1" = cbind(ex4.1, 0), "Baudry 4.2" = cbind(ex4.2, 0), "Baudry 4.3" = cbind(ex4.3, 0),
+  "Baudry 4.4.1" = cbind(ex4.4.1, 0), "Baudry 4.4.2" = cbind(ex4.4.2, 0))
+for (name in names(tables))
+  write.csv(tables[[name]], file.path(folder, paste0(name, ".csv")), row.names = FALSE, quote = FALSE)
 """
 R_SELECTION = """
 suppressMessages(library(mclust)); args <- commandArgs(TRUE)
@@ -85,7 +86,12 @@ def compared(names: list[str] | None, repeats: int) -> str:
                 seconds = min(seconds, time.perf_counter() - begun)
             theirs = mclust(X, Path(folder), 1 if seconds > 10 else repeats)
             best = selection.best
-            row = [name, f"{len(X)} x {X.shape[1]}", f"{_code(best)} {best.n_components}", f"{-best.bic(X):.2f}"]
+            row = [
+                name,
+                f"{len(X)} x {X.shape[1]}",
+                f"{_code(best)} {best.n_components}",
+                f"{-best.bic(X):.2f}",
+            ]
             n_classes = len(np.unique(classes))
             indices = ["", ""]
             if theirs is not None:
@@ -99,7 +105,19 @@ def compared(names: list[str] | None, repeats: int) -> str:
                 indices[0] = f"{adjusted_rand_score(classes, best.predict(X)):.2f}"
             lines.append([*row, *indices])
             print(" ".join(lines[-1]), flush=True)
-    header = ["table", "rows", "apolar", "BIC", "Mclust", "BIC", "apolar s", "Mclust s", "ratio", "ARI", "theirs"]
+    header = [
+        "table",
+        "rows",
+        "apolar",
+        "BIC",
+        "Mclust",
+        "BIC",
+        "apolar s",
+        "Mclust s",
+        "ratio",
+        "ARI",
+        "theirs",
+    ]
     text = (
         "All fourteen families, 1 to 9 components, defaults of both; BIC in mclust's sign, larger is better. "
         f"Times are the least of {repeats} runs; ratios are those of mclust to ours. ARI: with known classes."

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 import apolar
 from apolar import GaussianMixture
+from apolar.mixture.families import FAMILIES
 from apolar.starts import STARTS
 from mixtures import FAMILY_NAMES
 
@@ -109,7 +110,8 @@ def test_every_start_and_family(rows, name, start):
 
 @pytest.mark.parametrize("code", ["VVV", "EEE", "VVI", "EEI", "VII", "EII"])
 def test_codes_of_mclust(rows, code):
-    name = dict(zip(["VVV", "EEE", "VVI", "EEI", "VII", "EII"], NAMES[:2] + NAMES[2:], strict=True))[code]
+    name = FAMILIES[code].name
+    assert name != code
     by_code = GaussianMixture(3, covariance_type=code, random_state=0).fit(rows[0])
     by_name = GaussianMixture(3, covariance_type=name, random_state=0).fit(rows[0])
     np.testing.assert_array_equal(by_code.means_, by_name.means_)

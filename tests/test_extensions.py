@@ -36,14 +36,14 @@ def rows():
 X = rows()
 
 
-# --- a covariance family: diagonal, of one shape, with volumes of their own (mclust's VEI) ------
+# --- a covariance family: diagonal, of one shape, with volumes of their own ---------------------
 
 
 class SharedShape(Diagonal):
     """Covariances v_k diag(a) with det diag(a) = 1."""
 
     name = "shared_shape"
-    code = "VEI"
+    code = "its own"
     words = "stretched along the columns, in one way, each with its own size"
 
     @property
@@ -53,7 +53,7 @@ class SharedShape(Diagonal):
     def n_covariance_parameters(self, n_components, n_features):
         return n_components + n_features - 1
 
-    def covariances_maximising(self, scatter, divisor):
+    def covariances_maximising(self, scatter, divisor, _near=None):
         n_features = scatter.shape[-1]
         volumes = np.exp(np.log(scatter / divisor[..., None]).mean(axis=-1))
         for _ in range(100):
@@ -62,7 +62,7 @@ class SharedShape(Diagonal):
             volumes = (scatter / shape[..., None, :]).sum(axis=-1) / (n_features * divisor)
         return volumes[..., None] * shape[..., None, :]
 
-    def covariance_information(self, counts, n_features):
+    def covariance_information(self, counts, n_features, _root):
         counts = np.maximum(counts, 1.0)
         return np.concatenate([2 * n_features * counts, np.full(n_features - 1, 4 * counts.sum())])
 
@@ -81,14 +81,15 @@ class SharedShape(Diagonal):
 
 @pytest.fixture
 def _shared_shape(monkeypatch):
-    for name in (SharedShape.name, SharedShape.code):
-        monkeypatch.setitem(FAMILIES, name, SharedShape())
+    monkeypatch.setitem(FAMILIES, SharedShape.name, SharedShape())
 
 
 @pytest.mark.usefixtures("_shared_shape")
 @pytest.mark.parametrize("start", ["auto", "moments", "kmeans", "mbhc"])
 def test_a_family_is_fitted_from_every_start(start):
-    model = GaussianMixture(N_COMPONENTS, covariance_type="VEI", init_params=start, random_state=0).fit(X)
+    model = GaussianMixture(
+        N_COMPONENTS, covariance_type="shared_shape", init_params=start, random_state=0
+    ).fit(X)
     shapes = model.covariances_ / np.exp(np.log(model.covariances_).mean(axis=1, keepdims=True))
     np.testing.assert_allclose(shapes, np.broadcast_to(shapes[0], shapes.shape), rtol=1e-5)
     assert model.converged_
@@ -102,15 +103,15 @@ def test_a_family_is_fitted_from_every_start(start):
 
 @pytest.mark.usefixtures("_shared_shape")
 def test_a_family_is_saved_streamed_selected_and_has_standard_errors(tmp_path):
-    model = GaussianMixture(N_COMPONENTS, covariance_type="VEI", random_state=0).fit(X)
+    model = GaussianMixture(N_COMPONENTS, covariance_type="shared_shape", random_state=0).fit(X)
     model.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(GaussianMixture.load(tmp_path / "model.npz").predict(X), model.predict(X))
     errors, resampled = model.standard_errors(X), model.bootstrap(X, n_resamples=20).standard_errors()
     # Twenty resamples tell a standard error to about a sixth.
     assert 0.6 < np.median(errors.means / resampled.means) < 1.6
     assert 0.6 < np.median(errors.covariances / resampled.covariances) < 1.6
-    selection = apolar.select(X, range(2, 5), ["diag", "VEI"], random_state=0)
-    assert selection.best.covariance_type == "VEI"
+    selection = apolar.select(X, range(2, 5), ["diag", "shared_shape"], random_state=0)
+    assert selection.best.covariance_type == "shared_shape"
     assert np.isfinite(model.partial_fit(X[:200]).lower_bound_)
 
 
@@ -140,7 +141,7 @@ def test_a_criterion(monkeypatch):
 
     wider = dataclasses.make_dataclass("Row", [("hq", float, np.nan)], bases=(Row,), frozen=True)
     monkeypatch.setitem(CRITERIA, "hq", hannan_quinn)
-    monkeypatch.setattr("apolar.selection.candidates.Row", wider)
+    monkeypatch.setattr("apolar.selection.likelihood.Row", wider)
     selection = apolar.select(X, range(2, 5), "diag", "hq", random_state=0)
     assert selection.best.n_components == N_COMPONENTS
     assert all(row.aic < row.hq < row.bic for row in selection.table)

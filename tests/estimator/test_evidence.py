@@ -9,6 +9,7 @@ import apolar
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
 from apolar.estimator import storage
+from apolar.mixture.families import FAMILIES, Invariance
 from estimator.clusters import each_family, example, fitted
 
 
@@ -40,8 +41,8 @@ def test_every_fit_has_one_below_its_likelihood(name, parameters):
 @each_family
 def test_units_shift_it_by_their_logarithm(name):
     X, _ = example()
-    # Spherical components know one unit for all columns.
-    units = 1e3 if "spherical" in name else np.array([1e-3, 1.0, 50.0, 1e4])
+    # Spherical components know one unit for all columns, as do those whose axes are orthogonal.
+    units = 1e3 if FAMILIES[name].invariance is Invariance.SCALING else np.array([1e-3, 1.0, 50.0, 1e4])
     shift = len(X) * np.sum(np.log(np.broadcast_to(units, 4)))
     scaled = fitted(X * units + 7, name)
     # EM ends within its tolerance of the optimum.

@@ -17,7 +17,7 @@ from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
-__all__ = ["few_rows_warning"]
+__all__ = ["few_rows_seen", "few_rows_warning"]
 
 # Other families are tried on rows of at most this many row statistics: they are then in memory.
 MOST_NUMBERS = 2**21
@@ -54,13 +54,13 @@ def few_rows_warning(data: WhitenedData, result: FitResult, prior: Prior | None)
         are many or elsewhere.
     """
     # Sparse rows of very many columns are for spherical components, and there is nothing to advise.
-    seen = None if data.is_wide else _seen(data, result)
+    seen = None if data.is_wide else few_rows_seen(data, result)
     if seen is None:
         return None
     return FewRowsWarning(f"{seen} {_advice(data, result, prior)}")
 
 
-def _seen(data: WhitenedData, result: FitResult) -> str | None:
+def few_rows_seen(data: WhitenedData, result: FitResult) -> str | None:
     """Return in which respect the rows are few, in words; None if they are not."""
     n_components, n_features = result.parameters.means.shape
     n_parameters = data.family.n_parameters(n_components, n_features)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from apolar.mixture.families import Family
 
 __all__ = ["contains"]
@@ -9,6 +11,7 @@ __all__ = ["contains"]
 # For the orientation: axis-aligned components are a special case of the same orientation, that of any.
 _ORIENTATIONS = {"I": "IEV", "E": "EV", "V": "V"}
 _PARTS = {"E": "EV", "V": "V"}
+_CODE = re.compile("[EV][EVI][EVI]")
 
 
 def contains(larger: Family, smaller: Family) -> bool:
@@ -17,9 +20,11 @@ def contains(larger: Family, smaller: Family) -> bool:
     Volume, shape and orientation of the larger family are each at least as free. Spherical components have
     the identity as their shape, which is one shape that components can share.
     """
-    volume, shape, orientation = smaller.code
     if larger == smaller:
         return True
+    if not all(_CODE.fullmatch(kind.code) for kind in (larger, smaller)):
+        return False
+    volume, shape, orientation = smaller.code
     if larger.code[0] not in _PARTS[volume]:
         return False
     if shape == "I":

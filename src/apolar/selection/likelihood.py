@@ -18,6 +18,7 @@ from apolar.em.result import FitStatus, in_canonical_order
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import exact_parameters, result_attributes
+from apolar.estimator.few_rows import few_rows_seen
 from apolar.estimator.predict import Predictor
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
@@ -117,13 +118,14 @@ class LikelihoodFits:
         )
         model.lower_bound_ = likelihood.log_likelihood / likelihood.weight
         criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, model.evidence_)
-        remarks = () if found.prior is None else (UNDER_PRIOR,)
+        few = None if data.is_wide else few_rows_seen(data, result)
+        collapsing = None if found.prior is None else UNDER_PRIOR
         row = replace(
             row,
             log_likelihood=likelihood.log_likelihood,
             converged=model.converged_,
             start=found.start,
-            warnings=remarks,
+            warnings=tuple(text for text in (few, collapsing) if text is not None),
             **criteria,
         )
         return row, model

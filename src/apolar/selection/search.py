@@ -312,7 +312,7 @@ def continued(found: Found, result: FitResult) -> Found:
 
 
 def exact(found: Found) -> Found:
-    """Return a fit with the likelihood of the mixture itself, if that of EM is of rows with rounding errors."""
+    """Return a fit with the likelihood of the mixture itself, also if that of EM has rounding errors."""
     if not has_rounding(found.data):
         return found
     data = found.data.with_noise(np.zeros(found.data.n_features))

@@ -1,4 +1,4 @@
-"""Families in which all components have the same axes: common principal components [flury1986, browne2014]."""
+"""Families whose components have the same axes: common principal components [flury1986, browne2014]."""
 
 from __future__ import annotations
 
