@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=FAMILY,
     help="Forms to try, such as full, tied, diag, spherical, or mclust's codes; may be repeated. By default "
-    "spherical, diag and full.",
+    "all of them.",
 )
 @click.option(
     "--criterion",
@@ -65,7 +65,6 @@ def select(
     numbers = numbers_of_components(components, 9)
     wanted = [numbers] if isinstance(numbers, int) else numbers
     from apolar.cli.tables import read_table
-    from apolar.report.analysis import FAMILIES as DEFAULTS
 
     with Bar() as bar:
         bar.begin("reading")
@@ -77,7 +76,7 @@ def select(
             progress=bar.reading,
         ) as table:
             bar.begin("comparing")
-            selection = _selected(table.X, wanted, covariance or DEFAULTS, criterion, seed)
+            selection = _selected(table.X, wanted, covariance or None, criterion, seed)
     if output is not None:
         with Output(output) as files:
             files.add_lines("selection.csv", [_as_csv(selection)])

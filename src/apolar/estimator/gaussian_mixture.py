@@ -34,7 +34,9 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
     n_components : int, default=1
     covariance_type : str, default="full"
         "full", "tied", "diag", "spherical" as in scikit-learn, "tied_diag", "tied_spherical", or mclust's
-        codes for these: "VVV", "EEE", "VVI", "VII", "EEI", "EII".
+        codes: "VVV", "EEE", "VVI", "VII", "EEI", "EII" for these, and "VEI", "EVI", "VEE", "EVE", "VVE",
+        "EEV", "VEV", "EVV" for components that share a part of their covariances. "E" and "V" are those for
+        data of one column.
     init_params : str, callable or array_like, default="auto"
         Where EM starts. "auto": a portfolio of starts, of which the best is run to its end. "moments": the
         moments of the data, without any randomness. "overseed": four times as many k-means++ seeds, merged.

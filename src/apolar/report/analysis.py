@@ -26,7 +26,6 @@ from apolar.plots.mixtures import MixtureView
 from apolar.scores import adjusted_rand_index, error_rate
 from apolar.selection import Selection, select
 
-FAMILIES = ("spherical", "diag", "full")
 """Among which a family is chosen, unless one is given."""
 MOST_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
@@ -149,7 +148,7 @@ def analysed(
     n_components : int or sequence of int
         Among several, that with the lowest criterion is chosen.
     covariance_type : str or sequence of str, optional
-        By default "full" for one number of components, and the best of `FAMILIES` for several.
+        By default "full" for one number of components, and the best of all families for several.
     labels : array_like, shape (n_samples,), optional
         Known classes, to be compared with the clusters.
     standardise : bool, default=False
@@ -171,7 +170,7 @@ def analysed(
     if np.all(is_constant(mean, variances)):
         raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
-    kinds = covariance_type or ("full" if len(numbers) == 1 else FAMILIES)
+    kinds = covariance_type or ("full" if len(numbers) == 1 else None)
     units = _units(mean, variances, names) if standardise else np.ones(X.shape[1])
     data: Any = X
     if standardise:

@@ -48,10 +48,15 @@ def select(
 ) -> Selection:
     """Fit mixtures of several sizes and covariance families, and choose one.
 
-    Each candidate is first fitted from the start of the estimator. Then candidates of the same family are
-    fitted again from their neighbours: from the fit with one component less, with one component split, and
-    from the fit with one component more, with two components merged. A fit that is clearly better replaces
-    the first one, so that a poor start of a candidate does not decide the choice.
+    Candidates are fitted by maximum likelihood, for which the BIC is defined, from starts that all families
+    share. Those near the best are fitted again from their neighbours: from the fit with one component less,
+    with one component split, from the fit with one more, with two merged, and from families that they
+    contain. A better fit replaces the first one, so that a poor start of a candidate does not decide the
+    choice. Candidates that cannot be the best, as a family that contains theirs is not likely enough, are not
+    fitted. Where the likelihood has no maximum, as a component would collapse, the conjugate prior is used.
+
+    With `init_params`, `n_init`, `tol`, `max_iter`, `reg_covar` or `prior` given, or by "evidence", each
+    candidate is fitted as `GaussianMixture` does, and then from its neighbours.
 
     Parameters
     ----------
@@ -81,7 +86,8 @@ def select(
     Returns
     -------
     selection : Selection
-        Its table also has the candidates that failed, with the reason, and the warnings of each fit.
+        Its table also has the candidates that failed or were dropped, with the reason, and the warnings of
+        each fit.
 
     Examples
     --------
