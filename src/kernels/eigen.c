@@ -48,13 +48,16 @@ static void tridiagonalise(double *restrict a, double *restrict diagonal, double
   }
 }
 
+/* Entries are at most one: squares that underflow do not count. */
+INLINE double length_of_pair(double x, double y) { return sqrt(x * x + y * y); }
+
 /* One QR step with Wilkinson's shift, on the block from `low` to `high` of a tridiagonal matrix. */
 static void qr_step(double *d, double *e, double *restrict vectors, isize low, isize high, isize m) {
   double half = 0.5 * (d[high - 1] - d[high]), last = e[high - 1];
-  double shift = d[high] - last * last / (half + copysign(hypot(half, last), half));
+  double shift = d[high] - last * last / (half + copysign(length_of_pair(half, last), half));
   double x = d[low] - shift, z = e[low];
   for (isize k = low; k < high; k++) {
-    double r = hypot(x, z), c = r > 0.0 ? x / r : 1.0, s = r > 0.0 ? z / r : 0.0;
+    double r = length_of_pair(x, z), c = r > 0.0 ? x / r : 1.0, s = r > 0.0 ? z / r : 0.0;
     if (k > low) e[k - 1] = r;
     double first = d[k], second = d[k + 1], twice = 2.0 * c * s * e[k];
     d[k] = c * c * first + twice + s * s * second;
@@ -75,7 +78,10 @@ static void qr_step(double *d, double *e, double *restrict vectors, isize low, i
 }
 
 int eigen(double *a, double *values, double *vectors, double *work, isize m) {
-  double *beside = work;
+  double *beside = work, most = 0.0;
+  for (isize i = 0; i < m * m; i++) most = fabs(a[i]) > most ? fabs(a[i]) : most;
+  double inverse = most > 0.0 ? 1.0 / most : 1.0;
+  for (isize i = 0; i < m * m; i++) a[i] *= inverse;
   tridiagonalise(a, values, beside, vectors, work + m, m);
   isize high = m - 1, n_steps = 0;
   while (high > 0) {
@@ -88,6 +94,7 @@ int eigen(double *a, double *values, double *vectors, double *work, isize m) {
     if (n_steps++ > MOST_STEPS * m) return 0;
     qr_step(values, beside, vectors, low, high, m);
   }
+  for (isize i = 0; i < m; i++) values[i] *= most;
   for (isize i = 1; i < m; i++)
     for (isize j = i; j > 0 && values[j] < values[j - 1]; j--) {
       double value = values[j];

@@ -63,12 +63,17 @@ int eigen(double *a, double *values, double *vectors, double *work, isize m);
 int common_axes(const Sharing *sharing, const double *scatter, const double *divisors, Near *near, double *variances,
                 double *work);
 
-/* Raise variances above zero, by little relative to the largest. */
+/* The least scatter of a component, relative to the largest, in logarithms and divisors. */
+INLINE double least_scatter(double most) {
+  double least = 1e-30 * most;
+  return least > 2.2250738585072014e-308 ? least : 2.2250738585072014e-308;
+}
+
+/* Raise variances above zero. */
 INLINE void raise_above_zero(double *values, isize n) {
   double most = 0.0;
   for (isize i = 0; i < n; i++) most = values[i] > most ? values[i] : most;
-  double least = 1e-30 * most;
-  if (!(least > 2.2250738585072014e-308)) least = 2.2250738585072014e-308;
+  double least = least_scatter(most);
   for (isize i = 0; i < n; i++) values[i] = values[i] < least ? least : values[i];
 }
 
