@@ -5,18 +5,6 @@
 
 #include "calls.h"
 
-/* The square of a vector that belongs to a variance: of one of its entries, or of all of them. */
-INLINE double square_of(const double *x, isize j, isize m, isize v) { return v == m ? x[j] * x[j] : dot(x, x, m); }
-
-/* Write the scatters of a component about its mean. */
-INLINE void aligned_scatter(const double *stats, double *scatter, isize m, isize v) {
-  double count = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
-  for (isize j = 0; j < v; j++) {
-    double value = stats[1 + m + j] - square_of(stats + 1, j, m, v) / count;
-    scatter[j] = value > 0.0 ? value : 0.0;
-  }
-}
-
 /* aligned_natural(weights (n), means (n, m), variances (n / r, v), natural (n, 1 + m + v), m, v): natural parameters of
    components of which r in succession share their variances. */
 PyObject *py_aligned_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
@@ -28,17 +16,9 @@ PyObject *py_aligned_natural(PyObject *Py_UNUSED(module), PyObject *const *args,
   if (n < 1 || n_covariances < 1 || n % n_covariances || length_of(&b, 2) != n_covariances * v ||
       length_of(&b, 1) != n * m || length_of(&b, 3) != n * n_stats)
     return mismatch(&b);
-  double unit = (double)(m / v);
-  for (isize i = 0; i < n; i++) {
-    const double *mean = values_of(&b, 1) + i * m, *variances = values_of(&b, 2) + i / (n / n_covariances) * v;
-    double *out = values_of(&b, 3) + i * n_stats, weight = values_of(&b, 0)[i], sum = (double)m * LOG_2PI;
-    for (isize j = 0; j < m; j++) out[1 + j] = mean[j] / variances[v == m ? j : 0];
-    for (isize j = 0; j < v; j++) {
-      sum += unit * log(variances[j]) + square_of(mean, j, m, v) / variances[j];
-      out[1 + m + j] = -0.5 / variances[j];
-    }
-    out[0] = log(weight > LEAST_WEIGHT ? weight : LEAST_WEIGHT) - 0.5 * sum;
-  }
+  for (isize i = 0; i < n; i++)
+    write_aligned_natural(values_of(&b, 2) + i / (n / n_covariances) * v, values_of(&b, 1) + i * m, values_of(&b, 0)[i],
+                          values_of(&b, 3) + i * n_stats, m, v);
   return done(&b, NULL, 1);
 }
 

@@ -11,7 +11,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "matrices.h"
+#include "sharing.h"
 
 /* The arguments of a call: buffers, of which the last are written to. */
 #define MOST_BUFFERS 32
@@ -123,9 +123,16 @@ FUNCTION(merge_costs);
 FUNCTION(merge_by_terms);
 FUNCTION(merge_by_costs);
 FUNCTION(added_gains);
+FUNCTION(maximising);
+FUNCTION(family_m_step);
+FUNCTION(plain_run);
 
 /* The rows of a comparison, from the buffers of these numbers; 0 if the arrays do not fit together. */
 int are_rows(Buffers *buffers, int row_stats, int weights, isize n_stats, ComparedRows *rows);
+
+/* A covariance family, from the four arguments (code, m, r, least) of a call, and the buffers of the frame and its
+   inverse, of that number and the next; 0, with an exception, if there is none. */
+int family_of(Buffers *buffers, PyObject *const *args, int frame, Sharing *sharing);
 
 /* Add these functions to a module; 0, or -1 with an exception. */
 int add_small_matrices(PyObject *module);

@@ -112,6 +112,19 @@ INLINE void scatter_of(const double *restrict stats, double *restrict scatter, i
       scatter[j * m + i] = scatter[i * m + j];
 }
 
+/* Components without correlations have v variances: one per column, or one for all m. The square of a vector that
+   belongs to a variance: of one of its entries, or of all of them. */
+INLINE double square_of(const double *x, isize j, isize m, isize v) { return v == m ? x[j] * x[j] : dot(x, x, m); }
+
+/* Write the scatters of such a component about its mean. */
+INLINE void aligned_scatter(const double *stats, double *scatter, isize m, isize v) {
+  double count = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
+  for (isize j = 0; j < v; j++) {
+    double value = stats[1 + m + j] - square_of(stats + 1, j, m, v) / count;
+    scatter[j] = value > 0.0 ? value : 0.0;
+  }
+}
+
 /* Add factor times the outer product of a vector with itself. */
 INLINE void add_outer(double *restrict matrix, const double *restrict vector, double factor, isize m) {
   for (isize i = 0; i < m; i++) {
@@ -154,6 +167,18 @@ INLINE void write_natural(const double *precision, double log_of_det, const doub
     *quadratic++ = -0.5 * precision[j * m + j];
     for (isize k = j + 1; k < m; k++) *quadratic++ = -precision[j * m + k];
   }
+}
+
+/* The same for a component without correlations. */
+INLINE void write_aligned_natural(const double *variances, const double *mean, double weight, double *out, isize m,
+                                  isize v) {
+  double unit = (double)(m / v), sum = (double)m * LOG_2PI;
+  for (isize j = 0; j < m; j++) out[1 + j] = mean[j] / variances[v == m ? j : 0];
+  for (isize j = 0; j < v; j++) {
+    sum += unit * log(variances[j]) + square_of(mean, j, m, v) / variances[j];
+    out[1 + m + j] = -0.5 / variances[j];
+  }
+  out[0] = log(weight > LEAST_WEIGHT ? weight : LEAST_WEIGHT) - 0.5 * sum;
 }
 
 /* Write the inverse of a covariance and the logarithm of its determinant, and return the least squared pivot: if that

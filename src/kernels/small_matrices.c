@@ -30,6 +30,9 @@ static PyMethodDef methods[] = {
     METHOD(merge_by_terms),
     METHOD(merge_by_costs),
     METHOD(added_gains),
+    METHOD(maximising),
+    METHOD(family_m_step),
+    METHOD(plain_run),
     {NULL, NULL, 0, NULL},
 };
 

@@ -204,6 +204,11 @@ def stats_under(
     return _added(stats)
 
 
+def part_rows(n_rows: int, n_numbers: int) -> int:
+    """Return the rows of a part, of so many rows that are summed to so many numbers."""
+    return _Parts.of(n_rows, n_numbers).part_rows
+
+
 def label_stats(columns: Array, weights: Array | None, labels: Array, n_labels: int, kind: int) -> Array:
     """Return the row statistics, summed over the rows of each label.
 

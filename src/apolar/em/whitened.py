@@ -120,14 +120,12 @@ class WhitenedData:
 
     def _stats_to_keep(self) -> ArrayRows | None:
         """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if small enough."""
-        rows = self.rows
         if not self._can_keep(self.n_stats):
             return None
-        values, weights = rows.take(slice(None))
+        values, weights = self.rows.take(slice(None))
         row_stats = RowStats(self.family, self.whitening).written(values, Scratch())
-        template = rows.device_template if is_device_array(row_stats) else None
-        weights = weights_to_device_of(weights, row_stats)
-        return ArrayRows(row_stats.T, weights, device_template=template)
+        template = self.rows.device_template if is_device_array(row_stats) else None
+        return ArrayRows(row_stats.T, weights_to_device_of(weights, row_stats), device_template=template)
 
     @property
     def weight(self) -> float:
@@ -280,6 +278,11 @@ class WhitenedData:
             return to_numpy(self._kept_stats.values.T)
         parts = self.map_blocks(lambda block, _: to_numpy(block.row_stats).copy(), written=True)
         return np.concatenate(list(parts), axis=1)
+
+    @property
+    def kept_columns(self) -> Array | None:
+        """The whitened rows, shape (n_features, n_rows), if they are stored for the extension."""
+        return None if self._kept_rows is None else self._kept_rows.values.T
 
     def whitened_rows(self) -> Array:
         """Return the rows in whitened coordinates, shape (n_features, n_rows)."""

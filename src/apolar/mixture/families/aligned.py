@@ -58,7 +58,16 @@ class AxisAligned(Family):
         compiled.kernels.aligned_natural(*map(_contiguous, arrays), out, n_features, n_variances)
         return out
 
-    def compiled_m_step(self, stats: SufficientStats, terms: PriorTerms | None) -> tuple[Array, Array] | None:
+    @property
+    def compiled_code(self) -> str | None:
+        return self.code if type(self) is self.compiled_for else None
+
+    def compiled_m_step(
+        self,
+        stats: SufficientStats,
+        terms: PriorTerms | None,
+        near: WhitenedParameters | None,
+    ) -> tuple[Array, Array] | None:
         if compiled.kernels is None or type(self) is not self.compiled_for:
             return None
         n_features, shape = stats.n_features, stats.counts.shape

@@ -345,7 +345,7 @@ class Family(CovarianceStorage):
         if prior is not None:
             terms = prior.adapted_to(self, stats).terms(self, n_components, n_features)
         weight = np.maximum(stats.counts, LEAST_WEIGHT)
-        known = self.compiled_m_step(stats, terms)
+        known = self.compiled_m_step(stats, terms, near)
         if known is not None:
             return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), *known)
         scatter = self.scatter(stats)

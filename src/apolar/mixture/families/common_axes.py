@@ -7,12 +7,18 @@ import abc
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.mixture.families.parts import positive
+from apolar.mixture.families.parts import least_scatter
 from apolar.mixture.families.rotated_parts import RotatedParts
 
-# Sweeps of rotations, and the sine of an angle that counts as zero. Angles are quadratic in the gain.
+# Sweeps of rotations: of each of two starts before the better one is chosen, then of that one; and from axes
+# that are near, where EM goes on from any improvement.
+FIRST_SWEEPS = 10
 SWEEPS = 200
+NEAR_SWEEPS = 2
+# The sine of an angle that counts as zero, and the contrast of the variances in a plane, relative to the
+# scatter: without any, a rotation would gain nothing, and never end.
 LEAST_SINE = 1e-12
+LEAST_CONTRAST = 1e-24
 
 
 class CommonAxes(RotatedParts):
@@ -27,14 +33,22 @@ class CommonAxes(RotatedParts):
         axes = np.empty((*lead, 1, n_features, n_features))
         variances = np.empty(scatter.shape[:-1])
         for i in np.ndindex(*lead):
-            starts = _likely_axes(scatter[i], divisor[i]) if near is None else [near[i][0]]
-            rotated = [self._rotated(scatter[i], divisor[i], start) for start in starts]
-            # Where the variances are the best for the axes, the objective is minus this, up to a constant.
-            costs = [float(divisor[i] @ np.log(found).sum(axis=-1)) for _, found in rotated]
-            axes[i][0], variances[i] = rotated[int(np.argmin(costs))]
+            if near is None:
+                start = self._better_start(scatter[i], divisor[i])
+                found = self._rotated(scatter[i], divisor[i], start, SWEEPS - FIRST_SWEEPS)
+            else:
+                found = self._rotated(scatter[i], divisor[i], near[i][0], NEAR_SWEEPS)
+            axes[i][0], variances[i] = found
         return axes, variances
 
-    def _rotated(self, scatter: Array, divisor: Array, start: Array) -> tuple[Array, Array]:
+    def _better_start(self, scatter: Array, divisor: Array) -> Array:
+        """Return the better of two axes to start from, after some sweeps."""
+        starts = [self._rotated(scatter, divisor, start, FIRST_SWEEPS) for start in _likely_axes(scatter)]
+        # Where the variances are the best for the axes, the objective is minus this, up to a constant.
+        costs = [float(divisor @ np.log(found).sum(axis=-1)) for _, found in starts]
+        return starts[int(np.argmin(costs))][0]
+
+    def _rotated(self, scatter: Array, divisor: Array, start: Array, n_sweeps: int) -> tuple[Array, Array]:
         """Return the axes of one mixture, and the variances along them, by rotations in planes.
 
         With the variances fixed, the best rotation in a plane is known; variances follow each of them. So
@@ -44,16 +58,21 @@ class CommonAxes(RotatedParts):
         # With the planes last, as each rotation changes two rows and two columns of all matrices.
         stack = np.ascontiguousarray(np.moveaxis(axes.T @ scatter @ axes, 0, -1))
         positions = np.arange(n_features)
-        for _ in range(SWEEPS):
+        least = least_scatter(stack[positions, positions])
+        for _ in range(n_sweeps):
             largest = 0.0
             for p in range(n_features - 1):
                 for q in range(p + 1, n_features):
-                    along = positive(stack[positions, positions].T)
+                    along = np.maximum(stack[positions, positions].T, least)
                     inverses = 1 / self.variances_maximising(along, divisor)
                     factors = inverses[:, p] - inverses[:, q]
                     on = float(factors @ (stack[p, p] - stack[q, q]))
                     off = 2 * float(factors @ stack[p, q])
-                    angle = 0.5 * np.arctan2(-off, -on) if on or off else 0.0
+                    sizes = np.abs(stack[p, p]) + np.abs(stack[q, q])
+                    size = float((inverses[:, p] + inverses[:, q]) @ sizes)
+                    if not np.hypot(on, off) > LEAST_CONTRAST * size:
+                        continue
+                    angle = 0.5 * np.arctan2(-off, -on)
                     sine, cosine = np.sin(angle), np.cos(angle)
                     largest = max(largest, abs(sine))
                     if abs(sine) <= LEAST_SINE:
@@ -64,7 +83,8 @@ class CommonAxes(RotatedParts):
                     axes[:, [p, q]] = axes[:, [p, q]] @ rotation
             if largest <= LEAST_SINE:
                 break
-        return axes, self.variances_maximising(positive(stack[positions, positions].T), divisor)
+        along = np.maximum(stack[positions, positions].T, least)
+        return axes, self.variances_maximising(along, divisor)
 
     def axes_of(self, covariances: Array) -> tuple[Array, Array]:
         # Covariances of the family are diagonal along their axes, where the objective is largest.
@@ -78,9 +98,9 @@ class CommonAxes(RotatedParts):
         return np.broadcast_to(axes, covariances.shape), variances
 
 
-def _likely_axes(scatter: Array, divisor: Array) -> list[Array]:
-    """Return axes to start from: those of all rows of the components together, and of the mean covariance."""
-    covariances = scatter / np.maximum(divisor, np.finfo(float).tiny)[:, None, None]
-    scales = np.trace(covariances, axis1=-2, axis2=-1)
-    means = [scatter.sum(axis=0), (covariances / scales[:, None, None]).sum(axis=0)]
+def _likely_axes(scatter: Array) -> list[Array]:
+    """Return axes to start from: those of all rows of the components together, and of the mean shape."""
+    traces = np.trace(scatter, axis1=-2, axis2=-1)
+    factors = np.where(traces > 0, 1 / np.where(traces > 0, traces, 1.0), 0.0)
+    means = [scatter.sum(axis=0), (factors[:, None, None] * scatter).sum(axis=0)]
     return [np.linalg.eigh(mean)[1] for mean in means]

@@ -19,4 +19,4 @@ class EVE(CommonAxes):
         return EVI()
 
     def variances_maximising(self, scatter: Array, divisor: Array) -> Array:
-        return EVI().covariances_maximising(scatter, divisor)
+        return EVI().covariances_estimated(scatter, divisor, None)

@@ -13,7 +13,7 @@ class EVI(AlignedParts):
     name = code = "EVI"
     words = "stretched along the columns, each in its own proportions, all of the same volume"
 
-    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
+    def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
         scatter = positive(scatter)
         roots = geometric_mean(scatter)
         volume = roots.sum(axis=-1) / divisor.sum(axis=-1)

@@ -20,7 +20,7 @@ class EVV(TriangularParts):
     def without_correlations(self) -> Family:
         return EVI()
 
-    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
+    def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
         n_features, extra = scatter.shape[-1], (..., None, None)
         # Without a prior, the scatter of a component of few rows has no determinant to speak of.
         scatter = self.floored(scatter / divisor[extra]) * divisor[extra]

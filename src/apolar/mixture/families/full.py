@@ -295,7 +295,16 @@ class Full(Family):
 
     # --- steps that are compiled for this family itself: others may share a part of the covariances ---
 
-    def compiled_m_step(self, stats: SufficientStats, terms: PriorTerms | None) -> tuple[Array, Array] | None:
+    @property
+    def compiled_code(self) -> str | None:
+        return self.code if type(self) is Full else None
+
+    def compiled_m_step(
+        self,
+        stats: SufficientStats,
+        terms: PriorTerms | None,
+        near: WhitenedParameters | None,
+    ) -> tuple[Array, Array] | None:
         if type(self) is not Full:
             return None
         return compiled.m_step(stats.array, stats.n_features, terms, self.least_variance)

@@ -13,14 +13,20 @@ import functools
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
+from apolar.mixture.families import sharing
 from apolar.mixture.families.base import LEAST_COUNT, Family
 from apolar.mixture.families.tied_spherical import TiedSpherical
+from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.prior import PriorTerms
+from apolar.mixture.stats import SufficientStats
 
 # The scatter of a component is at least this fraction of that of all rows, in logarithms and divisors.
 LEAST_SCATTER = 1e-30
 # Rounds of alternating estimates of volumes and a shape, and the relative change at which they end.
 ROUNDS = 500
 TOLERANCE = 1e-13
+# The rounds from volumes that are near: EM goes on from any improvement.
+NEAR_ROUNDS = 5
 
 
 @functools.lru_cache(maxsize=64)
@@ -88,7 +94,25 @@ class PartlyShared(Family):
 
     def projected(self, covariances: Array, weights: Array) -> Array:
         extra = (..., *(None,) * self.n_axes)
-        return self.covariances_maximising(weights[extra] * covariances, weights, covariances)
+        return self.covariances_maximising(weights[extra] * covariances, weights)
+
+    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
+        known = sharing.maximising(self, scatter, divisor, near)
+        return self.covariances_estimated(scatter, divisor, near) if known is None else known
+
+    @abc.abstractmethod
+    def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
+        """Return `covariances_maximising`, by NumPy."""
+
+    @property
+    def compiled_code(self) -> str | None:
+        # A family that derives from one of these may estimate its covariances in another way.
+        return self.code if "code" in vars(type(self)) else None
+
+    def compiled_m_step(
+        self, stats: SufficientStats, terms: PriorTerms | None, near: WhitenedParameters | None
+    ) -> tuple[Array, Array] | None:
+        return sharing.m_step(self, stats, terms, near)
 
     def parts_of(self, tangents: Array, n_components: int, n_features: int) -> tuple[Array, Array, Array]:
         """Return the parts of tangent vectors: of volumes, (n_components, 1), shapes and orientations."""
@@ -121,7 +145,7 @@ class PartlyShared(Family):
 
 
 def volumes_and_shape(scatter: Array, divisor: Array) -> tuple[Array, Array]:
-    """Return volumes v_k, and one shape a of product one, for variances v_k a.
+    """Return volumes v_k, and one shape a, for variances v_k a; both up to a factor.
 
     They maximise the sum over components of -1/2 (divisor log|S| + tr(S^-1 scatter)), by alternation: it
     converges to the only maximum.
@@ -138,9 +162,10 @@ def volumes_and_shape(scatter: Array, divisor: Array) -> tuple[Array, Array]:
     """
     scatter = positive(scatter)
     volumes = geometric_mean(scatter / divisor[..., None])
+    # With this factor volumes do not grow or shrink from round to round.
+    total = divisor.sum(axis=-1)[..., None]
     for _ in range(ROUNDS):
-        shape = (scatter / volumes[..., None]).sum(axis=-2)
-        shape = shape / geometric_mean(shape)[..., None]
+        shape = (scatter / volumes[..., None]).sum(axis=-2) / total
         before, volumes = volumes, (scatter / shape[..., None, :]).mean(axis=-1) / divisor
         if np.all(np.abs(volumes - before) <= TOLERANCE * volumes):
             break
@@ -152,7 +177,12 @@ def geometric_mean(values: Array) -> Array:
     return np.exp(np.log(values).mean(axis=-1))
 
 
+def least_scatter(scatter: Array) -> Array:
+    """Return the least variances of components, shape (..., n_components, n_features), relative to them."""
+    least = LEAST_SCATTER * scatter.max(axis=(-2, -1), keepdims=True)
+    return np.maximum(least, np.finfo(float).tiny)
+
+
 def positive(scatter: Array) -> Array:
     """Return variances of components, shape (..., n_components, n_features), raised above zero."""
-    least = LEAST_SCATTER * scatter.max(axis=(-2, -1), keepdims=True)
-    return np.maximum(scatter, np.maximum(least, np.finfo(float).tiny))
+    return np.maximum(scatter, least_scatter(scatter))

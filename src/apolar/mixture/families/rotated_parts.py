@@ -33,8 +33,8 @@ class RotatedParts(PartlyShared, Full):
     invariance = Invariance.SCALING
 
     def __init__(self, frame: Array | None = None) -> None:
-        self._frame = frame
-        self._inverse_frame = None if frame is None else np.linalg.inv(frame)
+        self.frame = frame
+        self.inverse_frame = None if frame is None else np.linalg.inv(frame)
 
     def in_coordinates(self, inverse: Array) -> Family:
         if inverse.ndim == 0:
@@ -55,15 +55,15 @@ class RotatedParts(PartlyShared, Full):
 
     def _in_units(self, matrices: Array) -> Array:
         """Return symmetric matrices in the units of the data."""
-        if self._frame is None:
+        if self.frame is None:
             return matrices
-        return self._frame.T @ matrices @ self._frame
+        return self.frame.T @ matrices @ self.frame
 
     def _factors_in_coordinates(self, factors: Array) -> Array:
         """Return F, with covariances F F^t, in the coordinates of the family, from those in data units."""
-        return factors if self._inverse_frame is None else self._inverse_frame.T @ factors
+        return factors if self.inverse_frame is None else self.inverse_frame.T @ factors
 
-    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
+    def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
         axes_near = None if near is None else self.axes_of(self._in_units(near))[0]
         axes, variances = self.axes_maximising(self._in_units(scatter), divisor, axes_near)
         factors = self._factors_in_coordinates(axes * np.sqrt(variances)[..., None, :])
@@ -99,7 +99,7 @@ class RotatedParts(PartlyShared, Full):
 
     def _axes_of_root(self, root: Array) -> tuple[Array, Array]:
         """Return the axes and deviations of each component from `coordinate_root`."""
-        factors = root if self._frame is None else self._frame.T @ root
+        factors = root if self.frame is None else self.frame.T @ root
         deviations = np.linalg.norm(factors, axis=-2)
         return factors / deviations[..., None, :], deviations
 

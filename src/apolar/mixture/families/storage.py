@@ -182,7 +182,18 @@ class CovarianceStorage(abc.ABC):
 
     # --- steps of EM that are compiled for some families; None where NumPy is to compute them ---
 
-    def compiled_m_step(self, stats: SufficientStats, terms: PriorTerms | None) -> tuple[Array, Array] | None:
+    frame: Array | None = None
+    """The map from the coordinates of covariances to the units of the data, if a family has to know it."""
+    inverse_frame: Array | None = None
+
+    @property
+    def compiled_code(self) -> str | None:
+        """The code by which the kernels know the M-step of this family; None if they do not."""
+        return None
+
+    def compiled_m_step(
+        self, stats: SufficientStats, terms: PriorTerms | None, near: WhitenedParameters | None
+    ) -> tuple[Array, Array] | None:
         """Return the means and covariances of the M-step, given what the prior adds."""
         return None
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
-from apolar.mixture.families.parts import LEAST_SCATTER, ROUNDS, TOLERANCE
+from apolar.mixture.families.parts import LEAST_SCATTER, NEAR_ROUNDS, ROUNDS, TOLERANCE
 from apolar.mixture.families.triangular_parts import TriangularParts
 from apolar.mixture.families.vei import VEI
 
@@ -21,10 +21,13 @@ class VEE(TriangularParts):
     def without_correlations(self) -> Family:
         return VEI()
 
-    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
+    def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
         n_features = scatter.shape[-1]
-        volumes = np.ones_like(divisor)
-        for _ in range(ROUNDS):
+        if near is None:
+            volumes, rounds = np.ones_like(divisor), ROUNDS
+        else:
+            volumes, rounds = np.exp(self.log_det(near, n_features) / n_features), NEAR_ROUNDS
+        for _ in range(rounds):
             common = self.floored((scatter / volumes[..., None, None]).sum(axis=-3))
             common = common / np.exp(self.log_det(common, n_features) / n_features)[..., None, None]
             before = volumes

@@ -13,6 +13,6 @@ class VEI(AlignedParts):
     name = code = "VEI"
     words = "stretched along the columns in the same proportions, each with its own size"
 
-    def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
+    def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
         volumes, shape = volumes_and_shape(scatter, divisor)
         return volumes[..., None] * shape[..., None, :]

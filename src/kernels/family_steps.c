@@ -1,0 +1,73 @@
+/* The M-step of any covariance family, for a batch of mixtures, as functions of Python. */
+
+#include "calls.h"
+
+int family_of(Buffers *b, PyObject *const *args, int frame, Sharing *sharing) {
+  const char *code = PyUnicode_AsUTF8AndSize(args[0], NULL);
+  isize m = number_below(args[1], MOST_COLUMNS + 1), r = number_below(args[2], 1 << 20);
+  double least = PyFloat_AsDouble(args[3]);
+  if (PyErr_Occurred()) return 0;
+  isize size = length_of(b, frame);
+  if (m < 1 || r < 1 || !sharing_of(sharing, code, m, r) || (size && size != m * m) || length_of(b, frame + 1) != size) {
+    PyErr_SetString(PyExc_ValueError, "No such family, or the arrays have the wrong sizes.");
+    return 0;
+  }
+  sharing->least = least;
+  if (size) sharing->frame = values_of(b, frame), sharing->inverse_frame = values_of(b, frame + 1);
+  return 1;
+}
+
+static PyObject *failed(Buffers *b) {
+  release(b);
+  return NULL;
+}
+
+/* maximising(scatter (n, c, v), divisors (n, c), near (as scatter, or none), frame (m, m) or none, its inverse,
+   covariances (n, c, v), code, m, r, least): see `Family.covariances_maximising`. */
+PyObject *py_maximising(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Buffers b;
+  Sharing sharing;
+  if (!take(&b, args, n_args, 6, 1, 4)) return NULL;
+  if (!family_of(&b, args + 6, 3, &sharing)) return failed(&b);
+  isize c = sharing.n_covariances, size = c * sharing.n_numbers, n = length_of(&b, 1) / c;
+  if (length_of(&b, 1) != n * c || length_of(&b, 0) != n * size || length_of(&b, 5) != n * size ||
+      (length_of(&b, 2) && length_of(&b, 2) != n * size))
+    return mismatch(&b);
+  double *scatter = workspace(&b, size + working_memory(&sharing));
+  if (scatter == NULL) return NULL;
+  int is_positive = 1;
+  for (isize i = 0; i < n && is_positive; i++) {
+    Near near = {.start = length_of(&b, 2) ? NEAR_COVARIANCES : COLD, .covariances = values_of(&b, 2) + i * size};
+    memcpy(scatter, values_of(&b, 0) + i * size, (size_t)size * sizeof(double));
+    is_positive = maximise(&sharing, scatter, values_of(&b, 1) + i * c, &near, values_of(&b, 5) + i * size,
+                           scatter + size);
+  }
+  return done(&b, scatter, is_positive);
+}
+
+/* family_m_step(stats (n, r, n_stats), added (n, c, v) or none, divisors (n, c) or none, near (n, c, v) or none, frame
+   (m, m) or none, its inverse, means (n, r, m), covariances (n, c, v), code, m, r, least, shrinkage, mean_divisor) */
+PyObject *py_family_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Buffers b;
+  Sharing sharing;
+  if (!take(&b, args, n_args, 8, 2, 6)) return NULL;
+  if (!family_of(&b, args + 8, 4, &sharing)) return failed(&b);
+  PriorSums prior = {.shrinkage = PyFloat_AsDouble(args[12]), .mean_divisor = PyFloat_AsDouble(args[13])};
+  isize c = sharing.n_covariances, size = c * sharing.n_numbers, n_stats = sharing.n_components * sharing.n_stats;
+  isize n_means = sharing.n_components * sharing.m, n = length_of(&b, 7) / size;
+  int has_prior = length_of(&b, 1) > 0;
+  if (PyErr_Occurred() || length_of(&b, 7) != n * size || length_of(&b, 0) != n * n_stats ||
+      length_of(&b, 6) != n * n_means || (has_prior && length_of(&b, 1) != n * size) ||
+      length_of(&b, 2) != (has_prior ? n * c : 0) || (length_of(&b, 3) && length_of(&b, 3) != n * size))
+    return mismatch(&b);
+  double *work = workspace(&b, working_memory(&sharing));
+  if (work == NULL) return NULL;
+  int is_above = 1;
+  for (isize i = 0; i < n && is_above; i++) {
+    Near near = {.start = length_of(&b, 3) ? NEAR_COVARIANCES : COLD, .covariances = values_of(&b, 3) + i * size};
+    if (has_prior) prior.scatter = values_of(&b, 1) + i * size, prior.divisors = values_of(&b, 2) + i * c;
+    is_above = m_step_of(&sharing, values_of(&b, 0) + i * n_stats, &prior, &near, values_of(&b, 6) + i * n_means,
+                         values_of(&b, 7) + i * size, work) != BELOW_FLOOR;
+  }
+  return done(&b, work, is_above);
+}

@@ -1,0 +1,258 @@
+/* Covariances of which a part is shared: the M-step of the families, given scatters and divisors. */
+
+#include "sharing.h"
+
+/* Rounds of alternating estimates of volumes and what is common, and the relative change at which they end; and from
+   volumes of the step before, where EM goes on from any improvement. */
+#define ROUNDS 500
+#define NEAR_ROUNDS 5
+#define TOLERANCE 1e-13
+#define LEAST_RATIO_OF_VOLUMES 1e-30
+
+int sharing_of(Sharing *sharing, const char *code, isize m, isize n_components) {
+  static const char *const codes[] = {"EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE",
+                                      "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"};
+  memset(sharing, 0, sizeof *sharing);
+  for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+    if (!strcmp(codes[i], code)) sharing->code = codes[i];
+  if (!sharing->code) return 0;
+  sharing->kind = code[2] != 'I' ? FULL : code[1] != 'I' ? DIAGONAL : SPHERICAL;
+  sharing->is_tied = !strcmp(code, "EII") || !strcmp(code, "EEI") || !strcmp(code, "EEE");
+  sharing->m = m;
+  sharing->n_components = n_components;
+  sharing->n_covariances = sharing->is_tied ? 1 : n_components;
+  sharing->n_numbers = sharing->kind == FULL ? m * m : sharing->kind == DIAGONAL ? m : 1;
+  sharing->n_stats = 1 + m + (sharing->kind == FULL ? m * (m + 1) / 2 : sharing->n_numbers);
+  return 1;
+}
+
+isize working_memory(const Sharing *sharing) {
+  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  /* Scatters and divisors of the M-step; and what the axes that all share take, which is most. */
+  return r * sharing->n_numbers + r + m + (3 * mm + 2 * m + 3) * r + 5 * mm + 8 * m;
+}
+
+/* Volumes v_k, and one shape a, for variances v_k a, by alternation; both up to a factor. It converges to the only
+   maximum. The scatters (n_components, m) are raised above zero. */
+static void volumes_and_shape(const Sharing *sharing, double *scatter, const double *divisors, double *volumes,
+                              double *shape) {
+  isize m = sharing->m, r = sharing->n_components;
+  double total = 0.0;
+  raise_above_zero(scatter, r * m);
+  for (isize k = 0; k < r; k++) {
+    volumes[k] = exp(mean_log(scatter + k * m, m)) / divisors[k];
+    total += divisors[k];
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    int has_changed = 0;
+    memset(shape, 0, (size_t)m * sizeof(double));
+    for (isize k = 0; k < r; k++) {
+      double factor = 1.0 / volumes[k];
+      for (isize j = 0; j < m; j++) shape[j] += scatter[k * m + j] * factor;
+    }
+    /* Inverses, for the sums that follow. With this factor volumes do not grow or shrink from round to round. */
+    for (isize j = 0; j < m; j++) shape[j] = total / shape[j];
+    for (isize k = 0; k < r; k++) {
+      double before = volumes[k];
+      volumes[k] = dot(scatter + k * m, shape, m) / ((double)m * divisors[k]);
+      has_changed |= !(fabs(volumes[k] - before) <= TOLERANCE * volumes[k]);
+    }
+    if (!has_changed) break;
+  }
+  for (isize j = 0; j < m; j++) shape[j] = 1.0 / shape[j];
+}
+
+/* Write the covariance with variances along axes, the rows of a matrix, in the coordinates of the mixture. */
+static void write_along(const Sharing *sharing, const double *axes, const double *variances, double *covariance,
+                        double *work) {
+  isize m = sharing->m;
+  memset(covariance, 0, (size_t)(m * m) * sizeof(double));
+  for (isize j = 0; j < m; j++) {
+    const double *axis = axes + j * m;
+    if (sharing->inverse_frame) {
+      memset(work, 0, (size_t)m * sizeof(double));
+      for (isize l = 0; l < m; l++)
+        for (isize i = 0; i < m; i++) work[i] += sharing->inverse_frame[l * m + i] * axis[l];
+      axis = work;
+    }
+    add_outer(covariance, axis, variances[j], m);
+  }
+}
+
+/* VEE: one matrix, with a volume per component. */
+static int of_one_form(const Sharing *sharing, const double *scatter, const double *divisors, const double *near,
+                       double *covariances, double *work) {
+  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  double *common = work, *inverse = common + mm, *u = inverse + mm, *volumes = u + 2 * mm, log_of_det = 0.0;
+  for (isize k = 0; k < r; k++) {
+    volumes[k] = 1.0;
+    if (!near) continue;
+    if (!(factorise(near + k * mm, u, m) > 0.0)) return 0;
+    volumes[k] = exp(log_det(u, m) / (double)m);
+  }
+  double scale = 1.0;
+  for (int round = 0; round < (near ? NEAR_ROUNDS : ROUNDS); round++) {
+    memset(common, 0, (size_t)mm * sizeof(double));
+    for (isize k = 0; k < r; k++) {
+      double factor = 1.0 / volumes[k];
+      for (isize j = 0; j < mm; j++) common[j] += factor * scatter[k * mm + j];
+    }
+    if (!(invert(common, u, inverse, &log_of_det, m) > sharing->least)) return 0;
+    scale = exp(log_of_det / (double)m);
+    double most = 0.0;
+    int has_changed = 0;
+    for (isize k = 0; k < r; k++) {
+      double volume = scale * dot(inverse, scatter + k * mm, mm) / ((double)m * divisors[k]);
+      has_changed |= !(fabs(volume - volumes[k]) <= TOLERANCE * volume);
+      volumes[k] = volume;
+      most = volume > most ? volume : most;
+    }
+    for (isize k = 0; k < r; k++)
+      if (volumes[k] < LEAST_RATIO_OF_VOLUMES * most) volumes[k] = LEAST_RATIO_OF_VOLUMES * most;
+    if (!has_changed) break;
+  }
+  for (isize k = 0; k < r; k++)
+    for (isize j = 0; j < mm; j++) covariances[k * mm + j] = volumes[k] / scale * common[j];
+  return 1;
+}
+
+/* EVV: matrices of one volume. */
+static int of_one_determinant(const Sharing *sharing, const double *scatter, const double *divisors,
+                              double *covariances, double *work) {
+  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  double *u = work, *roots = work + mm, sum = 0.0, total = 0.0;
+  for (isize k = 0; k < r; k++) {
+    if (!(factorise(scatter + k * mm, u, m) > sharing->least * divisors[k])) return 0;
+    roots[k] = exp(log_det(u, m) / (double)m);
+    sum += roots[k];
+    total += divisors[k];
+  }
+  for (isize k = 0; k < r; k++)
+    for (isize j = 0; j < mm; j++) covariances[k * mm + j] = scatter[k * mm + j] * (sum / total / roots[k]);
+  return 1;
+}
+
+/* EEV and VEV: variances in common, along axes of each component's own. */
+static int of_own_axes(const Sharing *sharing, double *scatter, const double *divisors, double *covariances,
+                       double *work) {
+  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  double *values = work, *shape = values + r * m, *volumes = shape + m, *matrix = volumes + r, *rest = matrix + mm;
+  for (isize k = 0; k < r; k++) {
+    in_units(sharing, scatter + k * mm, matrix, rest);
+    /* The axes take the place of the scatter. */
+    if (!eigen(matrix, values + k * m, scatter + k * mm, rest, m)) return 0;
+  }
+  if (sharing->code[0] == 'V') {
+    volumes_and_shape(sharing, values, divisors, volumes, shape);
+  } else {
+    double total = 0.0;
+    memset(shape, 0, (size_t)m * sizeof(double));
+    for (isize k = 0; k < r; k++) {
+      volumes[k] = 1.0;
+      total += divisors[k];
+      for (isize j = 0; j < m; j++) shape[j] += values[k * m + j] < 0.0 ? 0.0 : values[k * m + j];
+    }
+    raise_above_zero(shape, m);
+    for (isize j = 0; j < m; j++) shape[j] /= total;
+  }
+  for (isize k = 0; k < r; k++) {
+    for (isize j = 0; j < m; j++) values[j] = volumes[k] * shape[j];
+    write_along(sharing, scatter + k * mm, values, covariances + k * mm, rest);
+  }
+  return 1;
+}
+
+/* EVE and VVE: axes in common. */
+static int of_common_axes(const Sharing *sharing, double *scatter, const double *divisors, Near *near,
+                          double *covariances, double *work) {
+  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  double *variances = work, *axes = variances + r * m, *rest = axes + mm;
+  if (sharing->frame)
+    for (isize k = 0; k < r; k++) {
+      in_units(sharing, scatter + k * mm, rest, rest + mm);
+      memcpy(scatter + k * mm, rest, (size_t)mm * sizeof(double));
+    }
+  Near from = *near;
+  if (!from.axes) from.axes = axes;
+  if (!common_axes(sharing, scatter, divisors, &from, variances, rest)) return 0;
+  for (isize k = 0; k < r; k++) write_along(sharing, from.axes, variances + k * m, covariances + k * mm, rest);
+  return 1;
+}
+
+int maximise(const Sharing *sharing, double *scatter, const double *divisors, Near *near, double *covariances,
+             double *work) {
+  const char *code = sharing->code;
+  isize m = sharing->m, r = sharing->n_components, n = sharing->n_numbers;
+  if (!strcmp(code, "VEI")) {
+    double *shape = work, *volumes = work + m;
+    volumes_and_shape(sharing, scatter, divisors, volumes, shape);
+    for (isize k = 0; k < r; k++)
+      for (isize j = 0; j < m; j++) covariances[k * m + j] = volumes[k] * shape[j];
+    return 1;
+  }
+  if (!strcmp(code, "EVI")) {
+    raise_above_zero(scatter, r * m);
+    of_one_volume(scatter, divisors, covariances, work, r, m);
+    return 1;
+  }
+  if (!strcmp(code, "VEE"))
+    return of_one_form(sharing, scatter, divisors, near->start == COLD ? NULL : near->covariances, covariances, work);
+  if (!strcmp(code, "EVV")) return of_one_determinant(sharing, scatter, divisors, covariances, work);
+  if (code[2] == 'V' && code[1] == 'E') return of_own_axes(sharing, scatter, divisors, covariances, work);
+  if (code[2] == 'E' && code[1] == 'V') return of_common_axes(sharing, scatter, divisors, near, covariances, work);
+  for (isize k = 0; k < sharing->n_covariances; k++)
+    for (isize j = 0; j < n; j++) covariances[k * n + j] = scatter[k * n + j] / divisors[k];
+  return 1;
+}
+
+/* Add what a component has to the scatter and the divisor of its covariance. */
+static void add_component(const Sharing *sharing, const double *stats, const PriorSums *prior, double *mean,
+                          double *scatter, double *divisor, double *work) {
+  isize m = sharing->m, n = sharing->n_numbers;
+  double shrinkage = prior->shrinkage, weight = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
+  /* The scatter between the mean of the rows and that of the prior, which is zero. */
+  double factor = weight * shrinkage / (weight + shrinkage);
+  double *own = work + m;
+  for (isize j = 0; j < m; j++) {
+    work[j] = stats[1 + j] / weight;
+    mean[j] = stats[1 + j] / (weight + shrinkage);
+  }
+  if (sharing->kind == FULL) {
+    scatter_of(stats, own, m);
+    if (shrinkage > 0.0) add_outer(own, work, factor, m);
+  } else {
+    aligned_scatter(stats, own, m, n);
+    for (isize j = 0; j < n; j++) own[j] += factor * square_of(work, j, m, n);
+  }
+  for (isize j = 0; j < n; j++) scatter[j] += own[j];
+  *divisor += weight * (sharing->kind == SPHERICAL ? (double)m : 1.0) + prior->mean_divisor;
+}
+
+int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prior, Near *near, double *means,
+              double *covariances, double *work) {
+  isize m = sharing->m, n = sharing->n_numbers, n_covariances = sharing->n_covariances;
+  double *scatter = work, *divisors = scatter + n_covariances * n, *rest = divisors + n_covariances;
+  memset(scatter, 0, (size_t)(n_covariances * n) * sizeof(double));
+  memset(divisors, 0, (size_t)n_covariances * sizeof(double));
+  for (isize k = 0; k < sharing->n_components; k++) {
+    isize own = sharing->is_tied ? 0 : k;
+    add_component(sharing, stats + k * sharing->n_stats, prior, means + k * m, scatter + own * n, divisors + own, rest);
+  }
+  if (prior->scatter) {
+    for (isize j = 0; j < n_covariances * n; j++) scatter[j] += prior->scatter[j];
+    for (isize k = 0; k < n_covariances; k++) divisors[k] += prior->divisors[k];
+  }
+  if (!maximise(sharing, scatter, divisors, near, covariances, rest)) return BELOW_FLOOR;
+  int status = ABOVE_FLOOR;
+  if (sharing->kind == FULL) {
+    for (isize k = 0; k < n_covariances; k++)
+      if (!(factorise(covariances + k * n, rest, m) > sharing->least)) return BELOW_FLOOR;
+    return status;
+  }
+  for (isize j = 0; j < n_covariances * n; j++) {
+    if (covariances[j] > sharing->least) continue;
+    status = RAISED_TO_FLOOR;
+    if (covariances[j] < sharing->least) covariances[j] = sharing->least;
+  }
+  return status;
+}

@@ -1,0 +1,187 @@
+"""Runs of plain EM by the extension are those of NumPy, and of steps that are taken one by one."""
+
+import numpy as np
+import pytest
+
+from apolar.data import open_rows
+from apolar.em.kernels import runs
+from apolar.em.kernels.runs import plain_runs
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import FAMILIES, compiled
+from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.prior import Prior
+from apolar.mixture.shrinkage import AdaptivePrior
+from mixtures import FAMILY_NAMES
+
+needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
+each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
+# Rounding errors grow from step to step, where a run has not converged; they do not reach this.
+TOLERANCE = 1e-9
+
+
+def clusters(n_features, n_rows=90, n_clusters=3, seed=0):
+    """Return rows of clusters of different covariances, in units that differ tenfold, and labels."""
+    rng = np.random.default_rng([seed, n_features])
+    labels = rng.integers(n_clusters, size=n_rows)
+    shapes = rng.standard_normal((n_clusters, n_features, n_features)) + 2 * np.eye(n_features)
+    centres = 4 * rng.standard_normal((n_clusters, n_features))
+    rows = np.einsum("ni,nij->nj", rng.standard_normal((n_rows, n_features)), shapes[labels])
+    return (rows + centres[labels]) * np.geomspace(1, 10, n_features), labels
+
+
+def example(name, n_features, *, n_components=3, n_mixtures=2, weights=None):
+    """Return rows and starts that are not far from the clusters."""
+    X, labels = clusters(n_features)
+    data = WhitenedData(open_rows(X, weights), FAMILIES[name])
+    rng, starts = np.random.default_rng(1), []
+    for _ in range(n_mixtures):
+        noise = rng.dirichlet(np.ones(n_components), len(X)).T
+        share = 0.7 * (labels % n_components == np.arange(n_components)[:, None]) + 0.3 * noise
+        starts.append(data.family.m_step(data.soft_stats(share), Prior()))
+    return data, batch(starts)
+
+
+def by_numpy(data, starts, prior, n_steps, relative_tol):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "kernels", None)
+        return plain_runs(data, starts, prior, n_steps=n_steps, relative_tol=relative_tol)
+
+
+def assert_same(first, second):
+    np.testing.assert_array_equal(first.n_steps, second.n_steps)
+    np.testing.assert_array_equal(first.is_collapsed, second.is_collapsed)
+    np.testing.assert_allclose(first.log_likelihood, second.log_likelihood, rtol=TOLERANCE)
+    np.testing.assert_allclose(first.objective, second.objective, rtol=TOLERANCE)
+    for what in ("weights", "means", "covariances"):
+        a, b = getattr(first.parameters, what), getattr(second.parameters, what)
+        np.testing.assert_allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * np.abs(b).max())
+    a, b = first.stats.array, second.stats.array
+    np.testing.assert_allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * np.abs(b).max())
+
+
+@needs_kernels
+@each_family
+@pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
+@pytest.mark.parametrize("n_features", [1, 2, 4, 7])
+def test_the_extension_does_what_numpy_does(name, prior, n_features):
+    data, starts = example(name, n_features)
+    n_steps = 4 if n_features > 4 else 8
+    first = plain_runs(data, starts, prior, n_steps=n_steps, relative_tol=0.0)
+    assert_same(first, by_numpy(data, starts, prior, n_steps, 0.0))
+    assert not first.is_collapsed.any()
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", ["VEI", "EVE", "tied", "full"])
+def test_weights_of_rows_and_threads(name):
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, 90)
+    data, starts = example(name, 3, n_mixtures=5, weights=weights)
+    first = plain_runs(data, starts, Prior(), n_steps=6, relative_tol=0.0, n_threads=3)
+    assert_same(first, by_numpy(data, starts, Prior(), 6, 0.0))
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
+def test_a_prior_with_a_target_per_component(name):
+    data, starts = example(name, 3)
+    prior = AdaptivePrior().adapted_to(data.family, data.e_step(starts)[0])
+    first = plain_runs(data, starts[:1], _of_one(prior), n_steps=6, relative_tol=0.0)
+    assert_same(first, by_numpy(data, starts[:1], _of_one(prior), 6, 0.0))
+
+
+def _of_one(prior):
+    """Return a prior for one mixture from that of a batch."""
+    return type(prior)(prior.shrinkage, target=prior.target[0], strength=prior.strength[0])
+
+
+@needs_kernels
+def test_many_rows_are_summed_in_parts():
+    X, _ = clusters(2, n_rows=5000)
+    data = WhitenedData(open_rows(X), FAMILIES["VEV"])
+    start = data.family.m_step(data.soft_stats(np.random.default_rng(0).dirichlet(np.ones(3), 5000).T), None)
+    first = plain_runs(data, start[None], None, n_steps=3, relative_tol=0.0)
+    assert_same(first, by_numpy(data, start[None], None, 3, 0.0))
+
+
+@each_family
+def test_the_objective_rises_until_it_hardly_changes(name):
+    data, starts = example(name, 3)
+    family, objectives = data.family, []
+    for n_steps in range(1, 12):
+        found = plain_runs(data, starts, Prior(), n_steps=n_steps, relative_tol=1e-4)
+        objectives.append(found.objective)
+    # An M-step may lose what rounding is.
+    assert np.all(np.diff(objectives, axis=0) >= -1e-9)
+    end = plain_runs(data, starts, Prior(), n_steps=500, relative_tol=1e-4)
+    assert np.all(end.n_steps < 500)
+    assert np.all(np.diff(objectives[:2], axis=0) > 0)
+    # The likelihood and the statistics are those of the parameters that come with them.
+    stats, log_likelihood = data.e_step(end.parameters)
+    np.testing.assert_allclose(end.log_likelihood, log_likelihood, rtol=1e-12)
+    np.testing.assert_allclose(end.stats.array, stats.array, atol=1e-9)
+    expected = log_likelihood + family.log_prior(end.parameters, Prior())
+    np.testing.assert_allclose(end.objective, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("name", ["full", "diag", "spherical", "VEI", "VEE", "VVE", "EVV"])
+def test_a_component_of_one_row_collapses(name, is_compiled):
+    data, starts = example(name, 3, n_components=4, n_mixtures=1)
+    rows = data.whitened_rows().T
+    means, weights = starts.means.copy(), starts.weights.copy()
+    far = np.argmax(np.square(rows).sum(axis=1))
+    means[0, 0], weights[0, 0] = rows[far], 0.02
+    covariances = starts.covariances.copy()
+    covariances[0, 0] *= 1e-4
+    start = WhitenedParameters(weights, means, covariances)
+    run = plain_runs if is_compiled else by_numpy_keywords
+    found = run(data, start, None, n_steps=100, relative_tol=1e-12)
+    assert found.is_collapsed[0]
+    assert found.n_steps[0] < 100
+    assert found.parameters.is_finite
+    assert np.isfinite(found.log_likelihood[0])
+
+
+def by_numpy_keywords(data, starts, prior, *, n_steps, relative_tol):
+    return by_numpy(data, starts, prior, n_steps, relative_tol)
+
+
+@each_family
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_starts_without_a_density_are_said_to_be_collapsed(name, is_compiled):
+    data, starts = example(name, 2, n_mixtures=4)
+    means, covariances = starts.means.copy(), starts.covariances.copy()
+    means[0] = np.nan
+    covariances[1] = np.inf
+    covariances[2] = -1.0
+    bad = WhitenedParameters(starts.weights, means, covariances)
+    run = plain_runs if is_compiled else by_numpy_keywords
+    found = run(data, bad, Prior(), n_steps=5, relative_tol=0.0)
+    np.testing.assert_array_equal(found.is_collapsed, [True, True, True, False])
+    np.testing.assert_array_equal(found.n_steps, [0, 0, 0, 5])
+    assert np.all(np.isneginf(found.log_likelihood[:3]))
+
+
+def test_an_empty_component_ends_a_run():
+    data, starts = example("EVI", 2, n_mixtures=1)
+    means = starts.means.copy()
+    means[0, 0] = 1e3
+    start = WhitenedParameters(starts.weights, means, starts.covariances)
+    for run in (plain_runs, by_numpy_keywords):
+        found = run(data, start, Prior(), n_steps=5, relative_tol=0.0)
+        assert found.is_collapsed[0]
+        assert found.n_steps[0] == 1
+
+
+def test_rows_with_noise_are_left_to_numpy():
+    data, starts = example("full", 3)
+    noisy = data.with_noise(np.full(3, 0.01))
+    assert not runs._has_kernel(noisy)
+    found = [plain_runs(each, starts, None, n_steps=3, relative_tol=0.0) for each in (noisy, data)]
+    assert np.all(found[0].log_likelihood < found[1].log_likelihood)
+
+
+def test_at_least_one_step():
+    data, starts = example("full", 2)
+    with pytest.raises(ValueError, match="n_steps"):
+        plain_runs(data, starts, None, n_steps=0, relative_tol=0.0)
