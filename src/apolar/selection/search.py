@@ -158,9 +158,9 @@ class LikelihoodSearch:
             return False
         lowest = min(self.values.values())
         for form in FORMS:
-            if Candidate(form, candidate.n_components) not in self.found or not contains(
-                form, candidate.family
-            ):
+            larger = self.found.get(Candidate(form, candidate.n_components))
+            # With a prior the likelihood is not at its maximum, and bounds nothing.
+            if larger is None or larger.prior is not None or not contains(form, candidate.family):
                 continue
             # The likelihood of more components is no lower, though the fit found may be.
             smaller = [

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
 
+from apolar._core.arrays import Array, IndexArray
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
-from apolar.starts.mbhc import MergeTree, merge_tree
+from apolar.starts.mbhc import merge_tree
 from apolar.starts.overseed import SEEDS_PER_COMPONENT, merged_runs
 
 __all__ = ["FORMS", "SharedStarts"]
@@ -40,7 +43,8 @@ class SharedStarts:
 
     def __init__(self, by_form: dict[Family, WhitenedData], seed: int) -> None:
         self._by_form, self._seed = by_form, seed
-        self._overseeded: dict[tuple[Family, int], list[SufficientStats]] = {}
+        self._known: dict[tuple[Family, int], list[tuple[str, SufficientStats]]] = {}
+        self._clusters: dict[tuple[int, int], IndexArray] = {}
         n_rows = by_form[FORMS[0]].n_rows
         chosen = np.arange(n_rows)
         if n_rows > TREE_ROWS:
@@ -48,13 +52,16 @@ class SharedStarts:
         self._in_trees = {form: data.taken(chosen) for form, data in by_form.items()}
 
     @functools.cached_property
-    def _trees(self) -> list[MergeTree]:
-        """Merge trees of the rows, in the whitened coordinates of each form."""
-        trees = []
+    def _trees(self) -> list[Callable[[int], IndexArray]]:
+        """Merge trees of the rows, in the whitened coordinates of each form: their clusters, by number."""
+        trees: list[Callable[[int], IndexArray]] = []
         for form, criterion in TREES.items():
             data = self._in_trees[form]
-            points = np.ascontiguousarray(data.whitened_rows().T)
-            trees.append(merge_tree(points, criterion, sizes=data.row_weights()))
+            points, sizes = np.ascontiguousarray(data.whitened_rows().T), data.row_weights()
+            if criterion == "EII" and sizes is None:
+                trees.append(functools.partial(_wards_clusters, linkage(points, "ward")))
+            else:
+                trees.append(merge_tree(points, criterion, sizes=sizes).labels)
         return trees
 
     def mixtures(self, kind: Family, n_components: int) -> list[tuple[str, WhitenedParameters]]:
@@ -71,25 +78,34 @@ class SharedStarts:
         starts : list of tuple of str and WhitenedParameters
             In the whitened coordinates of the form of the family.
         """
-        in_tree = self._in_trees[kind.untied].under(kind)
-        prior = Prior()
-        if n_components == 1:
-            labels = np.zeros(in_tree.n_rows, dtype=np.intp)
-            return [("one component", in_tree.family.m_step(in_tree.hard_stats(labels, 1), prior))]
-        starts = []
-        n_clusters = min(n_components, in_tree.n_rows)
-        for tree in self._trees:
-            stats = in_tree.hard_stats(tree.labels(n_clusters), n_clusters)
-            starts.append(("tree", in_tree.family.m_step(stats, prior)))
-        overseeded = self._overseeded_stats(kind.untied, n_components)
-        return starts + [("overseed", in_tree.family.m_step(stats, prior)) for stats in overseeded]
+        key = kind.untied, n_components
+        if key not in self._known:
+            self._known[key] = self._stats(*key)
+        family, prior = self._by_form[kind.untied].under(kind).family, Prior()
+        return [(name, family.m_step(stats, prior)) for name, stats in self._known[key]]
 
-    def _overseeded_stats(self, form: Family, n_components: int) -> list[SufficientStats]:
-        """Return the statistics of over-seeded runs without sharing: starts of all families of a form."""
-        key = form, n_components
-        if key not in self._overseeded:
-            data = self._by_form[form]
-            n_seeds = max(n_components, min(SEEDS_PER_COMPONENT * n_components, data.n_rows // 2))
-            rng = np.random.default_rng([self._seed, n_components])
-            self._overseeded[key] = merged_runs(data, n_seeds, n_components, Prior(), rng, OVERSEEDED_STARTS)
-        return self._overseeded[key]
+    def _stats(self, form: Family, n_components: int) -> list[tuple[str, SufficientStats]]:
+        """Return the sufficient statistics that all families of a form start from."""
+        data, in_tree = self._by_form[form], self._in_trees[form]
+        if n_components == 1:
+            return [("one component", data.hard_stats(np.zeros(data.n_rows, dtype=np.intp), 1))]
+        stats = []
+        n_clusters = min(n_components, in_tree.n_rows)
+        for i in range(len(TREES)):
+            stats.append(("tree", in_tree.hard_stats(self._labels(i, n_clusters), n_clusters)))
+        n_seeds = max(n_components, min(SEEDS_PER_COMPONENT * n_components, data.n_rows // 2))
+        rng = np.random.default_rng([self._seed, n_components])
+        overseeded = merged_runs(data, n_seeds, n_components, Prior(), rng, OVERSEEDED_STARTS)
+        return stats + [("overseed", each) for each in overseeded]
+
+    def _labels(self, i: int, n_clusters: int) -> IndexArray:
+        """Return the clusters of a tree, which are those of all forms."""
+        key = i, n_clusters
+        if key not in self._clusters:
+            self._clusters[key] = self._trees[i](n_clusters)
+        return self._clusters[key]
+
+
+def _wards_clusters(merges: Array, n_clusters: int) -> IndexArray:
+    """Return the clusters of a tree by Ward's method; fewer, if rows are equal."""
+    return np.unique(fcluster(merges, n_clusters, "maxclust"), return_inverse=True)[1]
