@@ -29,10 +29,13 @@ SHORT_STEPS = 12
 KEPT = 2
 STEPS = 300
 RELATIVE_TOLERANCE = 1e-7
-# Candidates whose criterion is above the lowest by more than this are not fitted again from others, and those
-# above by more than the second number are not run to a tight tolerance.
+# Candidates whose criterion is above the lowest by no more than this are fitted again from others; those of
+# the second number are run closer to their optimum, and those of the third until nothing is left to gain.
 REACH = 30.0
 FINAL_REACH = 10.0
+LAST_REACH = 2.0
+CLOSE_STEPS = 2000
+CLOSE_TOLERANCE = 1e-9
 # The tolerance of the last run, in the log-likelihood of all rows, and its most passes.
 TOLERANCE = 1e-3
 PASSES = 500
@@ -141,11 +144,9 @@ class LikelihoodSearch:
             self._in_threads(self._fit, [each for each in chosen if not self._is_hopeless(each)])
         # From what each was fitted to by itself: so no candidate does worse because of another.
         alone = dict(self.found)
-        near = [each for each in alone if self._behind(each) < REACH * self.scale]
-        self._in_threads(lambda each: self._improve(each, alone), near)
-        self._in_threads(
-            self._finish, [each for each in self.found if self._behind(each) < FINAL_REACH * self.scale]
-        )
+        self._in_threads(lambda each: self._improve(each, alone), self._within(REACH))
+        self._in_threads(self._approach, self._within(FINAL_REACH))
+        self._in_threads(self._finish, self._within(LAST_REACH))
 
     # --- what is fitted -------------------------------------------------------------------------
 
@@ -177,9 +178,10 @@ class LikelihoodSearch:
     def _keep(self, candidate: Candidate, found: Found) -> None:
         self.found[candidate], self.values[candidate] = found, self.criterion(candidate, found)
 
-    def _behind(self, candidate: Candidate) -> float:
-        """Return by how much the criterion of a candidate is above the lowest."""
-        return self.values[candidate] - min(self.values.values())
+    def _within(self, reach: float) -> list[Candidate]:
+        """Return the candidates whose criterion is above the lowest by no more than that."""
+        most = min(self.values.values(), default=0.0) + reach * self.scale
+        return [each for each, value in self.values.items() if value <= most]
 
     def _in_threads(self, function: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
         # The slowest first, so that the threads end at about the same time.
@@ -290,8 +292,26 @@ class LikelihoodSearch:
         responsibilities = np.asarray(found.data.row_responsibilities(found.parameters)[0])
         return data.family.m_step(data.soft_stats(responsibilities), Prior())
 
+    def _approach(self, candidate: Candidate) -> None:
+        """Run a fit nearer to its optimum."""
+        found = self.found[candidate]
+        if has_rounding(found.data):
+            return
+        runs = plain_runs(
+            found.data,
+            found.parameters[None],
+            found.prior,
+            n_steps=CLOSE_STEPS,
+            relative_tol=CLOSE_TOLERANCE,
+        )
+        parameters, value, steps = runs.parameters[0], float(runs.log_likelihood[0]), int(runs.n_steps[0])
+        is_sound = found.prior is not None or is_regular(found.data, parameters)
+        if is_sound and value >= found.log_likelihood:
+            closer = replace(found, parameters=parameters, log_likelihood=value, n_iter=found.n_iter + steps)
+            self._keep(candidate, replace(closer, converged=steps < CLOSE_STEPS))
+
     def _finish(self, candidate: Candidate) -> None:
-        """Run a fit to its optimum."""
+        """Run a fit to its optimum, and see that it is one."""
         found = self.found[candidate]
         data = found.data
         result = converge(data, found.result, found.prior, tol=TOLERANCE, max_iter=PASSES, checked_on=data)
