@@ -16,7 +16,7 @@ from apolar._core.compiled import RowMap
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch, fetch_rows, open_rows
 from apolar.em.blocks import Block, weights_to_device_of
-from apolar.em.e_step import EStep, NearestStats
+from apolar.em.e_step import EStep, LogDensity, NearestStats
 from apolar.em.kernels.compiled import CompiledBlock, as_weights
 from apolar.em.row_stats import (
     CHUNK_SIZE,
@@ -187,6 +187,15 @@ class WhitenedData:
             stats, log_likelihood = self._kept_block.e_step(natural, self.row_weights())
         stats = stats.reshape(*parameters.weights.shape, self.n_stats)
         return SufficientStats(_with_noise(stats, noise), self.n_features), log_likelihood
+
+    def density_sums(self, parameters: WhitenedParameters) -> tuple[float, float]:
+        """Return the sums of log-densities of one mixture, and of logarithms of largest responsibilities."""
+        natural = self.family.natural(parameters)
+        if self._kept_block is None:
+            sums = self._source.reduce(LogDensity(natural), self._prepare, self.threads)
+        else:
+            sums = self._kept_block.density_sums(natural, self.row_weights())
+        return float(sums[0]), float(sums[1])
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""

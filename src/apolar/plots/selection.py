@@ -67,11 +67,13 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     for row in selection.table:
         by_kind.setdefault(row.covariance_type, []).append(row)
     for number, (kind, rows) in enumerate(by_kind.items()):
+        if not any(np.isfinite(getattr(row, criterion)) for row in rows):
+            continue
         look = _look(number)
         _draw(panel, sorted(rows, key=lambda row: row.n_components), criterion, look)
         entries.append((kind, look))
     name = criterion_title(criterion)
-    best = _best(selection)
+    best = selection.best_row
     lowest = getattr(best, criterion)
     panel.plot([best.n_components], [lowest], linestyle="none", zorder=4, **_BEST)
     entries.append((f"lowest: {best.n_components} {best.covariance_type}", _BEST))
@@ -94,7 +96,7 @@ def _look(number: int) -> dict[str, Any]:
 
 
 def _draw(panel: Any, rows: list[Row], criterion: str, look: dict[str, Any]) -> None:
-    """Draw the line of a family, with gaps where candidates failed."""
+    """Draw the line of a family, with gaps where candidates failed or were dropped."""
     values = np.array([getattr(row, criterion) for row in rows])
     numbers = np.array([row.n_components for row in rows])
     panel.plot(numbers, values, markersize=5, zorder=2, label=rows[0].covariance_type, **look)
@@ -104,15 +106,6 @@ def _draw(panel: Any, rows: list[Row], criterion: str, look: dict[str, Any]) -> 
         panel.plot(
             numbers[unfinished], values[unfinished], linestyle="none", markersize=5, zorder=3, **hollow
         )
-
-
-def _best(selection: Selection) -> Row:
-    """Return the row of the mixture that was chosen."""
-    return next(
-        row
-        for row in selection.table
-        if selection.models.get((row.covariance_type, row.n_components)) is selection.best
-    )
 
 
 def _failures(selection: Selection) -> str:

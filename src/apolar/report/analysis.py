@@ -186,12 +186,7 @@ def analysed(
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if selection is not None:
         # Only those of the chosen candidate; those of the others are in the table of the selection.
-        messages = [
-            message
-            for row in selection.table
-            if selection.models.get((row.covariance_type, row.n_components)) is fitted
-            for message in row.warnings
-        ]
+        messages = list(selection.best_row.warnings)
     errors, no_errors = _errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_
     kind = fitted.covariance_type

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from apolar.moments.covariance import column_moments, is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.likelihood import LikelihoodFits
-from apolar.selection.result import Row, Selection, reason
+from apolar.selection.result import Models, Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
 
@@ -114,16 +115,17 @@ def select(
     if _is_by_likelihood(model, criterion):
         settings = {**model.get_params(), "n_threads": model.n_threads}
         n_threads = n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs)
-        in_order = LikelihoodFits(source, settings, criterion, n_threads, float_type(X)).table(kinds, numbers)
+        fits = LikelihoodFits(source, settings, criterion, n_threads, float_type(X), _names(model))
+        in_order = fits.table(kinds, numbers)
     else:
         in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs)
-    models = {}
-    for row, fitted in in_order:
-        if row.is_fitted and fitted is not None:
-            for name in ("feature_names_in_", "n_features_in_"):
-                if hasattr(model, name):
-                    setattr(fitted, name, getattr(model, name))
-            models[row.covariance_type, row.n_components] = fitted
+    models = Models(
+        {
+            (row.covariance_type, row.n_components): make
+            for row, make in in_order
+            if row.is_fitted and make is not None
+        }
+    )
     table = tuple(row for row, _ in in_order)
     for row in table if verbose else ():
         value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
@@ -170,8 +172,8 @@ def _fitted_one_by_one(
     kinds: tuple[str, ...],
     numbers: tuple[int, ...],
     n_jobs: int | None,
-) -> list[tuple[Row, GaussianMixture | None]]:
-    """Return the rows of candidates, and models, each fitted by the estimator, then from its neighbours."""
+) -> list[tuple[Row, Callable[[], GaussianMixture] | None]]:
+    """Return rows of candidates, and functions that return models, each fitted by the estimator."""
     parallel = effective_n_jobs(n_jobs) > 1
     if parallel and source.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
@@ -192,7 +194,19 @@ def _fitted_one_by_one(
     for _, fitted in rows.values():
         if fitted is not None:
             fitted.set_params(n_threads=threads, warm_start=False)
-    return [rows[kind, r] for kind in kinds for r in numbers]
+    in_order = [rows[kind, r] for kind in kinds for r in numbers]
+    return [(row, None if fitted is None else functools.partial(_same, fitted)) for row, fitted in in_order]
+
+
+def _same(model: GaussianMixture) -> GaussianMixture:
+    return model
+
+
+def _names(model: GaussianMixture) -> dict[str, Any]:
+    """Return the attributes of an estimator that say which columns its rows have."""
+    return {
+        name: value for name, value in vars(model).items() if name in ("feature_names_in_", "n_features_in_")
+    }
 
 
 # --- checks of the arguments ----------------------------------------------------------------

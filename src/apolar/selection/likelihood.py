@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,13 @@ from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows
 from apolar.em.loop import converge
-from apolar.em.result import FitStatus, in_canonical_order
+from apolar.em.result import FitResult, FitStatus, in_canonical_order
+from apolar.em.run import evidence_of
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
-from apolar.estimator.attributes import exact_parameters, result_attributes
+from apolar.estimator.attributes import result_attributes
 from apolar.estimator.few_rows import few_rows_seen
-from apolar.estimator.predict import Predictor
+from apolar.estimator.predict import Likelihood
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA, FitSummary
@@ -61,6 +62,8 @@ class LikelihoodFits:
     n_threads : int
     dtype : dtype
         Of the fitted attributes.
+    names : dict
+        Attributes that say which columns the rows have.
     """
 
     rows: Rows
@@ -68,6 +71,7 @@ class LikelihoodFits:
     criterion: str
     n_threads: int
     dtype: Any
+    names: dict[str, Any]
 
     def table(self, kinds: Iterable[str], numbers: Iterable[int]) -> list[tuple[Row, GaussianMixture | None]]:
         """Return the rows of all candidates, by kind and number, and their models."""
@@ -82,7 +86,7 @@ class LikelihoodFits:
             search = comparison.search
             search.run(each for each in candidates if each not in refused)
             found, stopped = comparison.on_all_rows()
-            table: list[tuple[Row, GaussianMixture | None]] = []
+            table: list[tuple[Row, Callable[[], GaussianMixture] | None]] = []
             for each in candidates:
                 row = Row(
                     names[each.family],
@@ -98,37 +102,46 @@ class LikelihoodFits:
         seconds = (time.perf_counter() - begun) / len(candidates)
         return [(replace(row, seconds=seconds), model) for row, model in table]
 
-    def _fitted(self, row: Row, found: Found, *, is_stopped: bool) -> tuple[Row, GaussianMixture]:
-        """Return the row of a fit and its model."""
+    def _fitted(
+        self, row: Row, found: Found, *, is_stopped: bool
+    ) -> tuple[Row, Callable[[], GaussianMixture]]:
+        """Return the row of a fit, and a function that returns its model."""
         data = found.data
+        evaluated = converge(data, found.result, found.prior, tol=0.0, max_iter=0)
+        status = FitStatus.CONVERGED if found.converged and not is_stopped else FitStatus.MAX_ITER
+        result = evaluated.updated(status=status, n_iter=found.n_iter)
+        offset = data.whitening.log_det * data.weight
+        density, certainty = data.density_sums(result.parameters)
+        likelihood = Likelihood(density + offset, data.weight, certainty)
+        criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, evidence_of(data, result) + offset)
+        few = None if data.is_wide else few_rows_seen(data, result)
+        collapsing = None if found.prior is None else UNDER_PRIOR
+        row = replace(
+            row,
+            log_likelihood=likelihood.log_likelihood,
+            converged=status is FitStatus.CONVERGED,
+            start=found.start,
+            warnings=tuple(text for text in (few, collapsing) if text is not None),
+            **criteria,
+        )
+        return row, functools.partial(self._model, row, found, result)
+
+    def _model(self, row: Row, found: Found, result: FitResult) -> GaussianMixture:
+        """Return a fitted mixture."""
         model = GaussianMixture(**self.settings)
         model.set_params(
             n_components=row.n_components,
             covariance_type=row.covariance_type,
             prior=None if found.prior is None else "conjugate",
         )
-        evaluated = converge(data, found.result, found.prior, tol=0.0, max_iter=0)
-        status = FitStatus.CONVERGED if found.converged and not is_stopped else FitStatus.MAX_ITER
-        evaluated = replace(evaluated, status=status, n_iter=found.n_iter)
-        result = in_canonical_order(evaluated, data.family, data.whitening)
-        for name, value in result_attributes(result, data, self.dtype).items():
+        result = in_canonical_order(result, found.data.family, found.data.whitening)
+        for name, value in result_attributes(result, found.data, self.dtype).items():
             setattr(model, name, value)
-        likelihood = Predictor.of(data.family, exact_parameters(vars(model))).likelihood(
-            data.rows, data.threads
-        )
-        model.lower_bound_ = likelihood.log_likelihood / likelihood.weight
-        criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, model.evidence_)
-        few = None if data.is_wide else few_rows_seen(data, result)
-        collapsing = None if found.prior is None else UNDER_PRIOR
-        row = replace(
-            row,
-            log_likelihood=likelihood.log_likelihood,
-            converged=model.converged_,
-            start=found.start,
-            warnings=tuple(text for text in (few, collapsing) if text is not None),
-            **criteria,
-        )
-        return row, model
+        model.lower_bound_ = row.log_likelihood / found.data.weight
+        model.evidence_ = -row.evidence / 2
+        for name, value in self.names.items():
+            setattr(model, name, value)
+        return model
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from apolar.estimator import GaussianMixture
 from apolar.scores import CRITERIA, criterion_title
 
-__all__ = ["Row", "Selection", "reason"]
+__all__ = ["Models", "Row", "Selection", "reason"]
 
 # In words, the evidence that a difference of the criterion of at least this size is [kass1995, section 3.2].
 EVIDENCE = (
@@ -79,6 +80,38 @@ class Row:
         return f"{self.n_components} {self.covariance_type} component{'s' * (self.n_components > 1)}"
 
 
+class Models(Mapping[tuple[str, int], GaussianMixture]):
+    """Fitted mixtures by (covariance_type, n_components), each of which is made when it is asked for.
+
+    Parameters
+    ----------
+    makers : dict
+        Functions that return the mixtures.
+    """
+
+    def __init__(self, makers: dict[tuple[str, int], Callable[[], GaussianMixture]]) -> None:
+        self._makers = makers
+        self._made: dict[tuple[str, int], GaussianMixture] = {}
+
+    def __getitem__(self, key: tuple[str, int]) -> GaussianMixture:
+        if key not in self._made:
+            self._made[key] = self._makers[key]()
+        return self._made[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._makers
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __reduce__(self) -> Any:
+        # As a dict: a copy in another process has no use for the rows.
+        return dict, (dict(self),)
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """The result of `select`.
@@ -92,7 +125,7 @@ class Selection:
     criterion : {"bic", "aic", "icl", "evidence"}
     reason : str
         What won, by how much, and what that means, in words.
-    models : dict
+    models : mapping
         The fitted mixtures by (covariance_type, n_components), without those that failed or were dropped.
     """
 
@@ -100,7 +133,13 @@ class Selection:
     table: tuple[Row, ...]
     criterion: str
     reason: str
-    models: dict[tuple[str, int], GaussianMixture] = field(repr=False)
+    models: Mapping[tuple[str, int], GaussianMixture] = field(repr=False)
+
+    @property
+    def best_row(self) -> Row:
+        """The row of the mixture that was chosen."""
+        chosen = self.best.covariance_type, self.best.n_components
+        return next(row for row in self.table if (row.covariance_type, row.n_components) == chosen)
 
     def __str__(self) -> str:
         names = [criterion_title(name) for name in CRITERIA]
@@ -145,7 +184,7 @@ class Selection:
         else:
             values = [getattr(row, name) for name in ("log_likelihood", *CRITERIA)]
             numbers, note = [f"{value:.1f}" for value in values], "" if row.converged else "not converged"
-        if self.models.get((row.covariance_type, row.n_components)) is self.best:
+        if row is self.best_row:
             note = f"<- lowest {criterion_title(self.criterion)}" + (f", {note}" if note else "")
         counts = (str(row.n_components), str(row.n_parameters))
         return (row.covariance_type, *counts, *numbers, row.start, note)

@@ -25,8 +25,8 @@ FORMS = (family("full"), family("diag"), family("spherical"))
 TREE_ROWS = 1000
 # Merge trees by the form whose whitened coordinates are clustered. Under "EII" this is Ward's method.
 TREES = {family("diag"): "EII", family("full"): "EII", family("spherical"): "VII"}
-# Over-seeded runs per form.
-OVERSEEDED_STARTS = 2
+# Over-seeded runs of each form.
+OVERSEEDED_STARTS = {family("full"): 2, family("diag"): 1, family("spherical"): 1}
 
 
 class SharedStarts:
@@ -62,6 +62,12 @@ class SharedStarts:
                 trees.append(functools.partial(_wards_clusters, linkage(points, "ward")))
             else:
                 trees.append(merge_tree(points, criterion, sizes=sizes).labels)
+        points = np.ascontiguousarray(self._in_trees[family("diag")].whitened_rows().T)
+        left, values, _ = np.linalg.svd(points, full_matrices=False)
+        varies = values > 1e-6 * values[0]
+        if self._in_trees[family("diag")].row_weights() is None:
+            directions = left[:, varies] * np.sqrt(values[varies])
+            trees.append(functools.partial(_wards_clusters, linkage(directions, "ward")))
         return trees
 
     def mixtures(self, kind: Family, n_components: int) -> list[tuple[str, WhitenedParameters]]:
@@ -89,13 +95,12 @@ class SharedStarts:
         data, in_tree = self._by_form[form], self._in_trees[form]
         if n_components == 1:
             return [("one component", data.hard_stats(np.zeros(data.n_rows, dtype=np.intp), 1))]
-        stats = []
         n_clusters = min(n_components, in_tree.n_rows)
-        for i in range(len(TREES)):
-            stats.append(("tree", in_tree.hard_stats(self._labels(i, n_clusters), n_clusters)))
+        partitions = [self._labels(i, n_clusters) for i in range(len(self._trees))]
+        stats = [("tree", in_tree.hard_stats(labels, n_clusters)) for labels in partitions]
         n_seeds = max(n_components, min(SEEDS_PER_COMPONENT * n_components, data.n_rows // 2))
         rng = np.random.default_rng([self._seed, n_components])
-        overseeded = merged_runs(data, n_seeds, n_components, Prior(), rng, OVERSEEDED_STARTS)
+        overseeded = merged_runs(data, n_seeds, n_components, Prior(), rng, OVERSEEDED_STARTS[form])
         return stats + [("overseed", each) for each in overseeded]
 
     def _labels(self, i: int, n_clusters: int) -> IndexArray:
