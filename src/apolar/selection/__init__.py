@@ -69,7 +69,8 @@ def select(
     verbose : int, default=0
         Whether to print one line per candidate.
     **parameters
-        Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads.
+        Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads,
+        noise.
 
     Returns
     -------
