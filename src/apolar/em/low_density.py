@@ -31,6 +31,8 @@ NEIGHBOUR_ROWS = 3000
 BOX_ROWS = 20_000
 # Rows whose density is above that of the noise by less than this factor may be noise.
 NOISE_LIKE = 10.0
+# So many rows before a gap, at least, are looked at to see whether they are noise too.
+MOST_BEFORE_GAP = 5
 # The shares of noise from which a share is looked for that agrees with the density of its rows.
 FIRST_SHARES = (0.02, 0.5)
 ROUNDS = 100
@@ -212,8 +214,22 @@ def _noise_shares(log_densities: Array, weights: Array | None) -> tuple[float, .
             share, before = float(cumulative[np.searchsorted(sorted_densities, limit)]), share
             if share == before:
                 break
-        shares.append(min(share, MOST_SHARE))
+        position = _up_to_gap(sorted_densities, int(np.searchsorted(cumulative, share)))
+        shares.append(min(float(cumulative[position]), MOST_SHARE))
     return tuple(dict.fromkeys(sorted(shares)))
+
+
+def _up_to_gap(sorted_densities: Array, position: int) -> int:
+    """Return how many rows are noise-like, from how many have the density of noise.
+
+    Rows of noise near a cluster have a higher one. If there are a few more before a wide gap, they are meant.
+    """
+    n_more = max(MOST_BEFORE_GAP, round(0.25 * position))
+    densities = sorted_densities[max(position - 1, 0) : position + n_more + 1]
+    gaps = np.diff(densities)
+    if position == 0 or not len(gaps) or gaps.max() < np.log(NOISE_LIKE):
+        return position
+    return position + int(np.argmax(gaps))
 
 
 def _is_lowest(log_densities: Array, weights: Array | None, share: float) -> Array:

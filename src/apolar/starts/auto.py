@@ -93,7 +93,8 @@ def portfolio(
             starts, skipped = search.starts()
             short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
     finalists = search.finalists(short_run_results)
-    if not search.starts_agree:
+    # Beside noise all starts may have left the same cluster to it.
+    if not search.starts_agree or data.whitening.has_noise_component:
         finalists = search.after_split_and_merge(finalists)
     if search.is_on_sample:
         moments = [start for start in starts if start.start == "moments"]
@@ -298,7 +299,11 @@ class _Search:
             start = untied_stats(self.sample, candidate.parameters)
             if self.visited:
                 visited = SufficientStats(np.stack(self.visited), start.n_features)
-                if np.any(mixture_distances(family, start, visited) < SAME_OPTIMUM):
+                distances = mixture_distances(family, start, visited)
+                if self.data.whitening.has_noise_component:
+                    # Components at the same places may hold a cluster, or leave it to the noise.
+                    distances = distances + np.abs(visited.counts.sum(axis=-1) - start.counts.sum())
+                if np.any(distances < SAME_OPTIMUM):
                     continue
             results.append(self._converged(candidate))
             self.visited += [start.array, untied_stats(self.sample, results[-1].parameters).array]
