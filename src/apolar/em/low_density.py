@@ -25,17 +25,21 @@ from apolar.moments.covariance import column_moments, is_constant
 __all__ = ["as_start_on", "with_noise_component", "with_noise_share", "without_low_density"]
 
 # The distance is that to this neighbour, among so many rows.
-NEIGHBOUR = 6
+NEIGHBOUR = 5
 NEIGHBOUR_ROWS = 3000
 # The box of the noise is that of so many rows.
 BOX_ROWS = 20_000
 # Rows whose density is above that of the noise by less than this factor may be noise.
-NOISE_LIKE = 10.0
+NOISE_LIKE = 5.0
 # So many rows before a gap, at least, are looked at to see whether they are noise too.
 MOST_BEFORE_GAP = 5
+# A gap in the logarithms of densities that parts noise from clusters.
+WIDE_GAP = float(np.log(10.0))
 # The shares of noise from which a share is looked for that agrees with the density of its rows.
 FIRST_SHARES = (0.02, 0.5)
 ROUNDS = 100
+# Two shares that differ by less than this factor are one.
+SAME_SHARE = 1.25
 # The least and the most noise that a start begins with.
 LEAST_SHARE, MOST_SHARE = 0.01, 0.9
 # A start with less noise is one without.
@@ -216,7 +220,8 @@ def _noise_shares(log_densities: Array, weights: Array | None) -> tuple[float, .
                 break
         position = _up_to_gap(sorted_densities, int(np.searchsorted(cumulative, share)))
         shares.append(min(float(cumulative[position]), MOST_SHARE))
-    return tuple(dict.fromkeys(sorted(shares)))
+    low, high = min(shares), max(shares)
+    return (high,) if high <= SAME_SHARE * low or high == 0 else (low, high)
 
 
 def _up_to_gap(sorted_densities: Array, position: int) -> int:
@@ -227,7 +232,7 @@ def _up_to_gap(sorted_densities: Array, position: int) -> int:
     n_more = max(MOST_BEFORE_GAP, round(0.25 * position))
     densities = sorted_densities[max(position - 1, 0) : position + n_more + 1]
     gaps = np.diff(densities)
-    if position == 0 or not len(gaps) or gaps.max() < np.log(NOISE_LIKE):
+    if position == 0 or not len(gaps) or gaps.max() < WIDE_GAP:
         return position
     return position + int(np.argmax(gaps))
 
