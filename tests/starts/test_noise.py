@@ -51,7 +51,7 @@ def test_the_component_that_costs_least_is_left_to_the_noise(name):
     assert smaller[0].counts.sum() == pytest.approx(data.weight * (parameters.weights[:2].sum()))
     likelihoods = []
     for k in range(3):
-        kept = data.m_step(data.soft_stats((labels[None] == np.delete(np.arange(3), k)[:, None])), Prior())
+        kept = data.m_step(data.soft_stats(labels[None] == np.delete(np.arange(3), k)[:, None]), Prior())
         likelihoods.append(data.e_step(kept[None])[1][0])
     assert int(np.argmax(likelihoods)) == 2
 
