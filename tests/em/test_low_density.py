@@ -113,10 +113,14 @@ def test_units_of_the_columns_do_not_matter():
     assert ours.noise_box.log_volume == pytest.approx(expected, rel=1e-9)
 
 
-def test_equal_rows_have_densities():
-    X = np.repeat(np.eye(3), 40, axis=0)
+@pytest.mark.parametrize("n_distinct", [1, 3])
+def test_equal_rows_have_densities(n_distinct):
+    X = np.repeat(np.eye(3)[:n_distinct], 40, axis=0)
     data = with_noise_component(opened(X, "spherical"), True)
     assert np.isfinite(data.whitening.noise_log_density)
+    distinct = data.distinct()
+    assert distinct.n_rows == n_distinct
+    assert without_low_density(distinct, 0.2).n_rows >= 1
 
 
 def test_wide_sparse_rows_are_refused_with_the_remedy():

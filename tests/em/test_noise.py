@@ -1,5 +1,8 @@
 """The noise component in EM: its responsibilities, gradient and evidence, for every family."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -14,10 +17,22 @@ from apolar.em.run import evaluate_batch, evidence_of, plain_em
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.noise import noise_weights
+from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
 from mixtures import FAMILY_NAMES
+from references import FOLDER, table
+
+REFERENCE = json.loads((FOLDER / "mclust" / "noise_iris.json").read_text())
 
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
+
+
+def moved_iris():
+    """Return iris with every tenth row moved away, and the classes, -1 for those rows."""
+    X, number = table("iris.csv"), np.arange(150)
+    moved = number % 10 == 3
+    X[moved, 0] += np.where(number[moved] % 20 == 3, -4, 4)
+    X[moved, 2] += np.where(number[moved] % 30 == 3, 3, -3)
+    return X, np.where(moved, -1, number // 50)
 
 
 def rows(n_noise=30, seed=0):
@@ -121,6 +136,35 @@ def test_evidence_is_below_the_likelihood_and_prefers_noise_where_there_is_some(
     other = converge(without, FitResult(first, ""), Prior(), tol=1e-3, max_iter=300)
     offsets = [rows.whitening.log_det * rows.weight for rows in (data, without)]
     assert evidence + offsets[0] > evidence_of(without, other) + offsets[1] + 10
+
+
+@pytest.mark.parametrize("code", REFERENCE["models"])
+def test_iterations_are_those_of_mclust(code):
+    X, labels = moved_iris()
+    expected = REFERENCE["models"][code]
+    data = with_noise_component(WhitenedData(open_rows(X), family(code)), 0.1)
+    # Any box of mclust's volume: its principal axes are those of columns that are not standardised.
+    box = NoiseBox(np.zeros(4), np.full(4, REFERENCE["hypvol"] ** 0.25))
+    data.whitening = replace(data.whitening, noise_box=box)
+    start = data.m_step(data.soft_stats(labels[None] == np.arange(3)[:, None]), None)
+    fit = plain_em(data, FitResult(start, ""), None, relative_tol=0.0, max_iter=5)
+    mixture = data.whitening.inverse_transform_parameters(fit.parameters)
+    # The file has thirteen digits.
+    assert fit.log_likelihood + data.whitening.log_det * 150 == pytest.approx(expected["loglik"], rel=1e-9)
+    np.testing.assert_allclose(mixture.weights, expected["pro"][:3], rtol=1e-8)
+    assert noise_weights(mixture.weights) == pytest.approx(expected["pro"][3], rel=1e-8)
+    np.testing.assert_allclose(mixture.means, expected["mean"], rtol=1e-8)
+    matrices = data.family.matrices(mixture.covariances, 3, 4)
+    np.testing.assert_allclose(matrices, expected["sigma"], rtol=1e-7, atol=1e-9)
+    n_parameters = data.family.n_parameters(3, 4) + N_NOISE_PARAMETERS
+    assert n_parameters == expected["n_parameters"]
+
+
+def test_the_volume_is_about_that_of_mclust():
+    X, _ = moved_iris()
+    box = with_noise_component(WhitenedData(open_rows(X), family("full")), 0.1).whitening.noise_box
+    # Ours is along the principal axes of standardised columns, as units must not matter.
+    assert box.log_volume == pytest.approx(np.log(REFERENCE["hypvol"]), abs=0.2)
 
 
 def test_without_noise_nothing_is_added():

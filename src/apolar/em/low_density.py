@@ -178,7 +178,9 @@ def _relative_densities(values: Array, weights: Array | None, family: Family) ->
     row_weights = np.ones(n) if weights is None else weights
     rng = np.random.default_rng(0)
     among = np.arange(n) if n <= NEIGHBOUR_ROWS else np.sort(rng.choice(n, NEIGHBOUR_ROWS, replace=False))
-    distances, neighbours = cKDTree(z[among]).query(z, k=min(NEIGHBOUR + 1, len(among)))
+    # A list of numbers, as one number would give arrays without an axis of neighbours where it is 1.
+    numbers = list(range(1, min(NEIGHBOUR + 1, len(among)) + 1))
+    distances, neighbours = cKDTree(z[among]).query(z, k=numbers)
     # A row of weight two counts as two: the neighbour is the one at which the weights reach the number.
     reached = np.cumsum(row_weights[among][neighbours], axis=1)
     position = np.minimum((reached < NEIGHBOUR + 1).sum(axis=1), distances.shape[1] - 1)
