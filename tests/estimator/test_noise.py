@@ -28,7 +28,7 @@ def fitted(X, name="full", **kwargs):
 
 
 @each_family
-@pytest.mark.parametrize("noise", [True, 0.2])
+@pytest.mark.parametrize("noise", [True, np.True_, 0.2])
 def test_noise_is_found_and_clusters_are_those_of_the_clean_rows(name, noise):
     X, labels = noisy()
     is_noise = labels < 0

@@ -85,9 +85,10 @@ def with_noise_component(
     sample = data.subsample(BOX_ROWS, np.random.default_rng(0))
     values, weights = _rows_of(sample)
     log_densities = _relative_densities(values, weights, data.family)
-    shares = _noise_shares(log_densities, weights) if expected is True else (float(expected),)
+    is_found = isinstance(expected, bool | np.bool_)
+    shares = _noise_shares(log_densities, weights) if is_found else (float(expected),)
     is_kept = ~_is_lowest(log_densities, weights, shares[-1])
-    whitening = _whitening_of(values[is_kept], None if weights is None else weights[is_kept], data)
+    whitening = _whitening_of(values, weights, is_kept, data)
     return WhitenedData(
         data.rows,
         data.family,
@@ -156,15 +157,14 @@ def _rows_of(data: WhitenedData) -> tuple[Array, Array | None]:
     return np.asarray(values, dtype=np.float64), weights
 
 
-def _whitening_of(values: Array, weights: Array | None, data: WhitenedData) -> Whitening:
-    """Return the whitening of some rows for all of them."""
-    rows = open_rows(values, weights)
-    _, _, mean, variances = column_moments(rows)
+def _whitening_of(values: Array, weights: Array | None, is_kept: Array, data: WhitenedData) -> Whitening:
+    """Return the whitening of those rows of a sample that are kept, for all rows."""
+    kept = open_rows(values[is_kept], None if weights is None else weights[is_kept])
     whitening = data.whitening
-    _, _, all_mean, all_variances = column_moments(data.rows, data.threads)
     # In a column in which these rows do not vary, but others do, there is no unit for the others.
-    if np.array_equal(is_constant(mean, variances), is_constant(all_mean, all_variances)):
-        whitening = whitening_of(rows, data.family)
+    of_kept, of_all = (is_constant(*column_moments(rows)[2:]) for rows in (kept, open_rows(values, weights)))
+    if np.array_equal(of_kept, of_all):
+        whitening = whitening_of(kept, data.family)
     return replace(whitening, n_rows=data.n_rows, weight=data.weight, noise=data.whitening.noise)
 
 
