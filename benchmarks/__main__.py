@@ -17,6 +17,7 @@ from benchmarks import (
     kernels,
     moments,
     noise,
+    noise_component,
     paper_moments,
     random_mixtures,
     selection,
@@ -49,6 +50,7 @@ BENCHMARKS = {
     "selection": selection.main,
     "criteria": criteria.main,
     "evidence": evidence.main,
+    "noise_component": noise_component.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
 NAMED = {"gpu": gpu.main, "threads": kernels.threads}

@@ -70,6 +70,12 @@ def test_the_prior_that_was_used_is_cited(settings, cited):
     assert set(keys(apolar.citation(model.fit(X)))) & (SHRINKAGE | {"fraley2007"}) == cited
 
 
+def test_noise_is_cited():
+    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
+    model = apolar.GaussianMixture(3, covariance_type="spherical", noise=0.05, random_state=0)
+    assert {"banfield1993", "byers1998"} <= set(keys(apolar.citation(model.fit(X))))
+
+
 def test_bad_arguments():
     with pytest.raises(TypeError, match="citation takes mixtures"):
         apolar.citation(3)

@@ -28,6 +28,7 @@ _PRIORS = {
     True: ("haff1980", "greene1989", "friedman1989", "corduneanu2001"),
     False: ("fraley2007",),
 }
+_NOISE = ["banfield1993", "byers1998"]
 _METHODS = {"pencil": ("khouja2022diagonalisation",), "spm": ("kileel2019",)}
 _CRITERIA = {"bic": ("schwarz1978", "kass1995"), "icl": ("biernacki2000",), "evidence": ("kass1995",)}
 
@@ -63,6 +64,7 @@ def _keys(result: Any) -> list[str]:
         if not hasattr(result, "start_"):
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
         keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
+        keys += _NOISE if result.noise_box_ is not None else []
         return [*keys, *_prior_keys(result), "nocedal2006"]
     if isinstance(result, SphericalMixture):
         return ["hsu2013", "cardoso1996", "hansen1982"]

@@ -141,3 +141,22 @@ def test_a_singular_covariance_has_no_parameters():
     _, _, whitening, natural = problem("full", 3, 2)
     natural[0, 4:] = 0
     assert parameters_of(whitening, natural) is None
+
+
+@pytest.mark.parametrize("name", ["spherical", "diag", "full"])
+def test_a_noise_component_has_the_same_logit_in_all_rows(name):
+    rows, kind, whitening, natural = problem(name, 6, 4)
+    natural = np.vstack([natural, np.zeros((1, natural.shape[1]))])
+    natural[-1, 0] = -8.0
+    block, tensor = on_host(rows, kind, whitening), torch.tensor(rows, device=DEVICE)
+    if whitening.matrix.ndim == 2:
+        sums = triton.full_e_step(tensor, None, whitening.centre, whitening.matrix, natural)
+    else:
+        scale = np.broadcast_to(whitening.matrix, 6)
+        sums = triton.aligned_e_step(tensor, None, whitening.centre, scale, natural)
+    for ours, theirs in zip(sums, EStep(natural[None])(block, None), strict=True):
+        assert_close(ours, theirs)
+    responsibilities, _ = posteriors(block.logits(natural).copy()[None], Scratch())
+    labels, check = launch.predicted(tensor, None, parameters_of(whitening, natural), "labels")
+    assert float(check) == 0
+    np.testing.assert_array_equal(labels.cpu().numpy(), responsibilities[0].argmax(axis=0))

@@ -14,7 +14,14 @@ from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput
 from apolar.cli.labels import label_lines
 from apolar.cli.messages import in_options
-from apolar.cli.options import FAMILY, column_names, default_folder, numbers_of_components, table_options
+from apolar.cli.options import (
+    FAMILY,
+    column_names,
+    default_folder,
+    noise_option,
+    numbers_of_components,
+    table_options,
+)
 from apolar.cli.output import Output
 
 if TYPE_CHECKING:
@@ -35,6 +42,7 @@ FIRST_WIDTH, MEAN_WIDTH = 26, 15
     "default, chosen with -k auto.",
 )
 @table_options
+@noise_option
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
 @click.option(
     "--standardise", "--standardize", is_flag=True, help="Divide columns by their deviations first."
@@ -53,6 +61,7 @@ def fit(
     columns: str | None,
     label_column: str | None,
     drop_missing: bool,
+    noise: bool | float | None,
     standardise: bool,
     sketch: str | None,
     output: Path | None,
@@ -71,6 +80,7 @@ def fit(
     Examples:
       apolar fit flowers.csv -k 3
       apolar fit flowers.csv -k auto --label-column species
+      apolar fit flowers.csv -k 3 --noise
       apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
       apolar fit --sketch sums.npz -k 4
 
@@ -87,6 +97,7 @@ def fit(
             (label_column, "--label-column"),
             (standardise, "--standardise"),
             (drop_missing, "--drop-missing"),
+            (noise, "--noise"),
         ):
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
@@ -125,6 +136,7 @@ def fit(
                 covariance_type=covariance,
                 labels=table.labels,
                 standardise=standardise,
+                noise=noise or False,
                 seed=seed,
             )
             bar.begin("writing")
@@ -155,10 +167,7 @@ def fit(
 
 def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> dict[str, Any]:
     """Return the result as JSON can hold it."""
-    import numpy as np
-
     model = analysis.model
-    counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
     return {
         "source": table.source,
         "n_rows": analysis.n_rows,
@@ -168,7 +177,9 @@ def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) ->
         "covariance": analysis.covariance_type,
         "standardised": analysis.standardised,
         "weights": model.weights_.tolist(),
-        "rows": counts.tolist(),
+        "rows": analysis.counts.tolist(),
+        "noise_weight": float(model.noise_weight_),
+        "noise_rows": analysis.n_noise,
         "means": model.means_.tolist(),
         "deviations": analysis.deviations.tolist(),
         "log_likelihood": analysis.log_likelihood,
@@ -185,7 +196,6 @@ def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) ->
 
 
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> None:
-    import numpy as np
     from rich import box
     from rich.table import Table
 
@@ -202,7 +212,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
     if analysis.selection is not None:
         console.print(line(in_options(analysis.selection.reason)))
     shown = analysis.names[: max((console.width - FIRST_WIDTH) // MEAN_WIDTH, 1)]
-    counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
+    counts = analysis.counts
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("cluster", "rows", "weight", *shown, *(["..."] if len(analysis.names) > len(shown) else [])):
         grid.add_column(line(name), justify="right", no_wrap=True, max_width=MEAN_WIDTH)
@@ -213,6 +223,9 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
         ]
         cells = [str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *means[: len(shown)]]
         grid.add_row(*(line(cell) for cell in cells), *(["..."] if len(analysis.names) > len(shown) else []))
+    if analysis.has_noise:
+        empty = [""] * (len(shown) + (len(analysis.names) > len(shown)))
+        grid.add_row("noise", f"{analysis.n_noise:,}", f"{model.noise_weight_:.3f}", *empty)
     console.print(grid)
     console.print(line("Means ± deviations within the cluster."))
     if analysis.truth is not None:

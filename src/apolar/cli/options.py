@@ -51,6 +51,42 @@ CRITERION = NameOf("NAME", "apolar.scores", "CRITERIA")
 METHOD = NameOf("NAME", "apolar.decomposition.methods", "METHODS")
 
 
+class Share(click.ParamType):  # type: ignore[type-arg]
+    """The share of the rows that is expected to be noise; `FOUND` if it is to be found."""
+
+    name = "share"
+    FOUND = "found"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a number between 0 and 1, or True; refuse others."""
+        if value in (self.FOUND, True):
+            return True
+        try:
+            share = float(value)
+        except ValueError:
+            share = -1.0
+        if not 0 < share < 1:
+            self.fail(
+                f"{value!r} is no share of the rows: write --noise=0.05, or --noise alone after DATA, to "
+                "have it found.",
+                param,
+                ctx,
+            )
+        return share
+
+
+def noise_option(command: Command) -> Command:
+    """Add the option for a noise component."""
+    return click.option(
+        "--noise",
+        type=Share(),
+        is_flag=False,
+        flag_value=Share.FOUND,
+        default=None,
+        help="Rows may be noise, in no cluster: their label is -1. With a number, the share expected.",
+    )(command)
+
+
 def table_options(command: Command) -> Command:
     """Add the options on how a table is read."""
     for option in (

@@ -10,7 +10,7 @@ import click
 
 from apolar.cli.console import Bar
 from apolar.cli.errors import BadInput
-from apolar.cli.labels import label_lines
+from apolar.cli.labels import cluster_numbers, label_lines
 from apolar.cli.options import column_names
 from apolar.cli.output import Output
 from apolar.cli.text import escaped
@@ -76,7 +76,7 @@ def predict(
         rows = range(1, len(predicted) + 1) if numbers is None else (numbers + 1).tolist()
         object_ = {
             "row": list(rows),
-            "cluster": (predicted + 1).tolist(),
+            "cluster": cluster_numbers(predicted),
             "probability": (1 - uncertainty).tolist(),
         }
         click.echo(json.dumps(object_, allow_nan=False))

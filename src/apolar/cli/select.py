@@ -10,7 +10,14 @@ import click
 
 from apolar.cli.console import Bar, new_console
 from apolar.cli.messages import in_options
-from apolar.cli.options import CRITERION, FAMILY, column_names, numbers_of_components, table_options
+from apolar.cli.options import (
+    CRITERION,
+    FAMILY,
+    column_names,
+    noise_option,
+    numbers_of_components,
+    table_options,
+)
 from apolar.cli.output import Output
 from apolar.cli.text import escaped_lines
 
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     help="What decides: bic, aic, icl or evidence.",
 )
 @table_options
+@noise_option
 @click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -48,6 +56,7 @@ def select(
     columns: str | None,
     label_column: str | None,
     drop_missing: bool,
+    noise: bool | float | None,
     output: Path | None,
     seed: int,
     as_json: bool,
@@ -76,7 +85,7 @@ def select(
             progress=bar.reading,
         ) as table:
             bar.begin("comparing")
-            selection = _selected(table.X, wanted, covariance or None, criterion, seed)
+            selection = _selected(table.X, wanted, covariance or None, criterion, seed, noise or False)
     if output is not None:
         with Output(output) as files:
             files.add_lines("selection.csv", [_as_csv(selection)])
@@ -91,14 +100,16 @@ def select(
         new_console().print(Text(escaped_lines(in_options(str(selection)))))
 
 
-def _selected(X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int) -> Selection:
+def _selected(
+    X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int, noise: bool | float
+) -> Selection:
     import warnings
 
     from apolar.selection import select
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the table
-        return select(X, numbers, kinds, criterion, random_state=seed)
+        return select(X, numbers, kinds, criterion, random_state=seed, noise=noise)
 
 
 def _cells(row: Row) -> dict[str, Any]:

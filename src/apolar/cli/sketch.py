@@ -144,8 +144,8 @@ def _as_model(mixture: SphericalMixture, sums: MomentSketch) -> GaussianMixture:
     from apolar.mixture.parameters import MixtureParameters
 
     model = GaussianMixture(mixture.n_components, covariance_type="spherical", init_params="moments")
-    arrays = (mixture.weights, mixture.means, mixture.variances)
-    set_parameters(model, MixtureParameters(*(array.copy() for array in arrays)))
+    weights, means, variances = (a.copy() for a in (mixture.weights, mixture.means, mixture.variances))
+    set_parameters(model, MixtureParameters(weights, means, variances))
     # EM has not run, and a likelihood needs the rows.
     model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = False, 0, float("nan"), []
     model.start_, model.start_notes_ = "moments", []

@@ -17,6 +17,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import LEAST_COUNT, LEAST_WEIGHT
+from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
@@ -33,16 +34,24 @@ class LocalCoordinates:
         The mixture at the tangent vector zero.
     weight : float
         The total weight of the rows.
+    has_noise : bool
+        Whether there is a noise component; its weight then has the last coordinate.
     """
 
     family: Family
     centre: WhitenedParameters
     weight: float
+    has_noise: bool = False
 
     @functools.cached_property
     def _count_roots(self) -> Array:
         """Square roots of the number of rows of each component: the scales of weights and means."""
         return np.sqrt(np.maximum(self.centre.weights * self.weight, LEAST_COUNT))
+
+    @functools.cached_property
+    def noise_root(self) -> float:
+        """The square root of the number of rows of noise."""
+        return float(np.sqrt(np.maximum(noise_weights(self.centre.weights) * self.weight, LEAST_COUNT)))
 
     @functools.cached_property
     def _covariance_scales(self) -> Array:
@@ -58,20 +67,23 @@ class LocalCoordinates:
     def _parts(self, tangent: Array) -> tuple[Array, Array, Array]:
         """Return the parts of a tangent vector that belong to weights, means, and covariances."""
         r, m = self.centre.means.shape
-        covariance_part = tangent[r + r * m :].reshape(self._covariance_scales.shape)
+        end = len(tangent) - self.has_noise
+        covariance_part = tangent[r + r * m : end].reshape(self._covariance_scales.shape)
         return tangent[:r], tangent[r : r + r * m].reshape(r, m), covariance_part
 
     @property
     def origin(self) -> Array:
         """The tangent vector of the centre: zeros."""
         r, m = self.centre.means.shape
-        return np.zeros(r + r * m + self._covariance_scales.size)
+        return np.zeros(r + r * m + self._covariance_scales.size + self.has_noise)
 
     @property
     def null_direction(self) -> Array:
         """The tangent vector along which the mixture does not change: all weights times one factor."""
         direction = self.origin
         direction[: self.centre.n_components] = self._count_roots
+        if self.has_noise:
+            direction[-1] = self.noise_root
         return direction
 
     def retract(self, tangent: Array) -> WhitenedParameters:
@@ -80,15 +92,21 @@ class LocalCoordinates:
         family = self.family
         logs = np.log(np.maximum(self.centre.weights, LEAST_WEIGHT)) + a / self._count_roots
         weights = np.exp(logs - logs.max())
+        total = weights.sum()
+        if self.has_noise:
+            noise_log = np.log(noise_weights(self.centre.weights)) + tangent[-1] / self.noise_root
+            total = total + np.exp(noise_log - logs.max())
         means = self.centre.means + family.mean_retraction(self._root, b / self._count_roots[:, None])
         # Without a prior components may collapse: variances have the same floor as in the M-step.
         covariances = family.floored(family.covariance_retraction(self._root, c / self._covariance_scales))
-        return WhitenedParameters(weights / weights.sum(), means, covariances)
+        return WhitenedParameters(weights / total, means, covariances)
 
     def log_change(self, tangent: Array) -> float:
         """Return the largest change, from the centre, of the logarithm of a weight or a deviation."""
         a, _, c = self._parts(tangent)
-        return float(max(np.abs(a / self._count_roots).max(), np.abs(c / self._covariance_scales).max()))
+        of_noise = abs(tangent[-1]) / self.noise_root if self.has_noise else 0.0
+        of_weights, of_deviations = np.abs(a / self._count_roots), np.abs(c / self._covariance_scales)
+        return float(max(of_weights.max(), of_deviations.max(), of_noise))
 
     def step_size(self, tangent: Array) -> float:
         """Return the largest change, from the centre, of such a logarithm, or of a mean in deviations."""
@@ -116,14 +134,19 @@ class LocalCoordinates:
         family, means = self.family, parameters.means
         r, m = means.shape
         counts = stats.counts
-        by_weight = (counts - parameters.weights * counts.sum()) / self._count_roots
+        total = self.weight if self.has_noise else counts.sum()
+        by_weight = (counts - parameters.weights * total) / self._count_roots
+        by_noise = np.zeros(0)
+        if self.has_noise:
+            n_noise = max(total - float(counts.sum()), 0.0)
+            by_noise = np.array([(n_noise - noise_weights(parameters.weights) * total) / self.noise_root])
         terms = None if prior is None else prior.terms(family, r, m)
         scales = self._covariance_scales
         tangents = self._parts(tangent)[2] / scales
         known = family.compiled_gradient(self._root, tangents, means, stats, terms)
         if known is not None:
             by_mean, by_covariance = known[0] / self._count_roots[:, None], known[1] / scales
-            return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])
+            return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])
         pull = stats.first - counts[:, None] * means
         offsets = pull / np.maximum(counts, LEAST_WEIGHT)[:, None]
         scatter = family.scatter(stats) + family.between(offsets, counts)
@@ -138,7 +161,7 @@ class LocalCoordinates:
             scatter, divisor = scatter + added, divisor + dof
         by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._count_roots[:, None]
         by_covariance = family.covariance_gradient(self._root, tangents, scatter, divisor) / scales
-        return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel()])
+        return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])
 
 
 def coordinates_of_components(family: Family, n_components: int, n_features: int) -> IndexArray:

@@ -113,13 +113,13 @@ def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
         assert before is not None
         assert best is not None
         assert best.stats is not None
-        coordinates = LocalCoordinates(run.data.family, best.parameters, run.data.weight)
+        coordinates = run.data.coordinates(best.parameters)
         gradient = coordinates.gradient(coordinates.origin, best.parameters, best.stats, run.prior)
         curvature = LBFGSHistory() if run.curvature is None else run.curvature.copy()
         if 0.5 * float(gradient @ curvature.direction(gradient)) < tol and (i > 0 or not is_rough):
             return
         run.status = FitStatus.MAX_ITER
-        parameters = run.data.family.m_step(best.stats, run.prior, best.parameters)
+        parameters = run.data.m_step(best.stats, run.prior, best.parameters)
         if run.curvature is None:
             # Plain steps were fast.
             _plain_steps(run, FitResult(parameters, run.start.start), tol)
@@ -150,7 +150,7 @@ def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | Non
     The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
     """
     assert result.stats is not None
-    parameters = data.family.m_step(result.stats, prior, result.parameters)
+    parameters = data.m_step(result.stats, prior, result.parameters)
     stats, objective, likelihood = evaluate_batch(data, parameters[None], prior)
     if not objective[0] >= result.objective:
         return result
@@ -166,13 +166,13 @@ def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | Non
 
 def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
     """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow."""
-    family, parameters = run.data.family, start.parameters
+    parameters = start.parameters
     before, gain, n_steps = -np.inf, np.inf, 0
     for value in start.earlier:
         before, gain, n_steps = value, value - before, n_steps + 1
     while (evaluation := run.evaluate(parameters)) is not None:
         stats, value = evaluation
-        parameters = family.m_step(stats, run.prior, parameters)
+        parameters = run.data.m_step(stats, run.prior, parameters)
         new_gain = value - before
         # A gain within rounding errors counts as zero.
         is_zero = abs(new_gain) <= ROUNDING * abs(value)
@@ -219,8 +219,7 @@ def _accelerated(
     run: EMRun, parameters: WhitenedParameters, tol: float, curvature: LBFGSHistory | None = None
 ) -> None:
     """Run L-BFGS from a mixture to an optimum."""
-    family, weight = run.data.family, run.data.weight
-    coordinates = LocalCoordinates(family, parameters, weight)
+    coordinates = run.data.coordinates(parameters)
     curvature = LBFGSHistory() if curvature is None else curvature
     run.curvature = curvature
     point = coordinates.origin
@@ -260,7 +259,7 @@ def _accelerated(
         if coordinates.log_change(point) > MOST_LOG_CHANGE and run.best is not None:
             assert run.best.stats is not None
             parameters = coordinates.retract(point)
-            coordinates, curvature = LocalCoordinates(family, parameters, weight), LBFGSHistory()
+            coordinates, curvature = run.data.coordinates(parameters), LBFGSHistory()
             run.curvature = curvature
             point = coordinates.origin
             gradient = coordinates.gradient(point, parameters, run.best.stats, run.prior)
@@ -286,7 +285,7 @@ def _leave_saddles(run: EMRun, sample: WhitenedData, tol: float) -> None:
 def _beyond_saddle(run: EMRun, sample: WhitenedData) -> WhitenedParameters | None:
     """Return a better mixture along a rising direction if the best mixture is a saddle, or None."""
     assert run.best is not None
-    coordinates = LocalCoordinates(sample.family, run.best.parameters, sample.weight)
+    coordinates = sample.coordinates(run.best.parameters)
     gradient_at = _gradient_of(coordinates, sample, run.prior)
     origin = coordinates.origin
     rising = rising_direction(gradient_at, origin, gradient_at(origin), coordinates.null_direction)
@@ -309,14 +308,14 @@ def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> Whitened
     assert run.best is not None
     best, best_stats, prior = run.best, run.best.stats, run.prior
     assert best_stats is not None
-    coordinates = LocalCoordinates(sample.family, best.parameters, sample.weight)
+    coordinates = sample.coordinates(best.parameters)
     gradient_at = _gradient_of(coordinates, sample, prior)
     gradient = gradient_at(coordinates.origin)
     null_direction = coordinates.null_direction
     if sample is not run.data:
         # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
         # complete information, so that they can be combined.
-        on_all_rows = LocalCoordinates(sample.family, best.parameters, run.data.weight)
+        on_all_rows = run.data.coordinates(best.parameters)
         target = on_all_rows.gradient(on_all_rows.origin, best.parameters, best_stats, prior)
         shift = gradient - target
         model = newton_step(

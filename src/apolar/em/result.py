@@ -144,6 +144,8 @@ def in_canonical_order(result: FitResult, family: Family, whitening: Whitening) 
     if result.curvature is not None and result.curvature.pairs:
         steps, differences = result.curvature.arrays()
         positions = coordinate_order(family, order, parameters.n_features)
+        # With a noise component, its weight has one more, the last.
+        positions = np.append(positions, np.arange(len(positions), steps.shape[1]))
         curvature = LBFGSHistory.of(steps[:, positions], differences[:, positions])
     return replace(
         result,

@@ -39,7 +39,19 @@ def evidence_of(data: WhitenedData, result: FitResult, of_covariances: Array | N
     assert result.stats is not None
     likelihood = np.array([result.log_likelihood])
     batched = result.parameters[None], result.stats[None], likelihood
-    return float(log_evidence(data.family, *batched, of_covariances)[0])
+    return float(evidences(data, *batched, of_covariances)[0])
+
+
+def evidences(
+    data: WhitenedData,
+    parameters: WhitenedParameters,
+    stats: SufficientStats,
+    log_likelihood: Array,
+    of_covariances: Array | None = None,
+) -> Array:
+    """Return the log-evidences of a batch of mixtures, from their E-step on the data."""
+    n_rows = data.weight if data.whitening.has_noise_component else None
+    return log_evidence(data.family, parameters, stats, log_likelihood, of_covariances, n_rows)
 
 
 def short_runs(
@@ -76,8 +88,8 @@ def short_runs(
         if prior is not None and step % ADAPTED_EVERY == 0:
             adapted = prior.adapted_to(data.family, stats)
         if is_scored and step == n_steps - 1 and prior is not None and prior.compares_by_evidence:
-            scores = log_evidence(data.family, parameters, stats, scores)
-        parameters = data.family.m_step(stats, adapted, parameters)
+            scores = evidences(data, parameters, stats, scores)
+        parameters = data.m_step(stats, adapted, parameters)
     return parameters, np.where(np.isfinite(scores), scores, -np.inf)
 
 
@@ -218,5 +230,5 @@ def plain_em(
             run.status = FitStatus.CONVERGED
             break
         before = likelihood
-        parameters = data.family.m_step(evaluation[0], prior, parameters)
+        parameters = data.m_step(evaluation[0], prior, parameters)
     return run.result()

@@ -42,9 +42,9 @@ def tail_ratio(data: WhitenedData, parameters: WhitenedParameters) -> tuple[floa
     is relative to that of Gaussian rows.
     """
     n_features = data.n_features
-    distances = _squared_distances(data, parameters)
+    distances, weights = _squared_distances(data, parameters)
     levels = np.array([QUANTILE, 0.5])
-    upper, median = _weighted_quantiles(distances, data.row_weights(), levels)
+    upper, median = _weighted_quantiles(distances, weights, levels)
     # The chi-squared distribution of as many degrees of freedom as columns.
     shape = n_features / 2
     expected = 2 * gammaincinv(shape, levels)
@@ -57,16 +57,23 @@ def tail_ratio(data: WhitenedData, parameters: WhitenedParameters) -> tuple[floa
     return float((upper / expected[0]) / (median / expected[1])), error
 
 
-def _squared_distances(data: WhitenedData, parameters: WhitenedParameters) -> Array:
-    """Return the squared distance of each row to its most probable component."""
+def _squared_distances(data: WhitenedData, parameters: WhitenedParameters) -> tuple[Array, Array | None]:
+    """Return the squared distance of each row to its most probable component, and its weight or None.
+
+    A row counts as far as it is not noise.
+    """
     responsibilities, densities = (np.asarray(a) for a in data.row_responsibilities(parameters))
+    weights = data.row_weights()
+    if data.whitening.has_noise_component:
+        of_components = responsibilities.sum(axis=0)
+        weights = of_components if weights is None else weights * of_components
     family, n_features = data.family, data.n_features
     labels = responsibilities.argmax(axis=0)
     log_dets = family.log_det(family.per_component(parameters.covariances), n_features)
     log_weights = np.log(np.maximum(parameters.weights, LEAST_WEIGHT))
     constants = log_weights - 0.5 * (n_features * LOG_2PI + log_dets)
-    logits = densities + np.log(responsibilities.max(axis=0))
-    return np.maximum(2 * (constants[labels] - logits), 0.0)
+    logits = densities + np.log(np.maximum(responsibilities.max(axis=0), LEAST_WEIGHT))
+    return np.maximum(2 * (constants[labels] - logits), 0.0), weights
 
 
 def _weighted_quantiles(values: Array, weights: Array | None, levels: Array) -> Array:

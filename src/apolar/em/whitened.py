@@ -16,8 +16,10 @@ from apolar._core.compiled import RowMap
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch, fetch_rows, open_rows
 from apolar.em.blocks import Block, weights_to_device_of
+from apolar.em.coordinates import LocalCoordinates
 from apolar.em.e_step import EStep, LogDensity, NearestStats
 from apolar.em.kernels.compiled import CompiledBlock, as_weights
+from apolar.em.noise import with_noise_row
 from apolar.em.row_stats import (
     CHUNK_SIZE,
     LEAST_ROWS,
@@ -28,10 +30,11 @@ from apolar.em.row_stats import (
     is_wide,
     reads_as_stored,
 )
-from apolar.em.whitening import MOST_DISTANCE, Whitening, whitening_of
+from apolar.em.whitening import Whitening, whitening_of, with_row_noise
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import Invariance
+from apolar.mixture.families.base import LEAST_WEIGHT, Invariance
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 from apolar.moments.covariance import RowCovariance, row_covariance
 
@@ -157,11 +160,28 @@ class WhitenedData:
         return other
 
     def natural(self, parameters: WhitenedParameters) -> Array:
-        """Return the natural parameters of the components, with what the noise of a row adds to them."""
+        """Return the natural parameters of the components, with what the noise of a row adds to them.
+
+        Those of the noise component, if there is one, are last.
+        """
         natural, noise = self.family.natural(parameters), self._noise_quadratics()
         if noise is not None:
             natural[..., 0] += natural[..., -len(noise) :] @ noise
-        return natural
+        return with_noise_row(natural, parameters.weights, self.whitening)
+
+    def m_step(
+        self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
+    ) -> WhitenedParameters:
+        """Return the M-step of the family; beside noise, the weights are shares of all rows."""
+        parameters = self.family.m_step(stats, prior, near)
+        if not self.whitening.has_noise_component:
+            return parameters
+        return replace(parameters, weights=np.maximum(stats.counts, LEAST_WEIGHT) / self.weight)
+
+    def coordinates(self, parameters: WhitenedParameters) -> LocalCoordinates:
+        """Return local coordinates around one mixture."""
+        has_noise = self.whitening.has_noise_component
+        return LocalCoordinates(self.family, parameters, self.weight, has_noise)
 
     # --- sums over the rows ----------------------------------------------------------
 
@@ -185,12 +205,15 @@ class WhitenedData:
             stats, log_likelihood = self._source.reduce(EStep(natural), self._prepare, self.threads)
         else:
             stats, log_likelihood = self._kept_block.e_step(natural, self.row_weights())
-        stats = stats.reshape(*parameters.weights.shape, self.n_stats)
-        return SufficientStats(_with_noise(stats, noise), self.n_features), log_likelihood
+        stats = stats.reshape(natural.shape)
+        if self.whitening.has_noise_component:
+            # The rows of noise are those that the components leave.
+            stats = np.ascontiguousarray(stats[..., :-1, :])
+        return SufficientStats(with_row_noise(stats, noise), self.n_features), log_likelihood
 
     def density_sums(self, parameters: WhitenedParameters) -> tuple[float, float]:
         """Return the sums of log-densities of one mixture, and of logarithms of largest responsibilities."""
-        natural = self.family.natural(parameters)
+        natural = with_noise_row(self.family.natural(parameters), parameters.weights, self.whitening)
         if self._kept_block is None:
             sums = self._source.reduce(LogDensity(natural), self._prepare, self.threads)
         else:
@@ -200,14 +223,14 @@ class WhitenedData:
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
         (stats,) = self._source.reduce(NearestStats(means, self.n_stats), self._prepare, self.threads)
-        return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
+        return SufficientStats(with_row_noise(stats, self._noise_quadratics()), self.n_features)
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
         if self._kept_block is None:
             return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
         stats = self._kept_block.label_stats(labels, n_components, self.row_weights())
-        return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
+        return SufficientStats(with_row_noise(stats, self._noise_quadratics()), self.n_features)
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
@@ -223,7 +246,7 @@ class WhitenedData:
         # In order and by one thread, as each block takes the next part of the responsibilities.
         for part in self._source.map_blocks(BlockFunction(block_stats), self._prepare):
             stats += to_numpy(part)
-        return SufficientStats(_with_noise(stats, self._noise_quadratics()), self.n_features)
+        return SufficientStats(with_row_noise(stats, self._noise_quadratics()), self.n_features)
 
     def _noise_quadratics(self) -> Array | None:
         """Return what the noise of a row adds to its expected quadratics, or None without noise.
@@ -261,14 +284,15 @@ class WhitenedData:
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
 
-        Parameters and log-densities are those of one mixture, in whitened coordinates.
+        Parameters and log-densities are those of one mixture, in whitened coordinates. Beside a noise
+        component, the responsibilities of a row add up to one less that of the noise.
         """
-        natural = self.family.natural(parameters)
-        parts = list(
-            self.map_blocks(lambda block, _: block.responsibilities(natural), 2 * parameters.n_components)
-        )
+        n_components = parameters.n_components
+        natural = with_noise_row(self.family.natural(parameters), parameters.weights, self.whitening)
+        parts = list(self.map_blocks(lambda block, _: block.responsibilities(natural), 2 * len(natural)))
         xp = namespace(parts[0][0])
-        return xp.concat([part[0] for part in parts], axis=1), xp.concat([part[1] for part in parts])
+        responsibilities = xp.concat([part[0][:n_components, ...] for part in parts], axis=1)
+        return responsibilities, xp.concat([part[1] for part in parts])
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
@@ -376,23 +400,6 @@ class WhitenedData:
             weights = None if np.all(weights == 1) else weights
         return self._with_rows(open_rows(values[is_new], weights), int(is_new.sum()), self.weight)
 
-    def refuse_rows_out_of_reach(self) -> None:
-        """Refuse weighted rows so far from the others that squares of their distances overflow.
-
-        Rows without weights cannot be that far from their own mean, in their own deviations.
-        """
-        if not (self.rows.can_take and self.rows.in_memory) or self.rows.device_template is not None:
-            return
-        values, weights = self.rows.take(slice(None))
-        if weights is None or not isinstance(values, np.ndarray):
-            return
-        if self.whitening.within_reach(values) is not values:
-            row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
-            raise ValueError(
-                f"A row of X (number {row} of those with weight) lies more than {MOST_DISTANCE:.0e} "
-                "deviations from the mean, and its weight is negligible: leave it out."
-            )
-
     def systematic_sample(self, step: int) -> WhitenedData:
         """Return every `step`-th row, on the same device or cluster, in the same coordinates."""
         rows = self.rows.systematic_sample(step)
@@ -407,12 +414,3 @@ class WhitenedData:
 def _dense(block: Any) -> Array:
     """Return a chunk of rows as an array on the host."""
     return block.toarray() if sparse.issparse(block) else to_numpy(block)
-
-
-def _with_noise(stats: Array, noise: Array | None) -> Array:
-    """Return sums of row statistics, with what the noise adds to the quadratics of each row."""
-    if noise is not None:
-        # A copy: sums from a device may be read-only.
-        stats = np.array(stats)
-        stats[..., -len(noise) :] += stats[..., :1] * noise
-    return stats

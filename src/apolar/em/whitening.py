@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
 from apolar.mixture.families import Family, Invariance
+from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.covariance import ROUNDING, RowCovariance, column_moments, is_constant, row_covariance
 
@@ -48,6 +49,10 @@ class Whitening:
         The variance of the Gaussian noise that each row is assumed to have, in the units of the data: one for
         every column, `reg_covar`, or one per column, of its rounding errors. The M-step adds it to the
         variances.
+    noise_box : NoiseBox or None
+        Where the noise component is, in the units of the data, if there is one.
+    noise_shares : tuple of float
+        Shares of the rows that may be noise, which starts set aside.
     """
 
     centre: Array
@@ -57,6 +62,19 @@ class Whitening:
     n_rows: int
     weight: float
     noise: float | Array = 0.0
+    noise_box: NoiseBox | None = None
+    noise_shares: tuple[float, ...] = ()
+
+    @property
+    def has_noise_component(self) -> bool:
+        """Whether there is a noise component beside the Gaussian ones."""
+        return self.noise_box is not None
+
+    @property
+    def noise_log_density(self) -> float:
+        """The log-density of the noise component in whitened coordinates."""
+        assert self.noise_box is not None
+        return -self.noise_box.log_volume - self.log_det
 
     def metric(self, family: Family) -> Array:
         """Return the transformed identity, A^t A, as one covariance of a family."""
@@ -122,7 +140,7 @@ class Whitening:
         """Return whitened mixtures in the units of the data."""
         means = self.inverse_transform(parameters.means)
         covariances = _congruent(parameters.covariances, self.inverse)
-        return MixtureParameters(parameters.weights, means, covariances)
+        return MixtureParameters(parameters.weights, means, covariances, self.noise_box)
 
 
 def metric_of(matrix: Array, identity: Array) -> Array:
@@ -136,6 +154,15 @@ def _congruent(covariances: Array, matrix: Array) -> Array:
         product = matrix.T @ covariances @ matrix
         return (product + np.swapaxes(product, -1, -2)) / 2
     return covariances * matrix**2
+
+
+def with_row_noise(stats: Array, noise: Array | None) -> Array:
+    """Return sums of row statistics, with what the noise of a row adds to its quadratics."""
+    if noise is not None:
+        # A copy: sums from a device may be read-only.
+        stats = np.array(stats)
+        stats[..., -len(noise) :] += stats[..., :1] * noise
+    return stats
 
 
 def whitening_of(
@@ -175,7 +202,7 @@ def whitening_of(
     # The sample variance, which a single row does not have.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
     variances = np.maximum(variances, 0.0) * correction
-    units = _units(variances, mean)
+    units = column_units(variances, mean)
     _check_scales(variances, units, rows.names, noise)
     if family.whitened_by is Invariance.SCALING:
         unit = float(np.sqrt(np.mean(variances)))
@@ -209,8 +236,13 @@ def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None,
 
 
 def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening:
-    """Return the whitening of rows with the mean and covariance of a mixture, in the units of the data."""
-    weights, means = parameters.weights, parameters.means
+    """Return the whitening of rows with the mean and covariance of a mixture, in the units of the data.
+
+    Of a mixture with noise, those of the components.
+    """
+    weights, means, noise_box = parameters.weights, parameters.means, parameters.noise
+    if noise_box is not None:
+        weights = weights / weights.sum()
     n_components, n_features = means.shape
     centre = weights @ means
     between = family.between(means - centre, weights).sum(axis=0)
@@ -220,9 +252,11 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
         variances = family.diagonals(total)
         if family.whitened_by is Invariance.SCALING:
             variances = np.asarray(np.mean(variances))
-        return _scaling(centre, np.asarray(np.sqrt(variances)), n_components, 1.0)
+        whitening = _scaling(centre, np.asarray(np.sqrt(variances)), n_components, 1.0)
+        return replace(whitening, noise_box=noise_box)
     units = np.sqrt(np.diag(total))
-    return _decorrelation(centre, units, total / np.outer(units, units), n_components, 1.0)
+    whitening = _decorrelation(centre, units, total / np.outer(units, units), n_components, 1.0)
+    return replace(whitening, noise_box=noise_box)
 
 
 def _scaling(centre: Array, units: Array, n_rows: int, weight: float, noise: float = 0.0) -> Whitening:
@@ -243,7 +277,7 @@ def _decorrelation(
     return Whitening(centre, matrix, inverse, log_det, n_rows, weight, noise)
 
 
-def _units(variances: Array, mean: Array) -> Array:
+def column_units(variances: Array, mean: Array) -> Array:
     """Return the unit of each column: its deviation, or a small unit if the column is constant."""
     deviations = np.sqrt(variances)
     constant = is_constant(mean, variances)

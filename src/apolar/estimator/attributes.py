@@ -11,6 +11,7 @@ from apolar.em.result import FitResult, FitStatus
 from apolar.em.run import evidence_of
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family, family
+from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters
 
 __all__ = [
@@ -61,8 +62,10 @@ def set_parameters(estimator: Any, parameters: MixtureParameters, dtype: Any = n
 
 def public_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
     """Return the mixture of fitted attributes, in double precision."""
-    names = ("weights_", "means_", "covariances_")
-    return MixtureParameters(*(np.asarray(attributes[name], dtype=np.float64) for name in names))
+    weights, means, covariances = (
+        np.asarray(attributes[name], dtype=np.float64) for name in ("weights_", "means_", "covariances_")
+    )
+    return MixtureParameters(weights, means, covariances, attributes.get("noise_box_"))
 
 
 def exact_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
@@ -74,8 +77,10 @@ def exact_parameters(attributes: Mapping[str, Any]) -> MixtureParameters:
 def _rounds_to(exact: MixtureParameters, public: MixtureParameters) -> bool:
     """Return whether a mixture, rounded to single precision, equals another one."""
     with np.errstate(over="ignore", under="ignore"):
-        pairs = zip(vars(exact).values(), vars(public).values(), strict=True)
-        return all(np.array_equal(np.asarray(a, dtype=np.float32), b) for a, b in pairs)
+        return all(
+            np.array_equal(np.asarray(getattr(exact, name), dtype=np.float32), getattr(public, name))
+            for name in ("weights", "means", "covariances")
+        )
 
 
 def parameter_attributes(kind: Family, parameters: MixtureParameters, dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -95,8 +100,13 @@ def parameter_attributes(kind: Family, parameters: MixtureParameters, dtype: np.
     Returns
     -------
     attributes : dict
-        weights_, means_, covariances_, precisions_, precisions_cholesky_ and _exact.
+        weights_, means_, covariances_, precisions_, precisions_cholesky_, noise_weight_, noise_box_ and
+        _exact.
     """
+    noise = {
+        "noise_weight_": 0.0 if parameters.noise is None else float(noise_weights(parameters.weights)),
+        "noise_box_": parameters.noise,
+    }
     attributes = {
         "weights_": parameters.weights,
         "means_": parameters.means,
@@ -111,9 +121,9 @@ def parameter_attributes(kind: Family, parameters: MixtureParameters, dtype: np.
         spreads = [kind.diagonals(np.asarray(single[name])) for name in names]
         in_range = all(np.all(np.isfinite(value)) for value in single.values())
         if in_range and all(np.all(value > 0) for value in spreads):
-            return single | {"_exact": parameters}
+            return single | noise | {"_exact": parameters}
     # The single variance of "tied_spherical" is a NumPy scalar, not an array of no dimensions.
-    return {name: np.asarray(value)[()] for name, value in attributes.items()} | {"_exact": None}
+    return {name: np.asarray(value)[()] for name, value in attributes.items()} | noise | {"_exact": None}
 
 
 def result_attributes(result: FitResult, data: WhitenedData, dtype: np.dtype[Any]) -> dict[str, Any]:

@@ -56,12 +56,15 @@ class Bootstrap:
         In the shape of the covariances of the family.
     converged : ndarray of bool, shape (n_resamples,)
         Whether the fit to each resample reached an optimum; if many did not, raise max_iter.
+    has_noise : bool
+        Whether there is a noise component, whose weight is one less the others.
     """
 
     weights: Array
     means: Array
     covariances: Array
     converged: Array
+    has_noise: bool = False
 
     def standard_errors(self) -> StandardErrors:
         """Return the standard deviations over the resamples."""
@@ -70,6 +73,7 @@ class Bootstrap:
             np.std(self.means, axis=0, ddof=1),
             np.asarray(np.std(self.covariances, axis=0, ddof=1)),
             None,
+            float(np.std(self.weights.sum(axis=1), ddof=1)) if self.has_noise else 0.0,
         )
 
     def interval(self, level: float = 0.95) -> Interval:
@@ -137,7 +141,8 @@ def bootstrap(
         batch([_aligned(fit.parameters, fitted, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
-    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged)
+    has_noise = whitening.has_noise_component
+    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
 
 
 def _aligned(parameters: WhitenedParameters, to: WhitenedParameters, family: Family) -> WhitenedParameters:

@@ -219,12 +219,15 @@ def resumed(estimator: Any, kind: Family, n_features: int) -> StoredStart | None
             f"{path!s} holds {_described(*stored)}; asked for is {_described(*requested)}. Delete the file "
             "to start afresh, or change the parameters to those of the file."
         )
-    parameters = MixtureParameters(model.weights_, model.means_, np.asarray(model.covariances_))
+    covariances = np.asarray(model.covariances_)
+    parameters = MixtureParameters(model.weights_, model.means_, covariances, model.noise_box_)
     curvature = None
     if hasattr(model, "_curvature"):
         steps, gradient_changes = model._curvature
-        # One coordinate per free parameter, and one for the null direction: all weights times one factor.
+        # One coordinate per free parameter, and one for the null direction: all weights times one factor. A
+        # noise component has one more, of its weight.
         n_coordinates = kind.n_parameters(parameters.n_components, parameters.n_features) + 1
+        n_coordinates += model.noise_box_ is not None
         if steps.shape[1] != n_coordinates:
             raise ValueError(
                 f"{path!s} is damaged: its curvature has {steps.shape[1]} coordinates, the mixture "

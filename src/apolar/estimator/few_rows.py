@@ -8,11 +8,11 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.em.loop import converge
+from apolar.em.low_density import with_noise_component
 from apolar.em.result import FitResult
-from apolar.em.run import evidence_of
+from apolar.em.run import evidence_of, evidences
 from apolar.em.whitened import WhitenedData
 from apolar.exceptions import FewRowsWarning
-from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -143,9 +143,9 @@ def _start_under(
     data: WhitenedData, responsibilities: Array, prior: Prior | None
 ) -> tuple[float, WhitenedData, WhitenedParameters]:
     """Return the M-step from the responsibilities under the family of the data, and its evidence."""
-    parameters = data.family.m_step(data.soft_stats(responsibilities), prior)
+    parameters = data.m_step(data.soft_stats(responsibilities), prior)
     stats, likelihood = data.e_step(parameters[None])
-    evidence = float(log_evidence(data.family, parameters[None], stats, likelihood)[0])
+    evidence = float(evidences(data, parameters[None], stats, likelihood)[0])
     return evidence + data.whitening.log_det * data.weight, data, parameters
 
 
@@ -159,5 +159,9 @@ def _under(family: Family, data: WhitenedData) -> WhitenedData:
     """Return the rows of the data for another family."""
     noise = data.whitening.noise
     if isinstance(noise, np.ndarray):
-        return WhitenedData(data.rows, family, threads=data.threads).with_noise(noise)
-    return WhitenedData(data.rows, family, threads=data.threads, noise=noise)
+        under = WhitenedData(data.rows, family, threads=data.threads).with_noise(noise)
+    else:
+        under = WhitenedData(data.rows, family, threads=data.threads, noise=noise)
+    if not data.whitening.has_noise_component:
+        return under
+    return with_noise_component(under, data.whitening.noise_shares[-1], data.whitening.noise_box)

@@ -12,6 +12,8 @@ from apolar._core.checks import fits_in_memory, random_generator
 from apolar._core.threads import default_threads
 from apolar.data import Rows
 from apolar.em.lbfgs import LBFGSHistory
+from apolar.em.low_density import with_noise_component
+from apolar.em.reach import refuse_rows_out_of_reach
 from apolar.em.result import FitResult, FitStatus, in_canonical_order
 from apolar.em.rounding import has_rounding
 from apolar.em.whitened import WhitenedData
@@ -68,7 +70,9 @@ def fit_rows(
     stored = resumed(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
     data = WhitenedData(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
-    data.refuse_rows_out_of_reach()
+    refuse_rows_out_of_reach(data)
+    if estimator.noise:
+        data = with_noise_component(data, estimator.noise)
     if data.n_rows < estimator.n_components:
         raise ValueError(
             f"n_components = {estimator.n_components} components need at least as many rows; got "
@@ -209,8 +213,12 @@ def _warm_start(estimator: Any, data: WhitenedData, stored: StoredStart | None) 
         earlier = _earlier(estimator, data)
     else:
         return None
-    if has_rounding(data) != _continues_rounded(estimator, data, stored):
+    has_noise = parameters.noise is not None
+    is_other = has_noise != data.whitening.has_noise_component
+    if is_other or has_rounding(data) != _continues_rounded(estimator, data, stored):
         curvature = None  # that of another objective
+    if is_other:
+        earlier = ()
     start = FitResult(
         data.whitening.transform_parameters(parameters),
         "warm start",

@@ -82,11 +82,16 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         different files.
     checkpoint_every : int, default=5
         Passes over all rows from one write to the next; the first pass is written too.
+    noise : bool or float, default=False
+        Whether some rows may be noise, in no cluster: spread evenly over the box of all rows, as in mclust.
+        Their label is -1. A number is the share of the rows that is expected to be noise, at which EM
+        starts; True: it is found from the rows. In both cases EM estimates `noise_weight_`.
 
     Attributes
     ----------
     weights_ : ndarray, shape (n_components,)
-        Of float32 if X is, as are means and covariances. Components are in canonical order, the heaviest
+        Of float32 if X is, as are means and covariances. They add up to one, or with noise to one less
+        `noise_weight_`. Components are in canonical order, the heaviest
         first, unless the start was given by labels, responsibilities or parameters: then they keep its order.
     means_ : ndarray, shape (n_components, n_features)
     covariances_ : ndarray
@@ -119,6 +124,11 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
     shrinkage_ : float
         How many rows the common covariance counts as in each component, with the default prior: of a
         component of as many rows, half of the covariance is its own. 0 if covariances were not shrunk.
+    noise_weight_ : float
+        The share of the rows that is noise; 0 with `noise=False`.
+    noise_box_ : NoiseBox or None
+        The box that the noise is spread over, in the units of X: its `origin`, `edges` and `log_volume`. Rows
+        outside of it have the same density of noise.
     n_samples_seen_ : float
         The sum of the weights of the rows, as the fit counts them.
     n_features_in_ : int
@@ -157,6 +167,7 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         n_threads: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 5,
+        noise: bool | float = False,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -176,6 +187,7 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         self.n_threads = n_threads
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.noise = noise
 
     n_samples_seen_: float
     evidence_: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -88,6 +89,16 @@ def _verbosity(value: Any, name: str) -> None:
         check_integer(value, name, least=0)
 
 
+def _noise(value: Any, name: str) -> None:
+    if isinstance(value, bool | np.bool_):
+        return
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
+        raise ValueError(
+            f"{name} must be True, False, or the share of the rows that is expected to be noise, above 0 and "
+            f"below 1, such as 0.05; got {value!r}."
+        )
+
+
 def _path(value: Any, name: str) -> None:
     if not is_path(value):
         raise TypeError(f"{name} must be the path of a file, or None; got {value!r}.")
@@ -121,6 +132,7 @@ PARAMETERS: dict[str, Parameter] = {
     "weights_init": Parameter(_optional(numeric_array)),
     "means_init": Parameter(_optional(numeric_array)),
     "precisions_init": Parameter(_optional(numeric_array)),
+    "noise": Parameter(_noise),
     "n_threads": Parameter(_optional(_integer(1))),
     "checkpoint": Parameter(_optional(_path), lambda _: None),
     "checkpoint_every": Parameter(_integer(1)),

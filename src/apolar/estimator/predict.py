@@ -16,6 +16,7 @@ from apolar.data import ArrayRows, Rows
 from apolar.em.answers import RowAnswers
 from apolar.em.blocks import Block
 from apolar.em.e_step import LogDensity
+from apolar.em.noise import with_noise_row
 from apolar.em.row_stats import RowStats
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.attributes import fitted_parameters
@@ -23,6 +24,8 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.scores import CRITERIA, FitSummary
 
+NOISE = -1
+"""The label of rows of noise, as in HDBSCAN."""
 Answer = Callable[[Block, Array, float], Any]
 """A function of a block of rows, natural parameters, and what to add to log-densities."""
 
@@ -52,12 +55,15 @@ class Predictor:
     whitening : Whitening
         Around the mixture.
     natural : ndarray, shape (n_components, n_stats)
-        Its natural parameters, in whitened coordinates.
+        Its natural parameters, in whitened coordinates; those of the noise, if there is any, are last.
+    n_components : int
+        The number of Gaussian components.
     """
 
     family: Family
     whitening: Whitening
     natural: Array
+    n_components: int
 
     @classmethod
     def of(cls, kind: Family, parameters: MixtureParameters) -> Predictor:
@@ -66,7 +72,8 @@ class Predictor:
         inside = whitening.transform_parameters(parameters)
         # Rounding in the transform can make a covariance singular: it is floored, as in the fit.
         floored = replace(inside, covariances=kind.floored(inside.covariances))
-        return cls(kind, whitening, kind.natural(floored))
+        natural = with_noise_row(kind.natural(floored), parameters.weights, whitening)
+        return cls(kind, whitening, natural, parameters.n_components)
 
     @property
     def _prepare(self) -> RowStats:
@@ -76,19 +83,26 @@ class Predictor:
     def each(self, rows: Rows, answer: Answer, threads: int = 1) -> Any:
         """Return an answer for each row, as one array of the library and on the device of the rows."""
         if rows.is_distributed:
-            columns = len(self.natural) if answer is probabilities else None
+            columns = self.n_components if answer is probabilities else None
             dtype = np.int64 if answer is labels else np.float64
             return rows.map_lazily(functools.partial(self._of_partition, answer=answer), columns, dtype)
 
         answers = RowAnswers(self.natural, answer, self.whitening.log_det, rows.returns_to_host)
         with one_blas_thread():
             parts = list(rows.map_blocks(answers, self._prepare, threads))
-        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+        values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+        return self._without_noise(values, answer) if self.whitening.has_noise_component else values
+
+    def _without_noise(self, values: Any, answer: Answer) -> Any:
+        """Return labels with -1 for noise, and probabilities without that of the noise."""
+        if answer is labels:
+            return namespace(values).where(values == self.n_components, NOISE, values)
+        return values[:, : self.n_components] if answer is probabilities else values
 
     def _of_partition(self, values: Any, answer: Answer) -> Any:
         """Return an answer for each row of a partition, which may be empty."""
         if not values.shape[0]:
-            shape = (0, len(self.natural)) if answer is probabilities else (0,)
+            shape = (0, self.n_components) if answer is probabilities else (0,)
             return np.zeros(shape, dtype=np.int64 if answer is labels else np.float64)
         return self.each(ArrayRows(values), answer)
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
 from apolar._core.threads import one_blas_thread
+from apolar.em.low_density import with_noise_component
 from apolar.em.rounding import with_rounding
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.attributes import fitted_parameters, was_rounded
@@ -23,6 +24,7 @@ from apolar.estimator.predict import Answer, Likelihood, densities, labels, pred
 from apolar.estimator.standard_errors import StandardErrors, standard_errors
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
+from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.sampling import sample
 from apolar.moments.covariance import column_moments, is_constant
@@ -42,6 +44,8 @@ class FittedMixtureMixin:
     means_: Array
     covariances_: Array
     rounding_variances_: Array
+    noise: bool | float
+    noise_weight_: float
 
     def _n_parameters(self) -> int:
         """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""
@@ -56,7 +60,7 @@ class FittedMixtureMixin:
         return in_single_precision(answers) if is_single and answer is not labels else answers
 
     def predict(self, X: Any) -> Any:
-        """Return the most probable component of each row, shape (n_samples,).
+        """Return the most probable component of each row, shape (n_samples,); -1 for noise.
 
         Of an array of torch or CuPy, an array of the same library on the same device; of rows of Dask, a
         lazy array.
@@ -64,7 +68,10 @@ class FittedMixtureMixin:
         return self._predicted(X, labels)
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the posterior probability of each component, shape (n_samples, n_components)."""
+        """Return the posterior probability of each component, shape (n_samples, n_components).
+
+        With noise, those of a row add up to one less the probability that it is noise.
+        """
         return self._predicted(X, probabilities)
 
     def score_samples(self, X: Any) -> Any:
@@ -90,9 +97,13 @@ class FittedMixtureMixin:
 
     @property
     def n_parameters_(self) -> int:
-        """The number of free parameters of the fitted mixture."""
+        """The number of free parameters of the fitted mixture.
+
+        A noise component counts as two, its weight and its volume, as in mclust.
+        """
         check_is_fitted(self)
-        return family(self.covariance_type).n_parameters(*self.means_.shape)
+        n_of_noise = 0 if vars(self).get("noise_box_") is None else N_NOISE_PARAMETERS
+        return family(self.covariance_type).n_parameters(*self.means_.shape) + n_of_noise
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
@@ -123,6 +134,7 @@ class FittedMixtureMixin:
         X : ndarray, shape (n_samples, n_features)
             Grouped by component, as in scikit-learn.
         y : ndarray of int, shape (n_samples,)
+            -1 for noise, whose rows are the last.
         """
         check_is_fitted(self)
         if isinstance(n_samples, numbers.Integral) and n_samples < 1:
@@ -207,6 +219,9 @@ class FittedMixtureMixin:
             prior = prior.of_strength(vars(self).get("shrinkage_", 0.0))
         rows = opened(self, X, sample_weight, reset=False).on_host()
         data = WhitenedData(rows, kind, threads=n_threads_of(self), noise=self.reg_covar or 0.0)
+        box = vars(self).get("noise_box_")
+        if box is not None:
+            data = with_noise_component(data, self.noise or self.noise_weight_, box)
         if was_rounded(self) and not is_drawn:
             return with_rounding(data, prior, np.asarray(self.rounding_variances_))
         return data, prior

@@ -9,8 +9,9 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.distinct import has_distinct_rows
 from apolar.em.loop import converge
+from apolar.em.low_density import as_start_on
 from apolar.em.result import FitResult, FitStatus
-from apolar.em.run import Callback
+from apolar.em.run import Callback, evidences
 from apolar.em.tails import has_long_tails
 from apolar.em.whitened import WhitenedData
 from apolar.estimator.few_rows import few_rows_warning
@@ -20,7 +21,6 @@ from apolar.exceptions import (
     DisagreementWarning,
     EmptyComponentWarning,
 )
-from apolar.mixture.evidence import log_evidence
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
@@ -87,7 +87,7 @@ def best_fit(
         return converge(data, first, prior, tol=tol, max_iter=max_iter, callback=callback, checked_on=sample)
 
     for _ in range(start.n_init):
-        candidates = start.candidates(rng)
+        candidates = [as_start_on(data, candidate) for candidate in start.candidates(rng)]
         for candidate in candidates:
             skipped |= dict.fromkeys(candidate.skipped)
         rivals += candidates
@@ -217,7 +217,7 @@ def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult
     mixtures = batch([result.parameters, *(rival.parameters for rival in rivals)])
     stats, scores = sample.e_step(mixtures)
     if by_evidence:
-        scores = log_evidence(sample.family, mixtures, stats, scores)
+        scores = evidences(sample, mixtures, stats, scores)
     gaps = (scores[0] - scores[1:]) / sample.weight
     near = [(rival, float(gap)) for rival, gap in zip(rivals, gaps, strict=True) if not gap > NEARLY_EQUAL]
     if not near:

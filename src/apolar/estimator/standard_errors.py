@@ -14,6 +14,7 @@ from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.whitened import WhitenedData
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import Family
+from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters, Parameters, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
@@ -49,12 +50,15 @@ class StandardErrors:
         The largest over the smallest eigenvalue of the information, in coordinates where it would be the
         identity if the component of each row were known: near 1 if the components hardly overlap, large if
         the rows hardly determine some direction. None after a bootstrap, which computes no information.
+    noise_weight : float
+        Of the weight of the noise; zero without a noise component.
     """
 
     weights: Array
     means: Array
     covariances: Array
     information_condition: float | None
+    noise_weight: float = 0.0
 
 
 def standard_errors(
@@ -95,7 +99,7 @@ def standard_errors(
     """
     _check_rows_held(data, parameters)
     family, whitened = data.family, data.whitening.transform_parameters(parameters)
-    coordinates = LocalCoordinates(family, whitened, data.weight)
+    coordinates = data.coordinates(whitened)
     positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
     stats = data.e_step(whitened[None])[0][0]
     known, slopes = _slopes(data, coordinates, positions, stats)
@@ -116,7 +120,10 @@ def standard_errors(
     _check_near(float(np.linalg.norm(vectors.T @ gradient / np.sqrt(values))))
     inverse = (vectors / values) @ vectors.T
     weights, means, covariances = _errors(inverse, whitened, data, positions, slopes[:, :, data.n_stats :])
-    return StandardErrors(weights, means, covariances, float(values[-1] / values[0]))
+    condition, r = float(values[-1] / values[0]), whitened.n_components
+    return StandardErrors(
+        weights[:r], means, covariances, condition, float(weights[r]) if coordinates.has_noise else 0.0
+    )
 
 
 def _check_rows_held(data: WhitenedData, parameters: Parameters) -> None:
@@ -201,12 +208,15 @@ def _slopes(
     steps = np.zeros(len(coordinates.origin))
     for moving, count_root in zip(positions, count_roots, strict=True):
         steps[moving] = np.maximum(steps[moving], DIFFERENCE * count_root)
+    if coordinates.has_noise:
+        steps[-1] = DIFFERENCE * coordinates.noise_root
 
     def at(tangent: Array) -> tuple[Array, Array]:
         parameters = coordinates.retract(tangent)
         flat_parameters = _by_component(whitening.inverse_transform_parameters(parameters), family)
         gradient = coordinates.gradient(tangent, parameters, stats, None)
-        return gradient, np.concatenate([data.natural(parameters), flat_parameters], axis=1)
+        natural = data.natural(parameters)[: parameters.n_components]
+        return gradient, np.concatenate([natural, flat_parameters], axis=1)
 
     known = np.empty((len(steps), len(steps)))
     slopes = np.empty((*positions.shape, at(coordinates.origin)[1].shape[1]))
@@ -253,14 +263,21 @@ def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArra
     """
     natural = data.natural(whitened)
     n_components, n_moving = positions.shape
-    size = 1 + int(positions.max())
+    coordinates = data.coordinates(whitened)
+    size = len(coordinates.origin)
 
     def statistic(block: StatsBlock, weights: Any) -> Array:
         row_stats = block.row_stats
         responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
         mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))
-        for moving, slope, responsibility in zip(positions, slopes, responsibilities, strict=True):
+        if coordinates.has_noise:
+            # Of the noise only the weight has a coordinate, the last.
+            part = responsibilities[-1] / coordinates.noise_root
+            mean[-1] = part
+            total[-1, -1] = (part if weights is None else part * weights).sum() / coordinates.noise_root
+        of_components = responsibilities[:n_components]
+        for moving, slope, responsibility in zip(positions, slopes, of_components, strict=True):
             score = slope @ row_stats
             part = responsibility * score
             mean[moving] += part
@@ -279,8 +296,11 @@ def _errors(
     inverse: Array, whitened: WhitenedParameters, data: WhitenedData, positions: IndexArray, slopes: Array
 ) -> tuple[Array, Array, Array]:
     """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
-    weights = whitened.weights
-    r, m = whitened.means.shape
+    weights, of_weights = whitened.weights, np.arange(whitened.n_components)
+    m = whitened.n_features
+    if data.whitening.has_noise_component:
+        weights = np.append(weights, noise_weights(weights))
+        of_weights = np.append(of_weights, len(inverse) - 1)
     by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * data.weight)
     errors = np.array(
         [
@@ -291,7 +311,8 @@ def _errors(
     # The errors of a shared covariance are those of any component.
     n_covariances = len(data.family.per_component(whitened.covariances))
     of_covariances = errors[:n_covariances, m:].reshape(np.shape(whitened.covariances))
-    return _deviations(by_weight, inverse[:r, :r]), errors[:, :m], of_covariances
+    weight_errors = _deviations(by_weight, inverse[np.ix_(of_weights, of_weights)])
+    return weight_errors, errors[:, :m], of_covariances
 
 
 def _deviations(slopes: Array, covariance: Array) -> Array:

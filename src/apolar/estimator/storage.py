@@ -16,6 +16,7 @@ from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_
 from apolar.estimator.attributes import exact_parameters, parameter_attributes
 from apolar.estimator.parameters import PARAMETERS
 from apolar.mixture.families import Family, family
+from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import PRIORS, Prior
 
@@ -49,6 +50,8 @@ _ROUNDING = "rounding_variances_"
 _SHRINKAGE = "shrinkage_"
 # The L-BFGS history of a checkpoint: steps and gradient differences.
 _CURVATURE = ("curvature_steps", "curvature_falls")
+# The box of the noise component; files of mixtures without noise lack it.
+_NOISE = ("noise_origin", "noise_edges")
 
 Model = TypeVar("Model")
 
@@ -136,6 +139,8 @@ def _arrays(model: Any) -> dict[str, Array]:
         arrays[_ROUNDING] = np.asarray(getattr(model, _ROUNDING), dtype=np.float64)
     if hasattr(model, _SHRINKAGE):
         arrays[_SHRINKAGE] = np.array(float(getattr(model, _SHRINKAGE)))
+    if mixture.noise is not None:
+        arrays |= dict(zip(_NOISE, (mixture.noise.origin, mixture.noise.edges), strict=True))
     arrays |= dict(zip(_CURVATURE, getattr(model, "_curvature", ()), strict=False))
     return arrays
 
@@ -153,11 +158,13 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     check_integer(attributes["n_iter_"], "n_iter_", least=0)
     positive_number(attributes["n_samples_seen_"], "n_samples_seen_")
     weights = stored_numbers(arrays, "weights_", (r,))
-    if np.any(weights < 0) or not np.isclose(weights.sum(), 1, atol=1e-6):
-        raise ValueError("weights_ must not be negative, and must add up to one.")
+    noise = _checked_noise(arrays, m)
+    total = weights.sum() if noise is None else max(weights.sum(), 1.0)
+    if np.any(weights < 0) or not np.isclose(total, 1, atol=1e-6):
+        raise ValueError("weights_ must not be negative, and must add up to one, or with noise to less.")
     means = stored_numbers(arrays, "means_", (r, m))
     kind = family(parameters["covariance_type"])
-    mixture = MixtureParameters(weights, means, _checked_covariances(arrays, kind, r, m))
+    mixture = MixtureParameters(weights, means, _checked_covariances(arrays, kind, r, m), noise)
     precision = stored_value(arrays, _PRECISION, str) if _PRECISION in arrays else "float64"
     one_of(precision, _PRECISION, ("float32", "float64"))
     attributes |= parameter_attributes(kind, mixture, np.dtype(precision))
@@ -198,6 +205,19 @@ def _checked_covariances(arrays: dict[str, Array], kind: Family, r: int, m: int)
     if not (np.all(np.isfinite(precisions)) and np.all(np.isfinite(whiteners))):
         raise ValueError("covariances_ are too small: their inverses overflow.")
     return covariances
+
+
+def _checked_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
+    """Return the box of the noise component, if the file has one."""
+    if _NOISE[0] not in arrays:
+        return None
+    shape = (m, m) if arrays[_NOISE[1]].ndim == 2 else (m,)
+    box = NoiseBox(stored_numbers(arrays, _NOISE[0], (m,)), stored_numbers(arrays, _NOISE[1], shape))
+    with np.errstate(all="ignore"):
+        is_sound = np.isfinite(box.log_volume) and (len(shape) == 2 or np.all(box.edges > 0))
+    if not is_sound:
+        raise ValueError("The box of the noise has no volume.")
+    return box
 
 
 def _strings(array: Array, name: str) -> list[str]:

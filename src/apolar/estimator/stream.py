@@ -14,6 +14,7 @@ from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.arrays import stack_rows
 from apolar.em.loop import converge
+from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.result import FitResult, in_canonical_order
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.run import evidence_of
@@ -71,6 +72,9 @@ class Stream:
         By how many rows covariances are shrunk: that of the first rows, or of the fit that is continued.
     evidence : float or None
         The log-evidence of all rows, in the units of the data, while they are kept; None from then on.
+    noise_expected : bool or float
+        The parameter `noise` of the estimator: whether there is a noise component. Its box is that of the
+        rows that are kept.
     """
 
     family: Family
@@ -84,6 +88,7 @@ class Stream:
     allows_rounding: bool = False
     shrinkage: float = 0.0
     evidence: float | None = None
+    noise_expected: bool | float = False
     _kept: list[tuple[Array, Array | None]] = field(default_factory=list)
     _whitening: Whitening | None = None
     _stats: SufficientStats | None = None
@@ -124,6 +129,8 @@ class Stream:
         all_rows = open_rows(stack_rows([v for v, _ in kept]), all_weights)
         noise = 0.0 if isinstance(self.noise, np.ndarray) else self.noise
         data = WhitenedData(all_rows, self.family, threads=threads, noise=noise)
+        if self.noise_expected:
+            data = with_noise_component(data, self.noise_expected)
         if data.n_rows < self.n_components:
             raise ValueError(
                 f"{self.n_components} components need at least as many rows; the first batches have "
@@ -157,7 +164,8 @@ class Stream:
             self._whitening, self._stats = data.whitening, result.stats
             self.prior = None if self.prior is None else self.prior.of_strength(result.shrinkage)
             self._compared = data.weight
-            if self.n_components <= data.n_features <= MAX_COLUMNS:
+            # Beside noise, the moments of all rows are not those of the components.
+            if self.n_components <= data.n_features <= MAX_COLUMNS and not self.noise_expected:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
 
@@ -173,7 +181,8 @@ class Stream:
             first = start_candidates(self.start, data, self.n_components, prior, rng)[0].parameters
         else:
             first = data.whitening.transform_parameters(parameters)
-        return converge(data, FitResult(first, "stream"), prior, tol=TOLERANCE, max_iter=PASSES)
+        start = as_start_on(data, FitResult(first, "stream"))
+        return converge(data, start, prior, tol=TOLERANCE, max_iter=PASSES)
 
     def _step(self, rows: Rows, threads: int) -> None:
         """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""
@@ -196,9 +205,10 @@ class Stream:
         if self._sketch is not None and total >= 2 * self._compared:
             self._compare_with_moments(batch, float(likelihood[0]))
         prior = prior_for(whitening, self.family, self.prior)
-        self.parameters = whitening.inverse_transform_parameters(
-            batch.family.m_step(self._stats, prior, inside)
-        )
+        updated = batch.family.m_step(self._stats, prior, inside)
+        if whitening.has_noise_component:
+            updated = replace(updated, weights=self._stats.counts / total)
+        self.parameters = whitening.inverse_transform_parameters(updated)
         self.mean_likelihood = _mean_likelihood(batch, inside, float(likelihood[0]))
         self.evidence = None
 
@@ -250,7 +260,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     if is_new:
         start = estimator.init_params if isinstance(estimator.init_params, str) else "auto"
         stream = Stream(family, estimator.n_components, prior, start, noise=noise)
-        stream.allows_rounding = allows_rounding(estimator)
+        stream.allows_rounding, stream.noise_expected = allows_rounding(estimator), estimator.noise
     elif hasattr(estimator, "_stream"):
         stream = copy.deepcopy(estimator._stream)
         began, asked = (stream.family.name, stream.n_components), (family.name, estimator.n_components)

@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 from apolar._core.arrays import Array
 from apolar.mixture.families.base import LOG_2PI, Family
+from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import common_covariance, evidence_of_strengths, has_volumes
@@ -24,6 +25,7 @@ def log_evidence(
     stats: SufficientStats,
     log_likelihood: Array,
     of_covariances: Array | None = None,
+    n_rows: float | None = None,
 ) -> Array:
     """Return a lower bound on the log-evidence of each mixture of a batch, given its responsibilities.
 
@@ -43,6 +45,8 @@ def log_evidence(
     log_likelihood : ndarray, shape (n_mixtures,)
     of_covariances : ndarray, shape (n_mixtures,), optional
         The evidence of the scatters, if it is known: see `Shrinkage`.
+    n_rows : float, optional
+        With a noise component, the weight of all rows. That of the noise is integrated out with the others.
 
     Returns
     -------
@@ -53,8 +57,14 @@ def log_evidence(
     counts, n_features = stats.counts, stats.n_features
     n_components, total = counts.shape[-1], counts.sum(axis=-1)
     # Under the prior of Jeffreys, which prefers neither equal weights nor unequal ones.
-    of_weights = gammaln(n_components / 2) - n_components * gammaln(0.5)
-    of_weights = of_weights + gammaln(counts + 0.5).sum(axis=-1) - gammaln(total + n_components / 2)
+    of_all, n_all, n_weights = counts, total if n_rows is None else n_rows, n_components
+    if n_rows is not None:
+        n_noise = np.maximum(n_all - total, 0.0)
+        # Of the noise only the weight is a parameter: the density of its rows stays as it is.
+        entropy = entropy - n_noise * np.log(noise_weights(parameters.weights))
+        of_all, n_weights = np.concatenate([counts, n_noise[..., None]], axis=-1), n_components + 1
+    of_weights = gammaln(n_weights / 2) - n_weights * gammaln(0.5)
+    of_weights = of_weights + gammaln(of_all + 0.5).sum(axis=-1) - gammaln(n_all + n_weights / 2)
     means = stats.first / np.maximum(counts, 1.0)[..., None]
     squares = np.einsum("...ki,...ki->...", means, means)
     n_coordinates = n_components * n_features

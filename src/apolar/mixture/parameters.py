@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.mixture.noise import NoiseBox
 
 __all__ = ["AnyParameters", "MixtureParameters", "Parameters", "WhitenedParameters", "batch"]
 
@@ -52,8 +53,19 @@ class Parameters:
         return all(bool(np.isfinite(a).all()) for a in (self.weights, self.means, self.covariances))
 
 
+@dataclass(frozen=True, eq=False)
 class MixtureParameters(Parameters):
-    """Parameters in the units of the data."""
+    """Parameters in the units of the data.
+
+    Attributes
+    ----------
+    weights, means, covariances : ndarray
+        As in `Parameters`. Beside noise, the weights add up to one less that of the noise.
+    noise : NoiseBox or None
+        Where the noise component is, if there is one.
+    """
+
+    noise: NoiseBox | None = None
 
 
 class WhitenedParameters(Parameters):

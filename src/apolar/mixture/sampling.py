@@ -6,6 +6,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.mixture.families import Family
+from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters
 
 __all__ = ["sample"]
@@ -36,12 +37,22 @@ def sample(
     -------
     X : ndarray, shape (n_samples, n_features)
     labels : ndarray of int, shape (n_samples,)
+        -1 for rows of noise, which are last if grouped.
     """
-    n_components, probabilities = parameters.n_components, parameters.weights / parameters.weights.sum()
+    weights, box = parameters.weights, parameters.noise
+    if box is not None:
+        weights = np.append(weights, noise_weights(weights))
+    probabilities = weights / weights.sum()
     if grouped:
-        labels = np.repeat(np.arange(n_components), rng.multinomial(n_samples, probabilities))
+        labels = np.repeat(np.arange(len(weights)), rng.multinomial(n_samples, probabilities))
     else:
-        labels = rng.choice(n_components, n_samples, p=probabilities)
-    noise = rng.standard_normal((n_samples, parameters.n_features))
-    roots = family.taken(family.root(parameters.covariances), labels)
-    return parameters.means[labels] + family.mean_retraction(roots, noise), labels
+        labels = rng.choice(len(weights), n_samples, p=probabilities)
+    is_noise = labels == parameters.n_components
+    # Rows of noise are drawn as if of the first component, and replaced.
+    of_components = np.where(is_noise, 0, labels)
+    offsets = rng.standard_normal((n_samples, parameters.n_features))
+    roots = family.taken(family.root(parameters.covariances), of_components)
+    X = parameters.means[of_components] + family.mean_retraction(roots, offsets)
+    if box is not None:
+        X[is_noise] = box.sample(int(is_noise.sum()), rng)
+    return X, np.where(is_noise, -1, labels)

@@ -13,9 +13,8 @@ from scipy.special import softmax
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
-from apolar.plots.palette import GREY, style
+from apolar.plots.palette import GREY, NOISE, style
 from apolar.plots.table import TableView
-from apolar.scores import confusion
 
 __all__ = ["Clusters", "kept_rows", "most_probable", "numbered_clusters", "posteriors"]
 
@@ -30,9 +29,9 @@ class Clusters:
     Attributes
     ----------
     above, below : ndarray of int, shape (n_rows,)
-        The clusters of the panels above and below the diagonal.
+        The clusters of the panels above and below the diagonal; -1 for noise.
     wrong : ndarray of bool, shape (n_rows,)
-        Rows whose found cluster is not that of their class.
+        Rows whose found cluster is not that of their class; rows that are called noise are in none.
     names : list of str
         One for each number; none if nothing is known.
     has_true, has_predicted : bool
@@ -56,6 +55,11 @@ class Clusters:
         """Return the colour and the marker of a cluster."""
         return style(number) if self.names else (GREY, "o")
 
+    @property
+    def has_noise(self) -> bool:
+        """Whether some of the rows are noise."""
+        return bool(np.any(self.above == NOISE) or np.any(self.below == NOISE))
+
     def component_colour(self, component: int) -> str:
         """Return the colour of the predicted label that is the number of a component, or grey."""
         return (
@@ -69,7 +73,7 @@ def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int
     Parameters
     ----------
     labels, predicted : array_like, shape (n_rows,), or None
-        The true and the found clusters: numbers or strings.
+        The true and the found clusters: numbers or strings. Among numbers from 0 on, -1 is noise.
     class_names : list of str, dict or None
         The names of the classes, in sorted order of the labels, or by label.
     n_rows : int
@@ -96,17 +100,19 @@ def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int
         )
     values, codes = _coded(labels, "labels", n_rows)
     names = _named(values, class_names, "class")
-    numbers = _matched(confusion(codes, predicted_codes))
+    in_both = (codes != NOISE) & (predicted_codes != NOISE)
+    counts = np.zeros((len(values), len(predicted_values)), dtype=np.intp)
+    np.add.at(counts, (codes[in_both], predicted_codes[in_both]), 1)
+    numbers = _matched(counts)
     extra = [value for value, number in zip(predicted_values, numbers, strict=True) if number >= len(values)]
     names += [f"extra {name}" for name in _named(np.asarray(extra), None, "cluster")]
-    below = numbers[predicted_codes]
-    return Clusters(
-        codes, below, below != codes, names, True, True, _component_numbers(predicted_values, numbers)
-    )
+    below = np.where(predicted_codes == NOISE, NOISE, numbers[predicted_codes])
+    wrong = (below != codes) & (below != NOISE)
+    return Clusters(codes, below, wrong, names, True, True, _component_numbers(predicted_values, numbers))
 
 
 def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
-    """Return the different labels in sorted order, and the number of that of each row."""
+    """Return the different labels in sorted order, and the number of that of each row; -1 for noise."""
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise ValueError(
@@ -118,6 +124,9 @@ def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
         raise TypeError(
             f"{name} mixes kinds that have no order: turn them into strings, [str(x) for x in {name}]."
         ) from error
+    if array.dtype.kind == "i" and len(values) > 1 and values[0] == NOISE and values[1] == 0:
+        # Labels that count from 0, as those of HDBSCAN: other negative ones are classes.
+        return values[1:], codes - 1
     return values, codes
 
 
@@ -216,7 +225,10 @@ def most_probable(model: Any, X: Any, table: TableView) -> Any:
 
 
 def posteriors(model: Any, X: Any, table: TableView) -> Array:
-    """Return the probability of each component for each row, shape (n_rows, n_components)."""
+    """Return the probability of each component for each row, shape (n_rows, n_components).
+
+    Beside noise, those of a row add up to less than one.
+    """
     if not isinstance(model, SphericalMixture):
         return np.asarray(model.predict_proba(X))
     return np.asarray(softmax(_log_densities(model, table), axis=1))

@@ -58,9 +58,14 @@ class MixtureView:
         return self
 
     @property
+    def shares(self) -> Array:
+        """The weights of the components among themselves, without that of noise."""
+        return self.weights / self.weights.sum()
+
+    @property
     def mean(self) -> Array:
-        """The mean of all rows, shape (n_features,)."""
-        return self.weights @ self.means
+        """The mean of the rows that are no noise, shape (n_features,)."""
+        return self.shares @ self.means
 
     @property
     def variances(self) -> Array:
@@ -71,12 +76,12 @@ class MixtureView:
     @property
     def between(self) -> Array:
         """The variance of the means, column by column, shape (n_features,)."""
-        return self.weights @ (self.means - self.mean) ** 2
+        return self.shares @ (self.means - self.mean) ** 2
 
     @property
     def total(self) -> Array:
         """The variance of all rows, column by column, shape (n_features,)."""
-        return self.between + self.weights @ self.variances
+        return self.between + self.shares @ self.variances
 
     @property
     def share_between(self) -> Array:
@@ -87,7 +92,7 @@ class MixtureView:
     @property
     def covariance(self) -> Array:
         """The covariance of all rows, shape (n_features, n_features)."""
-        weights, n_features = self.weights / self.weights.sum(), self.means.shape[1]
+        weights, n_features = self.shares, self.means.shape[1]
         within = self.family.repeated(self.family.average(self.covariances, weights), 1)
-        offsets = np.sqrt(self.weights)[:, None] * (self.means - self.mean)
+        offsets = np.sqrt(weights)[:, None] * (self.means - self.mean)
         return offsets.T @ offsets + self.family.matrices(within, 1, n_features)[0]

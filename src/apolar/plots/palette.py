@@ -16,10 +16,18 @@ WRONG = "X"
 GREY = "#6B6B6B"
 """What belongs to no cluster."""
 
+NOISE = -1
+"""The label of rows that are noise."""
+
+NOISE_STYLE = ("#9A9A9A", ".")
+"""The colour and the marker of noise: small grey dots."""
+
 INK = "#222222"
 """Text and lines."""
 
 
 def style(index: int) -> tuple[str, str]:
-    """Return the colour and the marker of a cluster by its number."""
+    """Return the colour and the marker of a cluster by its number, or of noise by -1."""
+    if index == NOISE:
+        return NOISE_STYLE
     return COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]

@@ -23,7 +23,7 @@ from apolar.plots.canvas import (
 )
 from apolar.plots.clusters import Clusters, kept_rows, most_probable, numbered_clusters
 from apolar.plots.ellipses import CAPTION, draw_ellipses, marginal_components
-from apolar.plots.palette import INK, WRONG
+from apolar.plots.palette import INK, NOISE, WRONG
 from apolar.plots.table import TableView, chosen_columns
 from apolar.plots.ticks import limits, set_ticks
 
@@ -37,6 +37,8 @@ N_BINS = 30
 HISTOGRAM_HEIGHT = 0.5
 # In inches: the panels of pictures of few and of many columns.
 LARGEST_PANEL, SMALLEST_PANEL = 2.7, 1.9
+# The area of the mark of a row of noise, beside that of one in a cluster.
+NOISE_AREA = 0.6
 # In points: the largest name of a column.
 NAME_SIZE = 13
 
@@ -66,7 +68,7 @@ def scatter_matrix(
     ----------
     X : array_like, sparse matrix or dataframe, shape (n_samples, n_features)
     labels : array_like, shape (n_samples,), optional
-        The true clusters: numbers or strings.
+        The true clusters: numbers or strings. Among numbers from 0 on, -1 is noise: small grey dots.
     predicted : array_like, shape (n_samples,), optional
         The found clusters; what the model says, if one is given.
     model : GaussianMixture or SphericalMixture, optional
@@ -182,11 +184,15 @@ def _draw_points(panels: Array, values: Array, clusters: Clusters) -> None:
         numbers, counts = np.unique(codes, return_counts=True)
         # Small clusters lie on top of large ones, and wrong rows on top of all.
         layers = [(number, ~is_wrong, right) for number in numbers[np.argsort(-counts, kind="stable")]]
+        # Noise lies below all.
+        layers.sort(key=lambda layer: layer[0] != NOISE)
         layers += [(number, is_wrong, wrong) for number in numbers]
         for number, which, how in layers:
             rows = which & (codes == number)
             if rows.any():
                 colour, marker = clusters.style(number)
+                if number == NOISE:
+                    how = how | {"s": NOISE_AREA * how["s"]}
                 panels[i, j].scatter(
                     values[rows, j],
                     values[rows, i],
@@ -262,6 +268,14 @@ def _legend_entries(clusters: Clusters, n_columns: int) -> list[LegendEntry]:
             # A found cluster without a class: all its rows are in a wrong one.
             counts, look = f"found {n_found}", look | {"marker": WRONG, "markeredgecolor": INK}
         entries.append(LegendEntry(name, counts, look))
+    if clusters.has_noise:
+        n_true, n_found = (np.count_nonzero(codes == NOISE) for codes in (clusters.above, clusters.below))
+        if not (clusters.has_true and clusters.has_predicted):
+            counts = f"{n_found}"
+        else:
+            counts = f"{n_true}, found {n_found}" if n_true else f"found {n_found}"
+        colour, marker = clusters.style(NOISE)
+        entries.append(LegendEntry("noise", counts, {"color": colour, "marker": marker}))
     n_wrong = np.count_nonzero(clusters.wrong)
     if n_wrong and n_columns > 1:
         look = {"color": "white", "marker": WRONG, "markeredgecolor": INK}

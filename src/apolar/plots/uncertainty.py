@@ -13,7 +13,7 @@ from apolar._core.checks import check_integer, random_generator
 from apolar.plots.canvas import MOST_VECTORS, TEXT_SIZE, TICK_SIZE, need_matplotlib, wrap
 from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors
 from apolar.plots.mixtures import MixtureView
-from apolar.plots.palette import GREY, INK, WRONG, style
+from apolar.plots.palette import GREY, INK, NOISE, WRONG, style
 from apolar.plots.single import SinglePanel
 from apolar.plots.table import TableView, chosen_columns
 from apolar.plots.ticks import limits, set_ticks
@@ -48,7 +48,7 @@ def uncertainty(
     """Draw rows in a plane, larger and darker the less sure the mixture is of their cluster.
 
     The uncertainty of a row is one less the probability of its most probable cluster: 0 if that is certain,
-    and 1 - 1 / n_components at most.
+    and 1 - 1 / n_components at most. Noise counts as one more cluster.
 
     Parameters
     ----------
@@ -99,8 +99,15 @@ def uncertainty(
     max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
     plane = _plane(mixture, table, columns, feature_names)
     probabilities = posteriors(model, X, table)
+    found = probabilities.argmax(axis=1)
+    n_choices = len(mixture.weights)
+    if getattr(model, "noise_box_", None) is not None:
+        # Noise is one more that a row may belong to.
+        of_noise = 1 - probabilities.sum(axis=1)
+        found = np.where(of_noise > probabilities.max(axis=1), NOISE, found)
+        probabilities, n_choices = np.column_stack([probabilities, of_noise]), n_choices + 1
     doubt = 1 - probabilities.max(axis=1)
-    clusters = numbered_clusters(labels, probabilities.argmax(axis=1), class_names, table.n_rows)
+    clusters = numbered_clusters(labels, found, class_names, table.n_rows)
     is_line = plane.values.shape[1] == 1
     values = np.column_stack([plane.values, doubt]) if is_line else plane.values
     order = np.argsort(-doubt, kind="stable")
@@ -120,12 +127,12 @@ def uncertainty(
             for axis, name in zip((panel.xaxis, panel.yaxis), plane.names, strict=True)
         )
     )
-    most = _most(len(mixture.weights))
+    most = _most(n_choices)
     image = _draw(panel, values[kept], doubt[kept], clusters.of_rows(kept), most)
     single.title("Where the cluster of a row is uncertain")
     _add_bar(panel, image)
     single.key(_entries(clusters))
-    single.note(*_notes(doubt, clusters, len(kept), len(mixture.weights)))
+    single.note(*_notes(doubt, clusters, len(kept), n_choices))
     return single.done()
 
 
@@ -200,7 +207,7 @@ def _draw(panel: Any, values: Array, doubt: Array, clusters: Clusters, most: flo
     layers = [
         (is_layer & (clusters.below == number) & ~clusters.wrong, style(number)[1], name, right)
         for is_layer in (doubt <= DOUBTFUL, doubt > DOUBTFUL)
-        for number, name in enumerate(clusters.names)
+        for number, name in [(NOISE, "noise"), *enumerate(clusters.names)]
     ]
     layers.append((clusters.wrong, WRONG, "in a wrong cluster", wrong))
     for is_layer, marker, name, how in layers:
@@ -236,6 +243,10 @@ def _entries(clusters: Clusters) -> list[tuple[str, dict[str, Any]]]:
         count = np.count_nonzero(clusters.below == number)
         if count:
             entries.append((f"{name} ({count})", {"marker": style(number)[1], "color": GREY}))
+    n_noise = np.count_nonzero(clusters.below == NOISE)
+    if n_noise:
+        colour, marker = style(NOISE)
+        entries.append((f"noise ({n_noise})", {"marker": marker, "color": colour}))
     n_wrong = np.count_nonzero(clusters.wrong)
     if n_wrong:
         look = {"marker": WRONG, "color": "white", "markeredgecolor": INK}

@@ -16,7 +16,7 @@ from apolar._core.checks import is_missing
 from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters
-from apolar.estimator.predict import Likelihood
+from apolar.estimator.predict import NOISE, Likelihood
 from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
@@ -52,6 +52,8 @@ class KnownClasses:
         -1 where the class is not known.
     ari, error_rate : float
     counts : ndarray of int, shape (n_classes, n_components)
+    noise_counts : ndarray of int, shape (n_classes,)
+        Rows of each class that are noise, which counts as one more cluster.
     n_unknown : int
         Rows without a class; they do not count.
     """
@@ -61,6 +63,7 @@ class KnownClasses:
     ari: float
     error_rate: float
     counts: Array
+    noise_counts: Array
     n_unknown: int
 
 
@@ -81,6 +84,7 @@ class Analysis:
     selection : Selection or None
         Where the number of components was not given.
     predicted : ndarray of int, shape (n_samples,)
+        -1 for noise.
     uncertainty : ndarray, shape (n_samples,)
         One less the largest posterior of each row.
     log_likelihood : float
@@ -116,6 +120,21 @@ class Analysis:
     seconds: float
 
     @property
+    def counts(self) -> Array:
+        """The number of rows of each cluster, shape (n_components,)."""
+        return np.bincount(self.predicted[self.predicted != NOISE], minlength=len(self.model.weights_))
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether rows may be noise."""
+        return self.model.noise_box_ is not None
+
+    @property
+    def n_noise(self) -> int:
+        """The number of rows that are noise."""
+        return int(np.count_nonzero(self.predicted == NOISE))
+
+    @property
     def deviations(self) -> Array:
         """The deviation of each component in each column, shape (n_components, n_features)."""
         return component_deviations(self.model)
@@ -135,6 +154,7 @@ def analysed(
     labels: Any = None,
     standardise: bool = False,
     criterion: str = "bic",
+    noise: bool | float = False,
     seed: int = 0,
 ) -> Analysis:
     """Cluster a table.
@@ -155,6 +175,8 @@ def analysed(
         Divide the columns by their deviations first. It matters to spherical components only: the others
         follow the units of the columns.
     criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
+    noise : bool or float, default=False
+        Whether rows may be noise, or the share of them that is expected to be.
     seed : int, default=0
 
     Returns
@@ -179,9 +201,10 @@ def analysed(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if len(numbers) == 1 and isinstance(kinds, str):
-            fitted = GaussianMixture(numbers[0], covariance_type=kinds, random_state=seed).fit(data)
+            fitted = GaussianMixture(numbers[0], covariance_type=kinds, random_state=seed, noise=noise)
+            fitted.fit(data)
         else:
-            selection = select(data, numbers, kinds, criterion, random_state=seed)
+            selection = select(data, numbers, kinds, criterion, random_state=seed, noise=noise)
             fitted = selection.best
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if selection is not None:
@@ -253,7 +276,9 @@ def _errors(
     covariances = np.asarray(errors.covariances)
     if not np.all(units == 1):
         _, covariances = family(model.covariance_type).rescaled(covariances, units)
-    return StandardErrors(errors.weights, errors.means * units, covariances, errors.information_condition), ""
+    scaled = errors.means * units, covariances
+    condition, of_noise = errors.information_condition, errors.noise_weight
+    return StandardErrors(errors.weights, *scaled, condition, of_noise), ""
 
 
 def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> GaussianMixture:
@@ -267,7 +292,8 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> Gau
         fitted = fitted_parameters(model)
         name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)
         model.covariance_type = name
-        set_parameters(model, MixtureParameters(fitted.weights, fitted.means * units, covariances))
+        box = None if fitted.noise is None else fitted.noise.rescaled(units)
+        set_parameters(model, MixtureParameters(fitted.weights, fitted.means * units, covariances, box))
         log_units = float(np.log(units).sum())
         model.lower_bound_ -= log_units
         model.lower_bounds_ = [bound - log_units for bound in model.lower_bounds_]
@@ -293,7 +319,10 @@ def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
                     "numbers. Check its values, or leave it out."
                 )
             cut = slice(start, start + len(rows))
-            predicted[cut] = posteriors.argmax(axis=1)
+            if model.noise_box_ is not None:
+                posteriors = np.column_stack([posteriors, 1 - posteriors.sum(axis=1)])
+            most_probable = posteriors.argmax(axis=1)
+            predicted[cut] = np.where(most_probable < len(model.weights_), most_probable, NOISE)
             uncertainty[cut] = 1 - posteriors.max(axis=1)
             log_likelihood += float(densities.sum(dtype=np.float64))
     return predicted, uncertainty, log_likelihood
@@ -308,12 +337,14 @@ def _known_classes(labels: Any, predicted: Array, n_components: int) -> KnownCla
     codes = np.full(len(strings), -1)
     codes[known] = known_codes
     counts = np.zeros((len(names), n_components), dtype=np.int64)
-    np.add.at(counts, (known_codes, predicted[known]), 1)
+    in_cluster = predicted[known] != NOISE
+    np.add.at(counts, (known_codes[in_cluster], predicted[known][in_cluster]), 1)
     return KnownClasses(
         tuple(names.tolist()),
         codes,
         adjusted_rand_index(known_codes, predicted[known]),
         error_rate(known_codes, predicted[known]),
         counts,
+        np.bincount(known_codes[~in_cluster], minlength=len(names)),
         int(np.count_nonzero(~known)),
     )

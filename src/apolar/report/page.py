@@ -103,7 +103,7 @@ def report_page(
 def _clusters(analysis: Analysis) -> list[dict[str, object]]:
     """Return number, rows, weight, means and deviations of each cluster, with standard errors."""
     model, errors = analysis.model, analysis.errors
-    counts = np.bincount(analysis.predicted, minlength=len(model.weights_))
+    counts = analysis.counts
     clusters: list[dict[str, object]] = []
     for k in range(len(model.weights_)):
         shown = slice(0, MOST_COLUMNS)

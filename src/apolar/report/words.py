@@ -19,7 +19,11 @@ def headline(analysis: Analysis) -> str:
     """Return the result in one sentence."""
     n_components = len(analysis.model.weights_)
     clusters = "1 cluster" if n_components == 1 else f"{n_components} clusters"
-    return f"{analysis.n_rows:,} rows fall into {clusters}, {family(analysis.covariance_type).words}."
+    text = f"{analysis.n_rows:,} rows fall into {clusters}, {family(analysis.covariance_type).words}"
+    if not analysis.has_noise:
+        return f"{text}."
+    share = analysis.n_noise / analysis.n_rows
+    return f"{text}; {analysis.n_noise:,} of them ({share:.1%}) are noise, in no cluster."
 
 
 def choice(analysis: Analysis) -> str:
@@ -41,7 +45,7 @@ def diagnostics(analysis: Analysis) -> list[tuple[bool, str]]:
         remarks.append((False, model.message_))
     remarks.append((True, f"Of the places where EM was started, {model.start_!r} led to the best fit."))
     remarks += [(False, message) for message in analysis.warnings]
-    rows = np.bincount(analysis.predicted, minlength=len(model.weights_))
+    rows = analysis.counts
     for component in np.flatnonzero(rows < FEW_ROWS):
         count = "1 row" if rows[component] == 1 else f"{rows[component]} rows"
         remarks.append((False, f"Cluster {component + 1} has {count}: it may be chance. Try fewer clusters."))

@@ -82,7 +82,8 @@ def select(
     verbose : int, default=0
         Whether to print one line per candidate.
     **parameters
-        Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads.
+        Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads,
+        noise.
 
     Returns
     -------
@@ -159,7 +160,7 @@ def _is_by_likelihood(model: GaussianMixture, criterion: str) -> bool:
     The evidence is that of the default prior.
     """
     default = GaussianMixture()
-    names = ("init_params", "n_init", "reg_covar", "prior", "max_iter", "tol")
+    names = ("init_params", "n_init", "reg_covar", "prior", "max_iter", "tol", "noise")
     is_default = all(getattr(model, name) == getattr(default, name) for name in names)
     return is_default and criterion != "evidence"
 

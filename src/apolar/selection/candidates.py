@@ -13,9 +13,10 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.em.loop import converge
+from apolar.em.low_density import with_noise_component
 from apolar.em.result import LEAST_ROWS, FitResult
 from apolar.em.rounding import with_rounding
-from apolar.em.run import short_runs
+from apolar.em.run import evidences, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
@@ -24,13 +25,14 @@ from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import predictor_of
 from apolar.exceptions import CollapsedWarning
-from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import family
+from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.selection.result import Row
 from apolar.starts.auto import KEPT, LEAST_GAIN, MOST_ROWS, PASSES, SPLIT_STEPS, TOLERANCE
+from apolar.starts.dropping import dropped_stats
 from apolar.starts.merging import merged_pairs
 from apolar.starts.splitting import with_one_more
 
@@ -127,6 +129,8 @@ class CandidateFits:
         kind_family, prior = checked_parameters(model)
         rows = opened(model, self.X, self.sample_weight, reset=True)
         data = WhitenedData(rows, kind_family, threads=n_threads_of(model), noise=model.reg_covar or 0.0)
+        if model.noise:
+            data = with_noise_component(data, model.noise)
         rng = np.random.default_rng(self.settings["random_state"])
         sample = data.subsample(MOST_ROWS, rng)
         tried = dict(tried)
@@ -208,7 +212,7 @@ class CandidateFits:
 def _scores(data: WhitenedData, parameters: WhitenedParameters, *, by_evidence: bool) -> Array:
     """Return the evidences, or the log-likelihoods, of a batch of mixtures."""
     stats, log_likelihood = data.e_step(parameters)
-    return log_evidence(data.family, parameters, stats, log_likelihood) if by_evidence else log_likelihood
+    return evidences(data, parameters, stats, log_likelihood) if by_evidence else log_likelihood
 
 
 def _is_clearly_above(rank: tuple[bool, float], other: tuple[bool, float]) -> bool:
@@ -223,8 +227,12 @@ def _whitened(data: WhitenedData, model: GaussianMixture) -> WhitenedParameters:
 def _with_one_less(
     data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None
 ) -> list[WhitenedParameters]:
-    """Return the mixture with two components merged, for the pairs where that costs least."""
-    return [data.family.m_step(stats, prior) for stats in merged_pairs(data, parameters, MERGERS)]
+    """Return the mixture with two components merged, for the pairs where that costs least.
+
+    Beside noise, also with one component left to it.
+    """
+    smaller = merged_pairs(data, parameters, MERGERS) + dropped_stats(data, parameters, MERGERS)
+    return [data.m_step(stats, prior) for stats in smaller]
 
 
 def _put_in_canonical_order(model: GaussianMixture) -> None:
@@ -239,6 +247,7 @@ def _put_in_canonical_order(model: GaussianMixture) -> None:
 def _row(data: WhitenedData, kind: str, n_components: int, tried: _Tried) -> Row:
     """Return the row of a candidate."""
     n_parameters = data.family.n_parameters(n_components, data.n_features)
+    n_parameters += N_NOISE_PARAMETERS if data.whitening.has_noise_component else 0
     row = Row(
         kind, n_components, n_parameters, seconds=tried.seconds, warnings=tried.warnings, failed=tried.failed
     )

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from apolar.em.low_density import without_low_density
 from apolar.em.result import FitResult
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import portfolio
-from apolar.starts.base import StartEntry, StartSearchEntry
+from apolar.starts.base import MOST_ROWS, StartEntry, StartSearchEntry, as_start_with_noise
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.hierarchical import from_hierarchical_clusters
 from apolar.starts.kmeans import from_kmeans
@@ -57,8 +58,13 @@ def start_candidates(
     entry = STARTS[name]
     if n_components == 1:
         return portfolio(data, n_components, prior, rng)
+    is_search = isinstance(entry, StartSearchEntry)
+    if data.whitening.has_noise_component and not is_search:
+        share = data.whitening.noise_shares[-1]
+        kept = without_low_density(data.subsample(MOST_ROWS, rng), share)
+        candidates = start_candidates(name, kept, n_components, prior, rng)
+        return [as_start_with_noise(candidate, share) for candidate in candidates]
     if not entry.sees_all_rows:
-        is_search = isinstance(entry, StartSearchEntry)
         problem = (
             projected_problem(data, n_components, rng)
             if data.is_wide

@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.em.loop import converge
+from apolar.em.low_density import without_low_density
 from apolar.em.result import FitResult
 from apolar.em.run import short_runs
 from apolar.em.tails import has_long_tails
@@ -16,6 +17,8 @@ from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
+from apolar.starts.base import as_start_with_noise
+from apolar.starts.dropping import dropped_stats
 from apolar.starts.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.starts.moments import from_moments, from_moments_with_one_merged
 from apolar.starts.overseed import overseeded_mixtures
@@ -78,7 +81,9 @@ def portfolio(
     prior = Prior() if prior is None else prior
     search = _Search(data, n_components, prior, rng)
     if n_components == 1:
-        return [search.single_component()]
+        single = [search.single_component()]
+        # Beside noise it may be any one of the clusters.
+        return search.after_split_and_merge(single) if data.whitening.has_noise_component else single
     starts, skipped = search.starts()
     short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
     if not search.starts_agree and search.is_on_sample:
@@ -88,7 +93,8 @@ def portfolio(
             starts, skipped = search.starts()
             short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
     finalists = search.finalists(short_run_results)
-    if not search.starts_agree:
+    # Beside noise all starts may have left the same cluster to it.
+    if not search.starts_agree or data.whitening.has_noise_component:
         finalists = search.after_split_and_merge(finalists)
     if search.is_on_sample:
         moments = [start for start in starts if start.start == "moments"]
@@ -165,15 +171,38 @@ class _Search:
 
     def single_component(self) -> FitResult:
         """Return the mixture of one component."""
-        stats = self.sample.soft_stats(np.ones((1, self.sample.n_rows)))
-        return self._converged(FitResult(self.sample.family.m_step(stats, self.prior), "moments"))
+        whitening, sample = self.data.whitening, self.sample
+        if whitening.has_noise_component:
+            sample = without_low_density(sample, whitening.noise_shares[-1])
+        stats = sample.soft_stats(np.ones((1, sample.n_rows)))
+        start = FitResult(sample.family.m_step(stats, self.prior), "moments")
+        if whitening.has_noise_component:
+            start = as_start_with_noise(start, whitening.noise_shares[-1])
+        return self._converged(start)
 
     def starts(self) -> tuple[list[FitResult], tuple[str, ...]]:
-        """Return the starts of the search, and those that were skipped, with the reason."""
-        sample, n_components = self.sample, self.n_components
+        """Return the starts of the search, and those that were skipped, with the reason.
+
+        Beside noise, they are those of the rows of higher density.
+        """
+        if not self.data.whitening.has_noise_component:
+            return self._starts_on(self.sample, self.data)
+        candidates: list[FitResult] = []
+        skipped: tuple[str, ...] = ()
+        for share in self.data.whitening.noise_shares:
+            kept = without_low_density(self.sample, share)
+            starts, skipped = self._starts_on(kept, kept)
+            candidates += [as_start_with_noise(start, share) for start in starts]
+        return candidates, skipped
+
+    def _starts_on(
+        self, sample: WhitenedData, source: WhitenedData
+    ) -> tuple[list[FitResult], tuple[str, ...]]:
+        """Return the starts on some rows, with the moments of others, and those that were skipped."""
+        n_components = self.n_components
         candidates, skipped = [], []
         methods: dict[str, Callable[[], WhitenedParameters]] = {
-            "moments": lambda: from_moments(sample, n_components, self.data),
+            "moments": lambda: from_moments(sample, n_components, source),
             "moments+1": lambda: from_moments_with_one_merged(sample, n_components, self.prior),
         }
         for name, method in methods.items():
@@ -249,14 +278,15 @@ class _Search:
 
     def _split_and_merge_optima(self, best: FitResult) -> list[FitResult]:
         """Return the optima reached from a candidate by adding a component and then merging two."""
-        sample, prior, family = self.sample, self.prior, self.sample.family
+        sample, prior = self.sample, self.prior
         proposals = batch(with_one_more(sample, best.parameters, self.rng))
         larger, scores = short_runs(sample, proposals, prior, SPLIT_STEPS)
         merged = []
         for i in np.argsort(-scores, kind="stable")[:KEPT]:
             merged += [stats.array for stats in merged_pairs(sample, larger[int(i)], PAIRS)]
+            merged += [stats.array for stats in dropped_stats(sample, larger[int(i)], PAIRS)]
         # The short runs that follow adapt the prior.
-        starts = family.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
+        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         runs, scores = short_runs(sample, starts, prior, SPLIT_STEPS)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
         best_runs = np.argsort(-scores, kind="stable")[:KEPT]
@@ -269,7 +299,11 @@ class _Search:
             start = untied_stats(self.sample, candidate.parameters)
             if self.visited:
                 visited = SufficientStats(np.stack(self.visited), start.n_features)
-                if np.any(mixture_distances(family, start, visited) < SAME_OPTIMUM):
+                distances = mixture_distances(family, start, visited)
+                if self.data.whitening.has_noise_component:
+                    # Components at the same places may hold a cluster, or leave it to the noise.
+                    distances = distances + np.abs(visited.counts.sum(axis=-1) - start.counts.sum())
+                if np.any(distances < SAME_OPTIMUM):
                     continue
             results.append(self._converged(candidate))
             self.visited += [start.array, untied_stats(self.sample, results[-1].parameters).array]

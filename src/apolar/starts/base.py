@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
+from apolar.em.low_density import with_noise_share
 from apolar.em.result import FitResult
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
-__all__ = ["Start", "StartEntry", "StartSearch", "StartSearchEntry"]
+__all__ = ["Start", "StartEntry", "StartSearch", "StartSearchEntry", "as_start_with_noise"]
 
 # Starts that do not need all rows see at most this many.
 MOST_ROWS = 20_000
@@ -52,6 +53,11 @@ class StartSearch(Protocol):
         self, data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator, /
     ) -> list[FitResult]:
         """Return candidates, the best first; parameters as in `Start`."""
+
+
+def as_start_with_noise(start: FitResult, share: float) -> FitResult:
+    """Return a start on rows without noise as one beside noise of a share."""
+    return replace(start, parameters=with_noise_share(start.parameters, share), is_from_all_rows=False)
 
 
 @dataclass(frozen=True, eq=False)

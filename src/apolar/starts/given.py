@@ -15,6 +15,8 @@ from apolar.mixture.prior import Prior
 
 # How far the sum of weights_init, or of the responsibilities of a row, may be from one.
 SUM_ROUNDING = 1e-6
+# The label of rows of noise.
+NOISE = -1
 # A weight of zero would stay zero in all steps of EM.
 LEAST_WEIGHT = 1e-12
 
@@ -37,7 +39,8 @@ def from_assignment(
     n_components : int
     prior : Prior or None
     assignment : array_like, shape (n_rows,) or (n_rows, n_components)
-        Labels of any type, or responsibilities.
+        Labels of any type, or responsibilities. Beside a noise component, rows of label -1 are noise, and the
+        responsibilities of a row may add up to less than one.
     name : str
         How messages refer to the assignment.
     row_mask : ndarray of bool, optional
@@ -55,7 +58,7 @@ def from_assignment(
             f"{name}: labels and responsibilities are for rows in memory, and those of Dask stay where they "
             "are. Give means_init, or the name of a start."
         )
-    array = np.asarray(assignment)
+    array, has_noise = np.asarray(assignment), data.whitening.has_noise_component
     n_rows = data.n_rows if row_mask is None else len(row_mask)
     if array.ndim not in (1, 2) or len(array) != n_rows:
         got = f"shape {array.shape}" if array.ndim else type(assignment).__name__
@@ -69,21 +72,35 @@ def from_assignment(
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has labels that are NaN or infinite: give every row one.")
         distinct, labels = np.unique(array, return_inverse=True)
-        if len(distinct) != n_components:
-            raise ValueError(f"{name} has {len(distinct)} different labels; n_components is {n_components}.")
-        return data.family.m_step(data.hard_stats(labels, n_components), prior)
+        if has_noise and array.dtype.kind in "if" and distinct[0] == NOISE:
+            # The first of the sorted labels; those of the others count from it.
+            return _from_labels(data, n_components, prior, labels - 1, distinct[1:], name)
+        return _from_labels(data, n_components, prior, labels, distinct, name)
     responsibilities = numeric_array(array, name)
     if array.shape[1] != n_components or np.iscomplexobj(responsibilities) or np.any(responsibilities < 0):
         raise ValueError(
             f"{name} must hold {n_components} responsibilities per row, none negative; got shape "
             f"{array.shape}."
         )
-    if not np.allclose(responsibilities.sum(axis=1), 1, atol=SUM_ROUNDING):
-        raise ValueError(f"The responsibilities of {name} must add up to one per row.")
+    sums = responsibilities.sum(axis=1)
+    if not np.allclose(np.maximum(sums, 1) if has_noise else sums, 1, atol=SUM_ROUNDING):
+        most = "at most to one" if has_noise else "to one"
+        raise ValueError(f"The responsibilities of {name} must add up {most} per row.")
     stats = data.soft_stats(responsibilities.T)
     if np.any(stats.counts <= 0):
         raise ValueError(f"{name} leaves components without rows: give each of them some.")
-    return data.family.m_step(stats, prior)
+    return data.m_step(stats, prior)
+
+
+def _from_labels(
+    data: WhitenedData, n_components: int, prior: Prior | None, labels: Array, distinct: Array, name: str
+) -> WhitenedParameters:
+    """Return the M-step from labels 0 to n_components - 1, and -1 for noise."""
+    if len(distinct) != n_components:
+        raise ValueError(f"{name} has {len(distinct)} different labels; n_components is {n_components}.")
+    if np.any(labels < 0):
+        return data.m_step(data.soft_stats(labels[None] == np.arange(n_components)[:, None]), prior)
+    return data.m_step(data.hard_stats(labels, n_components), prior)
 
 
 def checked_weights(weights: Any, n_components: int) -> Array:

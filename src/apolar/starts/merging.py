@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
+from apolar.em.noise import with_noise_row
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.families.full import Full
@@ -42,7 +43,10 @@ class MergeCosts:
         # A bare array, as components are merged in place.
         self._stats = untied_stats(data, parameters).array
         compared = slice(None, None, max(1, data.n_rows // COMPARED_ROWS))
-        self._densities = densities(data, compared, self._family.natural(parameters))
+        natural = self._family.natural(parameters)
+        self._densities = densities(
+            data, compared, with_noise_row(natural, parameters.weights, data.whitening)
+        )
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)
         first, second = _pairs(n)
@@ -93,6 +97,8 @@ class MergeCosts:
     def _compiled_merging(self, n_components: int) -> SufficientStats | None:
         """Return the same by one call of the compiled kernels, if there is one for the family."""
         if type(self._family) is not Full or not isinstance(self._densities, CompiledDensities):
+            return None
+        if self._data.whitening.has_noise_component:
             return None
         least, weight = self._family.least_variance, self._data.weight
         merged = self._densities.merged_stats(self._stats, self._costs, n_components, weight, least)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar.em.distinct import has_distinct_rows
+from apolar.em.low_density import with_noise_component
 from apolar.em.result import FitResult
 from apolar.em.rounding import has_rounding
 from apolar.em.whitened import WhitenedData
@@ -50,7 +51,7 @@ class SimplifiedProblem:
         for candidate in candidates[: self.n_candidates]:
             responsibilities = self.simple.row_responsibilities(candidate.parameters)[0]
             stats = self.sample.soft_stats(responsibilities)
-            parameters = self.sample.family.m_step(stats, Prior() if prior is None else prior)
+            parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
             skipped = (*candidate.skipped, self.remark)
             starts.append(FitResult(parameters, candidate.start, skipped=skipped))
         return starts
@@ -85,6 +86,8 @@ def diagonal_problem(
     simple = WhitenedData(sample.rows, data.family.without_correlations, threads=data.threads)
     if has_rounding(data):
         simple = simple.with_noise(np.asarray(data.whitening.noise))
+    if data.whitening.has_noise_component:
+        simple = with_noise_component(simple, data.whitening.noise_shares[-1])
     remark = f"Starts were looked for among diagonal covariances: {reason}."
     return SimplifiedProblem(simple, sample, KEPT, remark)
 

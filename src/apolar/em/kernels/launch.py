@@ -108,10 +108,13 @@ def full_parameters(centre: Array, whitening: Array, natural: Array) -> Paramete
     precisions[:, i, j] = -natural[:, 1 + n_columns :]
     precisions = precisions + np.swapaxes(precisions, 1, 2)
     linear = natural[:, 1 : 1 + n_columns]
+    # A noise component has a constant alone, and no precisions.
+    is_gaussian = np.any(natural[:, 1:] != 0, axis=1)
+    roots, means = np.zeros_like(precisions), np.zeros_like(linear)
     try:
-        roots = np.linalg.cholesky(precisions)
+        roots[is_gaussian] = np.linalg.cholesky(precisions[is_gaussian])
         # With precisions L L^t, the whitened means are L^t S l = L^-1 l.
-        means = np.linalg.solve(roots, linear[..., None])[..., 0]
+        means[is_gaussian] = np.linalg.solve(roots[is_gaussian], linear[is_gaussian, :, None])[..., 0]
     except np.linalg.LinAlgError:
         return None
     constants = natural[:, 0] + 0.5 * np.einsum("ki,ki->k", means, means)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -235,7 +236,12 @@ class Family(CovarianceStorage):
     def reordered(self, parameters: AnyParameters, order: IndexArray) -> AnyParameters:
         """Return the components of one mixture in another order."""
         covariances = self.taken(parameters.covariances, order)
-        return type(parameters)(parameters.weights[order], parameters.means[order], covariances)
+        return replace(
+            parameters,
+            weights=parameters.weights[order],
+            means=parameters.means[order],
+            covariances=covariances,
+        )
 
     def without_sharing(self, parameters: WhitenedParameters) -> WhitenedParameters:
         """Return a batch of mixtures in the family `untied`, with the same covariances per component."""

@@ -1,0 +1,145 @@
+"""Rows of low density: how many are noise-like, the box of all rows, and the rows without them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from apolar.data import open_rows
+from apolar.em.low_density import with_noise_component, with_noise_share, without_low_density
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import family
+from apolar.mixture.noise import NoiseBox
+from apolar.mixture.parameters import WhitenedParameters
+
+
+def rows(share, n_features=4, n=600, scale=1.0, seed=0):
+    """Return three clusters and noise, of a share of the rows, around them; and which rows are noise."""
+    rng = np.random.default_rng(seed)
+    means = 8 * rng.standard_normal((3, n_features))
+    X = means[np.arange(n) % 3] + rng.standard_normal((n, n_features))
+    n_noise = round(share / (1 - share) * n)
+    middle, reach = X.mean(axis=0), 0.55 * scale * np.ptp(X, axis=0)
+    noise = rng.uniform(middle - reach, middle + reach, (n_noise, n_features))
+    return np.vstack([X, noise]), np.arange(n + n_noise) >= n
+
+
+def opened(X, name="full", weights=None):
+    return WhitenedData(open_rows(X, weights), family(name))
+
+
+@pytest.mark.parametrize("n_features", [3, 8])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.2])
+def test_the_share_of_noise_is_found(n_features, share):
+    X, _ = rows(share, n_features)
+    shares = with_noise_component(opened(X), True).whitening.noise_shares
+    # Noise within a cluster cannot be told from it, and the outermost rows of a cluster are like noise.
+    assert shares[-1] == pytest.approx(share, abs=0.01 + 0.3 * share)
+
+
+def test_far_rows_do_not_lead_the_whitening():
+    X, is_noise = rows(0.05, scale=300.0)
+    far = with_noise_component(opened(X, "diag"), True)
+    clean = opened(X[~is_noise], "diag")
+    np.testing.assert_allclose(far.whitening.deviations, clean.whitening.deviations, rtol=0.05)
+    assert np.all(opened(X, "diag").whitening.deviations > 10 * clean.whitening.deviations)
+    assert far.whitening.weight == len(X)
+    kept = without_low_density(far, far.whitening.noise_shares[-1])
+    assert kept.n_rows == len(X) - is_noise.sum()
+    assert not kept.whitening.has_noise_component
+    np.testing.assert_array_equal(kept.whitening.matrix, far.whitening.matrix)
+
+
+def test_a_given_share_is_set_aside():
+    X, _ = rows(0.1)
+    data = with_noise_component(opened(X), 0.25)
+    assert data.whitening.noise_shares == (0.25,)
+    assert without_low_density(data, 0.25).n_rows == len(X) - int(0.25 * len(X))
+    assert without_low_density(data, 0.0).n_rows == len(X)
+
+
+def test_a_row_of_weight_two_is_two_rows():
+    X, _ = rows(0.1, n_features=2)
+    weights = np.random.default_rng(1).integers(1, 4, len(X)).astype(float)
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    ours = with_noise_component(opened(X, weights=weights), True).whitening
+    theirs = with_noise_component(opened(repeated), True).whitening
+    # Quartiles, by which columns are scaled, are those of the rows without weights.
+    assert ours.noise_shares[-1] == pytest.approx(theirs.noise_shares[-1], abs=0.02)
+    assert ours.weight == theirs.weight
+
+
+def test_the_box_is_the_smaller_of_two():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(500, 2)) * [4.0, 0.25]
+    box = with_noise_component(opened(X), 0.1).whitening.noise_box
+    assert box.log_volume == pytest.approx(np.log(np.ptp(X, axis=0)).sum(), abs=0.05)
+    turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    turned = with_noise_component(opened(X @ turn), 0.1).whitening.noise_box
+    # As mclust's hypvol, but of standardised columns, whose axes are not quite those of the rectangle.
+    assert turned.log_volume < np.log(np.ptp(X @ turn, axis=0)).sum() - 0.5
+    drawn = turned.sample(2000, rng)
+    inside = (drawn - turned.origin) @ np.linalg.inv(turned.edges)
+    assert inside.min() >= -1e-12
+    assert inside.max() <= 1 + 1e-12
+    for seen in (X, X @ turn):
+        of = with_noise_component(opened(seen, "spherical"), 0.1).whitening.noise_box
+        other = with_noise_component(opened(seen, "full"), 0.1).whitening.noise_box
+        assert of.log_volume == other.log_volume
+
+
+def test_a_constant_column_has_a_width():
+    X, _ = rows(0.1)
+    X[:, 1] = 3.0
+    data = with_noise_component(opened(X), True)
+    assert np.isfinite(data.whitening.noise_box.log_volume)
+    X[:, 1] = X[:, 0]
+    assert np.isfinite(with_noise_component(opened(X), True).whitening.noise_box.log_volume)
+
+
+def test_a_column_that_varies_among_far_rows_only_keeps_its_unit():
+    X, is_noise = rows(0.05)
+    X[~is_noise, 2] = 0.0
+    data = opened(X, "diag")
+    np.testing.assert_array_equal(with_noise_component(data, True).whitening.matrix, data.whitening.matrix)
+
+
+def test_units_of_the_columns_do_not_matter():
+    X, _ = rows(0.1)
+    units = np.array([1e-6, 1.0, 1e5, 3.0])
+    ours = with_noise_component(opened(X * units), True).whitening
+    theirs = with_noise_component(opened(X), True).whitening
+    assert ours.noise_shares == theirs.noise_shares
+    expected = theirs.noise_box.log_volume + np.log(units).sum()
+    assert ours.noise_box.log_volume == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_distinct", [1, 3])
+def test_equal_rows_have_densities(n_distinct):
+    X = np.repeat(np.eye(3)[:n_distinct], 40, axis=0)
+    data = with_noise_component(opened(X, "spherical"), True)
+    assert np.isfinite(data.whitening.noise_log_density)
+    distinct = data.distinct()
+    assert distinct.n_rows == n_distinct
+    assert without_low_density(distinct, 0.2).n_rows >= 1
+
+
+def test_wide_sparse_rows_are_refused_with_the_remedy():
+    X = sparse.random_array((50, 20_000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    with pytest.raises(ValueError, match="project them on fewer columns"):
+        with_noise_component(opened(X, "spherical"), True)
+
+
+def test_shares_of_starts_are_neither_zero_nor_one():
+    parameters = WhitenedParameters(np.array([0.5, 0.5]), np.zeros((2, 1)), np.ones(2))
+    for share, expected in ((0.0, 0.99), (0.3, 0.7), (1.0, 0.1)):
+        assert with_noise_share(parameters, share).weights.sum() == pytest.approx(expected)
+
+
+def test_a_box_follows_the_units():
+    box = NoiseBox(np.array([1.0, 2.0]), np.array([[2.0, 0.0], [1.0, 3.0]]))
+    units = np.array([10.0, 0.5])
+    assert box.rescaled(units).log_volume == pytest.approx(box.log_volume + np.log(5))
+    np.testing.assert_allclose(
+        box.rescaled(units).sample(5, np.random.default_rng(0)),
+        box.sample(5, np.random.default_rng(0)) * units,
+    )

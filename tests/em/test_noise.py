@@ -1,0 +1,199 @@
+"""The noise component in EM: its responsibilities, gradient and evidence, for every family."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from apolar.data import open_rows
+from apolar.em.kernels import launch
+from apolar.em.loop import converge
+from apolar.em.low_density import with_noise_component, with_noise_share
+from apolar.em.result import FitResult, FitStatus, in_canonical_order
+from apolar.em.run import evaluate_batch, evidence_of, plain_em
+from apolar.em.whitened import WhitenedData
+from apolar.mixture import Prior
+from apolar.mixture.families import family
+from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
+from mixtures import FAMILY_NAMES
+from references import FOLDER, table
+
+REFERENCE = json.loads((FOLDER / "mclust" / "noise_iris.json").read_text())
+
+each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
+
+
+def moved_iris():
+    """Return iris with every tenth row moved away, and the classes, -1 for those rows."""
+    X, number = table("iris.csv"), np.arange(150)
+    moved = number % 10 == 3
+    X[moved, 0] += np.where(number[moved] % 20 == 3, -4, 4)
+    X[moved, 2] += np.where(number[moved] % 30 == 3, 3, -3)
+    return X, np.where(moved, -1, number // 50)
+
+
+def rows(n_noise=30, seed=0):
+    """Return two clusters in three columns with noise around them, and the labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1], [150, 100])
+    means = np.array([[0.0, 0, 5], [6, 1, 5]])
+    X = means[labels] + rng.standard_normal((250, 3)) * np.array([0.7, 1.2])[labels, None]
+    noise = rng.uniform([-6, -6, -1], [12, 8, 11], (n_noise, 3))
+    return np.vstack([X, noise]), np.append(labels, np.full(n_noise, -1))
+
+
+def data_and_start(name, weights=None):
+    X, labels = rows()
+    data = with_noise_component(WhitenedData(open_rows(X, weights), family(name)), 0.1)
+    stats = data.soft_stats(labels[None] == np.arange(2)[:, None])
+    return data, data.m_step(stats, Prior())
+
+
+@each_family
+def test_the_e_step_is_that_of_the_textbook(name):
+    data, parameters = data_and_start(name)
+    in_units = data.whitening.inverse_transform_parameters(parameters)
+    X, _ = rows()
+    matrices = data.family.matrices(in_units.covariances, 2, 3)
+    logits = [
+        np.log(w) + multivariate_normal(mean, S).logpdf(X)
+        for w, mean, S in zip(in_units.weights, in_units.means, matrices, strict=True)
+    ]
+    logits.append(np.full(len(X), np.log(1 - in_units.weights.sum()) - in_units.noise.log_volume))
+    density = logsumexp(logits, axis=0)
+    responsibilities = np.exp(np.array(logits) - density)
+    stats, likelihood = data.e_step(parameters[None])
+    offset = data.whitening.log_det
+    assert likelihood[0] + offset * data.weight == pytest.approx(density.sum(), rel=1e-10)
+    np.testing.assert_allclose(stats[0].counts, responsibilities[:2].sum(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(
+        data.whitening.inverse_transform(stats[0].first / stats[0].counts[:, None]),
+        responsibilities[:2] @ X / responsibilities[:2].sum(axis=1)[:, None],
+        rtol=1e-8,
+    )
+    ours, log_densities = data.row_responsibilities(parameters)
+    np.testing.assert_allclose(ours, responsibilities[:2], atol=1e-10)
+    np.testing.assert_allclose(log_densities + offset, density, rtol=1e-9)
+    # The M-step gives the noise the rows that the components leave.
+    updated = data.m_step(stats[0], None)
+    assert noise_weights(updated.weights) == pytest.approx(responsibilities[2].mean(), rel=1e-9)
+
+
+@each_family
+@pytest.mark.parametrize("prior", [None, Prior()])
+def test_em_never_falls(name, prior):
+    data, start = data_and_start(name)
+    start = with_noise_share(start, 0.4)
+    plain = plain_em(data, FitResult(start, ""), prior, relative_tol=1e-14, max_iter=60)
+    # Rounding of sums over 280 rows.
+    assert np.all(np.diff(plain.history) >= -1e-9 * abs(plain.objective))
+    fit = converge(data, FitResult(start, ""), prior, tol=1e-9, max_iter=500)
+    assert fit.status is FitStatus.CONVERGED
+    assert fit.objective >= plain.objective - 1e-6
+    # The same optimum: plain EM is not yet at its end.
+    assert noise_weights(fit.parameters.weights) == pytest.approx(
+        float(noise_weights(plain.parameters.weights)), abs=1e-3
+    )
+
+
+@each_family
+def test_the_gradient_is_that_of_the_objective(name):
+    weights = np.random.default_rng(3).uniform(0.5, 2, 280)
+    data, parameters = data_and_start(name, weights)
+    coordinates, prior = data.coordinates(parameters), Prior()
+    assert coordinates.has_noise
+    rng = np.random.default_rng(0)
+    point = 0.3 * rng.standard_normal(len(coordinates.origin))
+
+    def objective(tangent):
+        return evaluate_batch(data, coordinates.retract(tangent)[None], prior)[1][0]
+
+    moved = coordinates.retract(point)
+    gradient = coordinates.gradient(point, moved, data.e_step(moved[None])[0][0], prior)
+    step = 1e-5
+    for position in (0, 1, 2, len(point) - 3, len(point) - 2, len(point) - 1):
+        direction = np.zeros(len(point))
+        direction[position] = step
+        slope = (objective(point + direction) - objective(point - direction)) / (2 * step)
+        # Rounding of an objective of about 1e3 over the step, 1e-8, and the square of the step.
+        assert gradient[position] == pytest.approx(slope, abs=1e-5, rel=1e-5)
+    along = coordinates.retract(point + 0.7 * coordinates.null_direction)
+    np.testing.assert_allclose(along.weights, moved.weights, rtol=1e-12)
+
+
+@each_family
+def test_evidence_is_below_the_likelihood_and_prefers_noise_where_there_is_some(name):
+    data, start = data_and_start(name)
+    with_noise = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=300)
+    evidence = evidence_of(data, with_noise)
+    assert evidence < with_noise.log_likelihood
+    X, labels = rows()
+    without = WhitenedData(open_rows(X), family(name))
+    first = without.family.m_step(without.hard_stats(np.maximum(labels, 0), 2), Prior())
+    other = converge(without, FitResult(first, ""), Prior(), tol=1e-3, max_iter=300)
+    offsets = [rows.whitening.log_det * rows.weight for rows in (data, without)]
+    assert evidence + offsets[0] > evidence_of(without, other) + offsets[1] + 10
+
+
+@pytest.mark.parametrize("code", REFERENCE["models"])
+def test_iterations_are_those_of_mclust(code):
+    X, labels = moved_iris()
+    expected = REFERENCE["models"][code]
+    data = with_noise_component(WhitenedData(open_rows(X), family(code)), 0.1)
+    # Any box of mclust's volume: its principal axes are those of columns that are not standardised.
+    box = NoiseBox(np.zeros(4), np.full(4, REFERENCE["hypvol"] ** 0.25))
+    data.whitening = replace(data.whitening, noise_box=box)
+    start = data.m_step(data.soft_stats(labels[None] == np.arange(3)[:, None]), None)
+    fit = plain_em(data, FitResult(start, ""), None, relative_tol=0.0, max_iter=5)
+    mixture = data.whitening.inverse_transform_parameters(fit.parameters)
+    # The file has thirteen digits.
+    assert fit.log_likelihood + data.whitening.log_det * 150 == pytest.approx(expected["loglik"], rel=1e-9)
+    np.testing.assert_allclose(mixture.weights, expected["pro"][:3], rtol=1e-8)
+    assert noise_weights(mixture.weights) == pytest.approx(expected["pro"][3], rel=1e-8)
+    np.testing.assert_allclose(mixture.means, expected["mean"], rtol=1e-8)
+    matrices = data.family.matrices(mixture.covariances, 3, 4)
+    np.testing.assert_allclose(matrices, expected["sigma"], rtol=1e-7, atol=1e-9)
+    n_parameters = data.family.n_parameters(3, 4) + N_NOISE_PARAMETERS
+    assert n_parameters == expected["n_parameters"]
+
+
+def test_the_volume_is_about_that_of_mclust():
+    X, _ = moved_iris()
+    box = with_noise_component(WhitenedData(open_rows(X), family("full")), 0.1).whitening.noise_box
+    # Ours is along the principal axes of standardised columns, as units must not matter.
+    assert box.log_volume == pytest.approx(np.log(REFERENCE["hypvol"]), abs=0.2)
+
+
+def test_without_noise_nothing_is_added():
+    X, labels = rows()
+    data = WhitenedData(open_rows(X), family("full"))
+    parameters = data.family.m_step(data.hard_stats(np.maximum(labels, 0), 2), None)
+    assert data.natural(parameters).shape[0] == 2
+    assert not data.coordinates(parameters).has_noise
+
+
+@each_family
+def test_the_curvature_of_the_noise_stays_last_when_components_change_places(name):
+    data, start = data_and_start(name)
+    fit = converge(data, FitResult(with_noise_share(start, 0.5), ""), None, tol=1e-9, max_iter=300)
+    swapped = FitResult(data.family.reordered(fit.parameters, np.array([1, 0])), "", curvature=fit.curvature)
+    if fit.curvature is None or not fit.curvature.pairs:
+        pytest.skip("Plain steps were fast.")
+    steps = fit.curvature.arrays()[0]
+    ordered = in_canonical_order(swapped, data.family, data.whitening).curvature.arrays()[0]
+    np.testing.assert_array_equal(ordered[:, -1], steps[:, -1])
+    np.testing.assert_array_equal(np.sort(ordered[0]), np.sort(steps[0]))
+    np.testing.assert_array_equal(ordered[:, 0], steps[:, 1])
+
+
+def test_kernels_of_a_device_take_a_component_without_precisions():
+    data, parameters = data_and_start("full")
+    natural = data.natural(parameters)
+    ours = launch.full_parameters(data.whitening.centre, data.whitening.matrix, natural)
+    assert ours is not None
+    assert ours.n_components == 3
+    natural[2, 1] = 1.0
+    assert launch.full_parameters(data.whitening.centre, data.whitening.matrix, natural) is None

@@ -1,0 +1,278 @@
+"""A fit with a noise component: recovery, labels of -1, files, streams, starts, and refusals."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from apolar import GaussianMixture
+from apolar.mixture.families import family
+from apolar.scores import adjusted_rand_index
+from apolar.starts import STARTS
+from mixtures import FAMILY_NAMES
+
+each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
+
+
+def noisy(n=400, n_noise=40, seed=0):
+    """Return three clusters with rows of noise after them, and the labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    means = np.array([[0.0, 0, 0, 0], [9, 0, 1, 0], [0, 9, 0, 2]])
+    X = means[labels] + rng.standard_normal((n, 4))
+    noise = rng.uniform(X.min(axis=0) - 3, X.max(axis=0) + 3, (n_noise, 4))
+    return np.vstack([X, noise]), np.append(labels, np.full(n_noise, -1))
+
+
+def fitted(X, name="full", **kwargs):
+    return GaussianMixture(3, covariance_type=name, random_state=0, **{"noise": True, **kwargs}).fit(X)
+
+
+@each_family
+@pytest.mark.parametrize("noise", [True, np.True_, 0.2])
+def test_noise_is_found_and_clusters_are_those_of_the_clean_rows(name, noise):
+    X, labels = noisy()
+    is_noise = labels < 0
+    model = fitted(X, name, noise=noise)
+    predicted = model.predict(X)
+    assert predicted.dtype == np.int64
+    assert set(predicted) == {-1, 0, 1, 2}
+    clean = fitted(X[~is_noise], name, noise=False).predict(X[~is_noise])
+    of_clean = adjusted_rand_index(labels[~is_noise], clean)
+    assert adjusted_rand_index(labels[~is_noise], predicted[~is_noise]) > of_clean - 0.02
+    assert np.mean(predicted[is_noise] == -1) >= 0.9
+    assert np.mean(predicted[~is_noise] == -1) <= 0.02
+    # The standard error of a share of 40 in 440 is 0.014.
+    assert model.noise_weight_ == pytest.approx(40 / 440, abs=0.03)
+    assert model.weights_.sum() + model.noise_weight_ == pytest.approx(1)
+
+
+def test_probabilities_leave_that_of_the_noise():
+    X, _ = noisy()
+    model = fitted(X)
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (len(X), 3)
+    of_noise = 1 - probabilities.sum(axis=1)
+    assert of_noise.min() > -1e-12
+    predicted = model.predict(X)
+    is_noise = of_noise > probabilities.max(axis=1)
+    np.testing.assert_array_equal(predicted == -1, is_noise)
+    np.testing.assert_array_equal(predicted[~is_noise], probabilities.argmax(axis=1)[~is_noise])
+    np.testing.assert_array_equal(fitted(X).fit_predict(X), predicted)
+
+
+def test_far_rows_have_the_density_of_the_noise():
+    X, _ = noisy()
+    model = fitted(X)
+    far = np.full((1, 4), 1e6)
+    expected = np.log(model.noise_weight_) - model.noise_box_.log_volume
+    assert model.score_samples(far)[0] == pytest.approx(expected)
+    assert model.predict(far)[0] == -1
+    assert model.score(X) == pytest.approx(model.lower_bound_)
+    assert model.score_samples(X).mean() == pytest.approx(model.lower_bound_)
+
+
+@each_family
+def test_weight_and_volume_of_the_noise_count_as_parameters(name):
+    X, _ = noisy()
+    model = fitted(X, name)
+    assert model.n_parameters_ == family(name).n_parameters(3, 4) + 2
+    bic = -2 * model.score(X) * len(X) + model.n_parameters_ * np.log(len(X))
+    assert model.bic(X) == pytest.approx(bic)
+    assert model.bic(X) < fitted(X, name, noise=False).bic(X)
+    assert model.evidence_ > fitted(X, name, noise=False).evidence_
+
+
+def test_without_noise_there_is_none():
+    X, _ = noisy(n_noise=0)
+    model = fitted(X, noise=False)
+    assert model.noise_weight_ == 0
+    assert model.noise_box_ is None
+    assert model.weights_.sum() == pytest.approx(1)
+    # Of clean rows, next to none are noise.
+    assert fitted(X, noise=True).noise_weight_ < 0.005
+
+
+@each_family
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_file_keeps_the_noise(name, dtype, tmp_path):
+    X, _ = noisy()
+    X = X.astype(dtype)
+    model = fitted(X, name)
+    model.save(tmp_path / "model.npz")
+    loaded = GaussianMixture.load(tmp_path / "model.npz")
+    assert loaded.noise is True
+    assert loaded.noise_weight_ == model.noise_weight_
+    assert loaded.weights_.dtype == dtype
+    np.testing.assert_array_equal(loaded.noise_box_.edges, model.noise_box_.edges)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(loaded.score_samples(X), model.score_samples(X))
+
+
+def test_samples_hold_noise_in_its_box():
+    X, _ = noisy()
+    model = fitted(X)
+    drawn, labels = model.sample(4000)
+    assert drawn.shape == (4000, 4)
+    assert np.mean(labels == -1) == pytest.approx(model.noise_weight_, abs=0.02)
+    np.testing.assert_array_equal(np.sort(labels[labels >= 0]), labels[labels >= 0])
+    box, noise = model.noise_box_, drawn[labels == -1]
+    edges = np.diag(box.edges) if box.edges.ndim == 1 else box.edges
+    inside = np.linalg.solve(edges.T, (noise - box.origin).T)
+    assert inside.min() > -1e-9
+    assert inside.max() < 1 + 1e-9
+    assert inside.std() == pytest.approx(np.sqrt(1 / 12), rel=0.1)
+
+
+def test_chunks_and_weights_give_the_same():
+    X, _ = noisy()
+    model = fitted(X, "diag")
+    chunks = fitted([X[:100], X[100:300], X[300:]], "diag")
+    np.testing.assert_allclose(chunks.means_, model.means_, rtol=1e-6)
+    assert chunks.noise_weight_ == pytest.approx(model.noise_weight_, rel=1e-6)
+    once = fitted(X, "diag", prior=None)
+    doubled = clone(once).fit(X, sample_weight=np.full(len(X), 2.0))
+    # The tolerance of EM, 1e-3 of the log-likelihood.
+    np.testing.assert_allclose(doubled.means_, once.means_, atol=1e-2)
+    assert doubled.noise_weight_ == pytest.approx(once.noise_weight_, abs=1e-3)
+
+
+@pytest.mark.parametrize("start", ["auto", "moments", "overseed", "kmeans", "mbhc", "emem"])
+def test_starts_see_the_rows_without_noise(start):
+    X, labels = noisy(n_noise=25)
+    # Far rows, which k-means would give clusters of their own.
+    X[labels < 0] = 100 * (X[labels < 0] - X.mean(axis=0))
+    model = fitted(X, "diag", init_params=start)
+    predicted = model.predict(X)
+    assert adjusted_rand_index(labels[labels >= 0], predicted[labels >= 0]) > 0.98
+    assert np.all(predicted[labels < 0] == -1)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("start", STARTS)
+def test_every_start_has_noise(start):
+    X, _ = noisy()
+    assert fitted(X, init_params=start).noise_weight_ > 0.01
+
+
+def test_a_single_component_is_a_cluster_beside_noise():
+    X, labels = noisy()
+    X = np.vstack([X[labels == 0], X[labels < 0]])
+    model = GaussianMixture(1, noise=True, random_state=0).fit(X)
+    np.testing.assert_allclose(model.means_[0], 0, atol=0.2)
+    assert model.noise_weight_ == pytest.approx(np.mean(np.arange(len(X)) >= np.sum(labels == 0)), abs=0.05)
+
+
+def test_many_columns_start_from_diagonal_covariances():
+    rng = np.random.default_rng(0)
+    labels = np.arange(1000) % 2
+    X = 4.0 * labels[:, None] + rng.standard_normal((1000, 40))
+    X = np.vstack([X, rng.uniform(-8, 12, (80, 40))])
+    model = GaussianMixture(2, covariance_type="tied", noise=True, random_state=0).fit(X)
+    predicted = model.predict(X)
+    assert any("diagonal" in note for note in model.start_notes_)
+    assert np.mean(predicted[1000:] == -1) > 0.95
+    assert adjusted_rand_index(labels, predicted[:1000]) > 0.98
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_labels_of_minus_one_start_as_noise():
+    X, labels = noisy()
+    model = fitted(X, init_params=labels, max_iter=1)
+    assert model.noise_weight_ == pytest.approx(40 / 440, abs=0.01)
+    with pytest.raises(ValueError, match="4 different labels"):
+        GaussianMixture(3, init_params=labels).fit(X)
+    probabilities = fitted(X).predict_proba(X)
+    again = fitted(X, init_params=probabilities)
+    assert again.lower_bound_ == pytest.approx(fitted(X).lower_bound_, abs=1e-4)
+    with pytest.raises(ValueError, match="add up at most to one"):
+        GaussianMixture(3, noise=True, init_params=probabilities + 0.5).fit(X)
+
+
+def test_given_parameters_start_beside_noise():
+    X, labels = noisy()
+    means = [X[labels == k].mean(axis=0) for k in range(3)]
+    model = fitted(X, means_init=means)
+    assert model.noise_weight_ == pytest.approx(40 / 440, abs=0.03)
+    np.testing.assert_allclose(model.means_, means, atol=0.4)
+
+
+def test_a_warm_start_continues_with_and_without_noise():
+    X, _ = noisy()
+    model = fitted(X, tol=1e-8)
+    model.set_params(warm_start=True).fit(X)
+    assert model.n_iter_ < 10
+    model.set_params(noise=False).fit(X)
+    assert model.weights_.sum() == pytest.approx(1)
+    assert model.noise_weight_ == 0
+    model.set_params(noise=True).fit(X)
+    assert model.noise_weight_ == pytest.approx(40 / 440, abs=0.03)
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_a_checkpoint_is_resumed(tmp_path):
+    X, _ = noisy(seed=3)
+    path = tmp_path / "checkpoint.npz"
+    settings = {"prior": None, "init_params": "random_from_data", "checkpoint": path, "checkpoint_every": 1}
+    first = fitted(X, **settings, max_iter=3)
+    assert not first.converged_
+    resumed = fitted(X, **settings, warm_start=True)
+    assert resumed.converged_
+    assert resumed.lower_bound_ >= first.lower_bound_
+    assert GaussianMixture.load(path).noise_weight_ == resumed.noise_weight_
+
+
+def test_a_stream_follows_the_noise():
+    X, labels = noisy(9000, 900)
+    order = np.random.default_rng(0).permutation(len(X))
+    X, labels = X[order], labels[order]
+    model = GaussianMixture(3, covariance_type="diag", noise=True, random_state=0)
+    for part in np.array_split(X, 9):
+        model.partial_fit(part)
+    assert model.noise_weight_ == pytest.approx(900 / 9900, abs=0.02)
+    assert model.weights_.sum() + model.noise_weight_ == pytest.approx(1)
+    predicted = model.predict(X)
+    assert np.mean(predicted[labels < 0] == -1) > 0.9
+    continued = fitted(X[:4000], "diag").partial_fit(X[4000:])
+    assert continued.noise_weight_ == pytest.approx(900 / 9900, abs=0.02)
+
+
+@each_family
+def test_standard_errors_are_those_of_known_components(name):
+    X, _ = noisy(seed=1)
+    model = fitted(X, name, prior=None, tol=1e-9)
+    errors = model.standard_errors(X)
+    # If the component of each row were known; noise within clusters makes them somewhat larger.
+    known = np.sqrt(model.noise_weight_ * (1 - model.noise_weight_) / len(X))
+    assert known < errors.noise_weight < 1.3 * known
+    known = np.sqrt(model.weights_ * (1 - model.weights_) / len(X))
+    assert np.all((errors.weights > 0.99 * known) & (errors.weights < 1.3 * known))
+
+
+def test_the_bootstrap_resamples_noise_too():
+    X, _ = noisy()
+    model = fitted(X, "spherical", prior=None, tol=1e-6)
+    ours = model.standard_errors(X)
+    for parametric in (False, True):
+        theirs = model.bootstrap(X, n_resamples=60, parametric=parametric).standard_errors()
+        # The relative error of a deviation of 60 is 0.09; three of them.
+        assert theirs.noise_weight == pytest.approx(ours.noise_weight, rel=0.3)
+
+
+def test_parameters_are_those_of_scikit_learn():
+    model = GaussianMixture(2, noise=0.1)
+    assert clone(model).get_params()["noise"] == 0.1
+
+
+@pytest.mark.parametrize("noise", [-0.1, 0.0, 1.0, 1.5, "yes", None, np.nan, [0.1]])
+def test_bad_values_are_refused_with_the_remedy(noise):
+    X, _ = noisy()
+    with pytest.raises(ValueError, match="noise must be True, False, or the share"):
+        GaussianMixture(2, noise=noise).fit(X)
+
+
+def test_units_do_not_matter():
+    X, _ = noisy()
+    units = np.array([1e-3, 1.0, 1e4, 10.0])
+    ours, theirs = fitted(X * units + 5.0 * units), fitted(X)
+    np.testing.assert_array_equal(ours.predict(X * units + 5.0 * units), theirs.predict(X))
+    assert ours.noise_weight_ == pytest.approx(theirs.noise_weight_, rel=1e-4)

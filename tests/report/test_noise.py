@@ -1,0 +1,38 @@
+"""Noise in an analysis: counts, classes, and words."""
+
+import numpy as np
+import pytest
+
+from apolar.report.analysis import analysed
+from apolar.report.words import diagnostics, headline
+
+
+@pytest.fixture(scope="module")
+def analysis():
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0], [12, 3]], 100, axis=0) + rng.standard_normal((200, 2))
+    X = np.vstack([X, rng.uniform(-20, 30, (20, 2))])
+    kinds = np.array(["b", "a"])[(np.arange(220) // 100) % 2]
+    kinds[200:] = "z"
+    return analysed(X, ("x", "y"), 2, labels=kinds, noise=True, seed=0)
+
+
+def test_noise_is_in_no_cluster(analysis):
+    assert analysis.has_noise
+    assert analysis.counts.sum() + analysis.n_noise == 220
+    assert analysis.n_noise == pytest.approx(20, abs=4)
+    truth = analysis.truth
+    assert truth.names == ("a", "b", "z")
+    np.testing.assert_array_equal(truth.counts.sum(axis=1) + truth.noise_counts, [100, 100, 20])
+    assert truth.noise_counts[2] >= 16
+    # Noise is one more cluster, which matches the class of the rows around.
+    assert truth.ari > 0.9
+    assert truth.error_rate < 0.05
+    assert analysis.uncertainty.max() < 2 / 3
+
+
+def test_noise_is_named(analysis):
+    assert f"; {analysis.n_noise} of them (" in headline(analysis)
+    assert not any("Cluster" in remark for is_good, remark in diagnostics(analysis) if not is_good)
+    assert analysis.errors is not None
+    assert analysis.errors.noise_weight > 0
