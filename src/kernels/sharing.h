@@ -60,7 +60,7 @@ int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prio
 int eigen(double *a, double *values, double *vectors, double *work, isize m);
 
 /* Make the rows of a matrix orthogonal by rotations in planes, and write their squares, smallest first. Small rows are
-   as accurate as large ones, relative to their size [demmel1992]. Returns 0 if a row vanishes. */
+   as accurate as large ones, relative to their size. Returns 0 if a row vanishes. */
 int orthogonalise(double *rows, double *squares, isize m);
 
 /* Write the axes that all components share, and the variances along them, from scatters in the units of the data. */
