@@ -20,8 +20,8 @@ TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mix
 	tests/test_laws.py $(wildcard tests/estimator/test_*.py) docs README.md
 
 # The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
-KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/mixture/test_compiled.py \
-	tests/starts/test_comparisons.py
+KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/em/test_runs.py \
+	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/starts/test_comparisons.py
 SANITIZED := build/sanitized
 ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 

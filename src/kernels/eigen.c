@@ -77,6 +77,21 @@ static void qr_step(double *d, double *e, double *restrict vectors, isize low, i
   }
 }
 
+/* Sort the rows of a matrix by values, smallest first. */
+static void sort_rows(double *values, double *rows, isize m) {
+  for (isize i = 1; i < m; i++)
+    for (isize j = i; j > 0 && values[j] < values[j - 1]; j--) {
+      double value = values[j];
+      values[j] = values[j - 1];
+      values[j - 1] = value;
+      for (isize l = 0; l < m; l++) {
+        value = rows[j * m + l];
+        rows[j * m + l] = rows[(j - 1) * m + l];
+        rows[(j - 1) * m + l] = value;
+      }
+    }
+}
+
 int eigen(double *a, double *values, double *vectors, double *work, isize m) {
   double *beside = work, most = 0.0;
   for (isize i = 0; i < m * m; i++) most = fabs(a[i]) > most ? fabs(a[i]) : most;
@@ -95,16 +110,42 @@ int eigen(double *a, double *values, double *vectors, double *work, isize m) {
     qr_step(values, beside, vectors, low, high, m);
   }
   for (isize i = 0; i < m; i++) values[i] *= most;
-  for (isize i = 1; i < m; i++)
-    for (isize j = i; j > 0 && values[j] < values[j - 1]; j--) {
-      double value = values[j];
-      values[j] = values[j - 1];
-      values[j - 1] = value;
-      for (isize l = 0; l < m; l++) {
-        value = vectors[j * m + l];
-        vectors[j * m + l] = vectors[(j - 1) * m + l];
-        vectors[(j - 1) * m + l] = value;
+  sort_rows(values, vectors, m);
+  return 1;
+}
+
+/* Sweeps over all pairs of rows, and the cosine of two rows that counts as zero. */
+#define MOST_SWEEPS 30
+#define LEAST_COSINE 1e-15
+
+int orthogonalise(double *rows, double *squares, isize m) {
+  for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
+    double largest = 0.0;
+    for (isize j = 0; j < m; j++) squares[j] = dot(rows + j * m, rows + j * m, m);
+    sort_rows(squares, rows, m);
+    for (isize p = 0; p < m - 1; p++)
+      for (isize q = p + 1; q < m; q++) {
+        double *restrict first = rows + p * m, *restrict second = rows + q * m, product = dot(first, second, m);
+        double cosine = fabs(product) / sqrt(squares[p] * squares[q]);
+        largest = cosine > largest ? cosine : largest;
+        if (!(cosine > LEAST_COSINE)) continue;
+        double ratio = 0.5 * (squares[q] - squares[p]) / product;
+        double t = copysign(1.0, ratio) / (fabs(ratio) + sqrt(1.0 + ratio * ratio)), c = 1.0 / sqrt(1.0 + t * t);
+        double s = c * t;
+        for (isize j = 0; j < m; j++) {
+          double value = first[j];
+          first[j] = c * value - s * second[j];
+          second[j] = s * value + c * second[j];
+        }
+        squares[p] -= t * product;
+        squares[q] += t * product;
       }
-    }
+    if (!(largest > 1e2 * LEAST_COSINE)) break;
+  }
+  for (isize j = 0; j < m; j++) {
+    squares[j] = dot(rows + j * m, rows + j * m, m);
+    if (!(squares[j] > 0.0)) return 0;
+  }
+  sort_rows(squares, rows, m);
   return 1;
 }

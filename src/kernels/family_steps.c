@@ -33,14 +33,15 @@ PyObject *py_maximising(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
   if (length_of(&b, 1) != n * c || length_of(&b, 0) != n * size || length_of(&b, 5) != n * size ||
       (length_of(&b, 2) && length_of(&b, 2) != n * size))
     return mismatch(&b);
-  double *scatter = workspace(&b, size + working_memory(&sharing));
+  double *scatter = workspace(&b, size + c + working_memory(&sharing));
   if (scatter == NULL) return NULL;
+  double *divisors = scatter + size;
   int is_positive = 1;
   for (isize i = 0; i < n && is_positive; i++) {
     Near near = {.start = length_of(&b, 2) ? NEAR_COVARIANCES : COLD, .covariances = values_of(&b, 2) + i * size};
     memcpy(scatter, values_of(&b, 0) + i * size, (size_t)size * sizeof(double));
-    is_positive = maximise(&sharing, scatter, values_of(&b, 1) + i * c, &near, values_of(&b, 5) + i * size,
-                           scatter + size);
+    memcpy(divisors, values_of(&b, 1) + i * c, (size_t)c * sizeof(double));
+    is_positive = maximise(&sharing, scatter, divisors, &near, values_of(&b, 5) + i * size, divisors + c);
   }
   return done(&b, scatter, is_positive);
 }

@@ -5,6 +5,9 @@
 /* A component of less than this part of the weight of the rows is empty. */
 #define LEAST_PART 1e-10
 
+/* How far the objective may fall in a step, relative to one plus its size: by rounding, with a margin. */
+#define MOST_FALL 1e-6
+
 enum { OUT_OF_STEPS, CONVERGED, COLLAPSED, OUT_OF_MEMORY };
 
 typedef struct {
@@ -23,7 +26,7 @@ typedef struct {
 } Run;
 
 /* Write the natural parameters of the components, and the logarithm of the prior; 0 if a covariance is not positive
-   definite. */
+   definite, or a number not finite. */
 static int write_naturals(const Run *run, const Components *now, double *natural, double *log_prior, double *work) {
   const Sharing *of = &run->sharing;
   const PriorSums *prior = &run->prior;
@@ -53,6 +56,8 @@ static int write_naturals(const Run *run, const Components *now, double *natural
     }
   }
   *log_prior = run->constant - 0.5 * sum;
+  for (isize i = 0; i < r * of->n_stats; i++)
+    if (!(fabs(natural[i]) < INFINITY)) return 0;
   return 1;
 }
 
@@ -120,6 +125,8 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
     }
     double value = log_likelihood[0] + log_prior;
     if (!(fabs(value) < INFINITY)) break;
+    /* The first step may bring a start to the family; later ones do not fall, unless rounding decides. */
+    if (step > 1 && value < before - MOST_FALL * (1.0 + fabs(value))) break;
     copy_components(of, &now, best);
     memcpy(stats_of_best, stats, (size_t)n * sizeof(double));
     results[0] = log_likelihood[0], results[1] = value, results[2] = (double)(step + 1);

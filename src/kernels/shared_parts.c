@@ -7,7 +7,11 @@
 #define ROUNDS 500
 #define NEAR_ROUNDS 5
 #define TOLERANCE 1e-13
-#define LEAST_RATIO_OF_VOLUMES 1e-30
+/* The least volume of a component, relative to the largest, and the least divisor, relative to their sum. */
+#define LEAST_VOLUME 1e-10
+#define LEAST_PART 1e-10
+/* The least pivot of a scatter, relative to its diagonal, whose factor is used. */
+#define LEAST_PIVOT 1e-12
 
 int sharing_of(Sharing *sharing, const char *code, isize m, isize n_components) {
   static const char *const codes[] = {"EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE",
@@ -62,21 +66,54 @@ static void volumes_and_shape(const Sharing *sharing, double *scatter, const dou
   for (isize j = 0; j < m; j++) shape[j] = 1.0 / shape[j];
 }
 
-/* Write the covariance with variances along axes, the rows of a matrix, in the coordinates of the mixture. */
-static void write_along(const Sharing *sharing, const double *axes, const double *variances, double *covariance,
-                        double *work) {
+/* Write axes, the rows of a matrix, in the coordinates of the mixture. */
+static void in_coordinates(const Sharing *sharing, double *axes, double *work) {
   isize m = sharing->m;
-  memset(covariance, 0, (size_t)(m * m) * sizeof(double));
+  if (!sharing->inverse_frame) return;
   for (isize j = 0; j < m; j++) {
-    const double *axis = axes + j * m;
-    if (sharing->inverse_frame) {
-      memset(work, 0, (size_t)m * sizeof(double));
-      for (isize l = 0; l < m; l++)
-        for (isize i = 0; i < m; i++) work[i] += sharing->inverse_frame[l * m + i] * axis[l];
-      axis = work;
-    }
-    add_outer(covariance, axis, variances[j], m);
+    memset(work, 0, (size_t)m * sizeof(double));
+    for (isize l = 0; l < m; l++)
+      for (isize i = 0; i < m; i++) work[i] += sharing->inverse_frame[l * m + i] * axes[j * m + l];
+    memcpy(axes + j * m, work, (size_t)m * sizeof(double));
   }
+}
+
+/* Write the covariance with variances along axes, the rows of a matrix, in the coordinates of the mixture. */
+static void write_along(const double *axes, const double *variances, double *covariance, isize m) {
+  memset(covariance, 0, (size_t)(m * m) * sizeof(double));
+  for (isize j = 0; j < m; j++) add_outer(covariance, axes + j * m, variances[j], m);
+}
+
+/* Put the axes of a scatter, in the coordinates of the mixture, into its place, and write its values along them, in the
+   units of the data. `work` has room for two matrices and three vectors. */
+static int own_axes(const Sharing *sharing, double *scatter, double *values, double *work) {
+  isize m = sharing->m, mm = m * m;
+  const double *frame = sharing->frame;
+  double *u = work, *rows = work + mm, most = 0.0;
+  for (isize j = 0; j < m; j++) most = scatter[j * m + j] > most ? scatter[j * m + j] : most;
+  if (!frame || !(factorise(scatter, u, m) > LEAST_PIVOT * most)) {
+    in_units(sharing, scatter, rows, u);
+    if (!eigen(rows, values, scatter, u, m)) return 0;
+    in_coordinates(sharing, scatter, u);
+    return 1;
+  }
+  /* Columns may have units that differ by many orders of magnitude, and eigenvalues are only as accurate as rounding
+     relative to the largest. With scatter L L^t, the axes V are those for which L^t frame V has orthogonal columns. If
+     these are U times lengths, the axes are L U divided by the lengths in these coordinates, without the frame. */
+  for (isize j = 0; j < m; j++)
+    for (isize i = 0; i < m; i++) {
+      double sum = 0.0;
+      for (isize l = i; l < m; l++) sum += u[i * m + l] * frame[l * m + j];
+      rows[j * m + i] = sum;
+    }
+  if (!orthogonalise(rows, values, m)) return 0;
+  memset(scatter, 0, (size_t)mm * sizeof(double));
+  for (isize j = 0; j < m; j++)
+    for (isize l = 0; l < m; l++) {
+      double factor = rows[j * m + l] / values[j];
+      for (isize i = l; i < m; i++) scatter[j * m + i] += factor * u[l * m + i];
+    }
+  return 1;
 }
 
 /* VEE: one matrix, with a volume per component. */
@@ -97,6 +134,11 @@ static int of_one_form(const Sharing *sharing, const double *scatter, const doub
       double factor = 1.0 / volumes[k];
       for (isize j = 0; j < mm; j++) common[j] += factor * scatter[k * mm + j];
     }
+    /* The floor is relative to its size, which is arbitrary. */
+    double size = 0.0;
+    for (isize j = 0; j < m; j++) size += common[j * m + j] / (double)m;
+    size = size < LEAST_WEIGHT ? LEAST_WEIGHT : size;
+    for (isize j = 0; j < mm; j++) common[j] /= size;
     if (!(invert(common, u, inverse, &log_of_det, m) > sharing->least)) return 0;
     scale = exp(log_of_det / (double)m);
     double most = 0.0;
@@ -107,8 +149,8 @@ static int of_one_form(const Sharing *sharing, const double *scatter, const doub
       volumes[k] = volume;
       most = volume > most ? volume : most;
     }
-    for (isize k = 0; k < r; k++)
-      if (volumes[k] < LEAST_RATIO_OF_VOLUMES * most) volumes[k] = LEAST_RATIO_OF_VOLUMES * most;
+    double least = LEAST_VOLUME * most > LEAST_WEIGHT ? LEAST_VOLUME * most : LEAST_WEIGHT;
+    for (isize k = 0; k < r; k++) volumes[k] = volumes[k] < least ? least : volumes[k];
     if (!has_changed) break;
   }
   for (isize k = 0; k < r; k++)
@@ -136,12 +178,9 @@ static int of_one_determinant(const Sharing *sharing, const double *scatter, con
 static int of_own_axes(const Sharing *sharing, double *scatter, const double *divisors, double *covariances,
                        double *work) {
   isize m = sharing->m, r = sharing->n_components, mm = m * m;
-  double *values = work, *shape = values + r * m, *volumes = shape + m, *matrix = volumes + r, *rest = matrix + mm;
-  for (isize k = 0; k < r; k++) {
-    in_units(sharing, scatter + k * mm, matrix, rest);
-    /* The axes take the place of the scatter. */
-    if (!eigen(matrix, values + k * m, scatter + k * mm, rest, m)) return 0;
-  }
+  double *values = work, *shape = values + r * m, *volumes = shape + m, *rest = volumes + r;
+  for (isize k = 0; k < r; k++)
+    if (!own_axes(sharing, scatter + k * mm, values + k * m, rest)) return 0;
   if (sharing->code[0] == 'V') {
     volumes_and_shape(sharing, values, divisors, volumes, shape);
   } else {
@@ -157,7 +196,7 @@ static int of_own_axes(const Sharing *sharing, double *scatter, const double *di
   }
   for (isize k = 0; k < r; k++) {
     for (isize j = 0; j < m; j++) values[j] = volumes[k] * shape[j];
-    write_along(sharing, scatter + k * mm, values, covariances + k * mm, rest);
+    write_along(scatter + k * mm, values, covariances + k * mm, m);
   }
   return 1;
 }
@@ -175,14 +214,25 @@ static int of_common_axes(const Sharing *sharing, double *scatter, const double 
   Near from = *near;
   if (!from.axes) from.axes = axes;
   if (!common_axes(sharing, scatter, divisors, &from, variances, rest)) return 0;
-  for (isize k = 0; k < r; k++) write_along(sharing, from.axes, variances + k * m, covariances + k * mm, rest);
+  memcpy(rest, from.axes, (size_t)mm * sizeof(double));
+  in_coordinates(sharing, rest, rest + mm);
+  for (isize k = 0; k < r; k++) write_along(rest, variances + k * m, covariances + k * mm, m);
   return 1;
 }
 
-int maximise(const Sharing *sharing, double *scatter, const double *divisors, Near *near, double *covariances,
+int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *near, double *covariances,
              double *work) {
   const char *code = sharing->code;
   isize m = sharing->m, r = sharing->n_components, n = sharing->n_numbers;
+  if (sharing->is_tied || !strcmp(code, "VII") || !strcmp(code, "VVI") || !strcmp(code, "VVV")) {
+    for (isize k = 0; k < sharing->n_covariances; k++)
+      for (isize j = 0; j < n; j++) covariances[k * n + j] = scatter[k * n + j] / divisors[k];
+    return 1;
+  }
+  /* An empty component must not have any influence on the others. */
+  double total = 0.0;
+  for (isize k = 0; k < r; k++) total += divisors[k];
+  for (isize k = 0; k < r; k++) divisors[k] = divisors[k] < LEAST_PART * total ? LEAST_PART * total : divisors[k];
   if (!strcmp(code, "VEI")) {
     double *shape = work, *volumes = work + m;
     volumes_and_shape(sharing, scatter, divisors, volumes, shape);
@@ -199,10 +249,7 @@ int maximise(const Sharing *sharing, double *scatter, const double *divisors, Ne
     return of_one_form(sharing, scatter, divisors, near->start == COLD ? NULL : near->covariances, covariances, work);
   if (!strcmp(code, "EVV")) return of_one_determinant(sharing, scatter, divisors, covariances, work);
   if (code[2] == 'V' && code[1] == 'E') return of_own_axes(sharing, scatter, divisors, covariances, work);
-  if (code[2] == 'E' && code[1] == 'V') return of_common_axes(sharing, scatter, divisors, near, covariances, work);
-  for (isize k = 0; k < sharing->n_covariances; k++)
-    for (isize j = 0; j < n; j++) covariances[k * n + j] = scatter[k * n + j] / divisors[k];
-  return 1;
+  return of_common_axes(sharing, scatter, divisors, near, covariances, work);
 }
 
 /* Add what a component has to the scatter and the divisor of its covariance. */

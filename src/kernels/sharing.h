@@ -44,8 +44,8 @@ int sharing_of(Sharing *sharing, const char *code, isize m, isize n_components);
 isize working_memory(const Sharing *sharing);
 
 /* Write the covariances S at which -1/2 (divisor log|S| + tr(S^-1 scatter)), summed, is largest. Returns 0 if a matrix
-   that has to be positive definite is not. The scatters are overwritten. */
-int maximise(const Sharing *sharing, double *scatter, const double *divisors, Near *near, double *covariances,
+   that has to be positive definite is not. Scatters and divisors are overwritten. */
+int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *near, double *covariances,
              double *work);
 
 /* What becomes of variances below the floor: they are raised to it, or left to the caller, for matrices. */
@@ -58,6 +58,10 @@ int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prio
 /* Write the eigenvalues of a symmetric matrix, smallest first, and its eigenvectors, by rows. The matrix is
    overwritten, and `work` has room for three vectors. Returns 0 if the iteration does not converge. */
 int eigen(double *a, double *values, double *vectors, double *work, isize m);
+
+/* Make the rows of a matrix orthogonal by rotations in planes, and write their squares, smallest first. Small rows are
+   as accurate as large ones, relative to their size. Returns 0 if a row vanishes. */
+int orthogonalise(double *rows, double *squares, isize m);
 
 /* Write the axes that all components share, and the variances along them, from scatters in the units of the data. */
 int common_axes(const Sharing *sharing, const double *scatter, const double *divisors, Near *near, double *variances,

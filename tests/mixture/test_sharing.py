@@ -1,5 +1,7 @@
 """The compiled M-steps of families that share covariances, or parts of them, against those of NumPy."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -157,3 +159,19 @@ def test_arrays_of_wrong_sizes_are_refused():
         )
     with pytest.raises(TypeError, match="arguments are needed"):
         kernels.plain_run(np.ones((3, 8)))
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("name", ["VEI", "EVI", "VEE", "EVV", "EEV", "VEV", "EVE", "VVE"])
+def test_fewer_rows_than_components_and_columns(name, is_compiled):
+    # Without a prior, empty components and flat scatters have no maximum: variances end at their floor.
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        data = WhitenedData(open_rows(rng.standard_normal((5, 4))), FAMILIES[name])
+        shares = rng.integers(7, size=5) == np.arange(7)[:, None]
+        stats = data.soft_stats(shares.astype(float))
+        m_step = partial(data.family.m_step, stats, None)
+        with np.errstate(all="ignore"):
+            found = m_step() if is_compiled else by_numpy(m_step)
+        assert found.is_finite
+        assert data.family.smallest_variance(found.covariances) > 0

@@ -6,6 +6,7 @@ long. So a whole run is one call of the extension.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ __all__ = ["PlainRuns", "plain_runs"]
 
 # A component of less than this part of the weight of the rows is empty, as in the extension.
 LEAST_PART = 1e-10
+# How far the objective may fall in a step, relative to one plus its size: by rounding, with a margin.
+MOST_FALL = 1e-6
 # How the extension says that a run ended by the collapse of a component.
 COLLAPSED = 2
 # A variance is at its floor if it is above it by no more than this, relative to it: rounding, with a margin.
@@ -46,8 +49,8 @@ class PlainRuns:
     n_steps : ndarray of int, shape (n_mixtures,)
         The number of E-steps.
     is_collapsed : ndarray of bool, shape (n_mixtures,)
-        Whether a component became empty, or a variance fell to its floor, in the M-step that would have been
-        next: the run ended there.
+        Whether a run ended as a component became empty, or the next M-step would have had a variance at its
+        floor, or one that is lost in rounding.
     """
 
     parameters: WhitenedParameters
@@ -120,7 +123,7 @@ def _compiled_runs(
         prior_numbers = terms.shrinkage, terms.mean_divisor
         constants = np.broadcast_to(terms.constant, n_mixtures)
     added, divisors = sharing.prior_arrays(each, terms, shape, n_features)
-    rows = np.ascontiguousarray(columns), sharing.NONE if row_weights is None else row_weights
+    rows = np.ascontiguousarray(columns), np.ascontiguousarray([] if row_weights is None else row_weights)
     frames = sharing.frames_of(each)
     # Copies, in which the extension writes the ends.
     weights, means, covariances = (
@@ -133,14 +136,19 @@ def _compiled_runs(
     statuses = np.zeros(n_mixtures, np.int64)
     known = (sharing.code_of(each, n_features), n_features, n_components, each.least_variance)
     numbers = (part_rows(len(rows[0].T), n_components * n_stats), n_steps, relative_tol)
-    left = iter(range(n_mixtures))
+    left = deque(range(n_mixtures))
 
     def run_those_left() -> None:
-        for i in left:
-            of_prior = (added, divisors) if terms is None else (added[i], divisors[i : i + 1].ravel())
+        while left:
+            try:
+                i = left.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            # Slices, as a covariance that is a number would not be an array.
+            arrays = (added[i : i + 1], divisors[i : i + 1], *frames)
             out = (weights[i], means[i], covariances[i : i + 1], stats[i], results[i])
             statuses[i] = extension().plain_run(
-                *(*rows, *of_prior, *frames, *out, *known, *prior_numbers, float(constants[i]), *numbers)
+                *(*rows, *arrays, *out, *known, *prior_numbers, float(constants[i]), *numbers)
             )
 
     run_in_threads(run_those_left, min(n_threads, n_mixtures))
@@ -199,7 +207,8 @@ def _numpy_run(
             return run
         stats, log_likelihood = data.e_step(now[None])
         value, before = float((log_likelihood + each.log_prior(now[None], prior))[0]), run.objective
-        if not np.isfinite(value):
+        # The first step may bring a start to the family; later ones do not fall, unless rounding decides.
+        if not np.isfinite(value) or (step > 2 and value < before - MOST_FALL * (1 + abs(value))):
             run.is_collapsed = True
             return run
         run.parameters, run.stats = now, stats.array[0]

@@ -22,6 +22,9 @@ from apolar.mixture.stats import SufficientStats
 
 # The scatter of a component is at least this fraction of that of all rows, in logarithms and divisors.
 LEAST_SCATTER = 1e-30
+# The least divisor of a component, relative to their sum, and the least volume, relative to the largest.
+LEAST_PART = 1e-10
+LEAST_VOLUME = 1e-10
 # Rounds of alternating estimates of volumes and a shape, and the relative change at which they end.
 ROUNDS = 500
 TOLERANCE = 1e-13
@@ -98,7 +101,11 @@ class PartlyShared(Family):
 
     def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
         known = sharing.maximising(self, scatter, divisor, near)
-        return self.covariances_estimated(scatter, divisor, near) if known is None else known
+        if known is not None:
+            return known
+        # An empty component must not have any influence on the others.
+        divisor = np.maximum(divisor, LEAST_PART * divisor.sum(axis=-1, keepdims=True))
+        return self.covariances_estimated(scatter, divisor, near)
 
     @abc.abstractmethod
     def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:

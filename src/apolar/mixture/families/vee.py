@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.mixture.families.base import Family
-from apolar.mixture.families.parts import LEAST_SCATTER, NEAR_ROUNDS, ROUNDS, TOLERANCE
+from apolar.mixture.families.base import LEAST_WEIGHT, Family
+from apolar.mixture.families.parts import LEAST_VOLUME, NEAR_ROUNDS, ROUNDS, TOLERANCE
 from apolar.mixture.families.triangular_parts import TriangularParts
 from apolar.mixture.families.vei import VEI
 
@@ -28,11 +28,15 @@ class VEE(TriangularParts):
         else:
             volumes, rounds = np.exp(self.log_det(near, n_features) / n_features), NEAR_ROUNDS
         for _ in range(rounds):
-            common = self.floored((scatter / volumes[..., None, None]).sum(axis=-3))
+            common = (scatter / volumes[..., None, None]).sum(axis=-3)
+            # Of few rows it is singular: it is floored relative to its size, which is arbitrary.
+            size = np.trace(common, axis1=-2, axis2=-1)[..., None, None] / n_features
+            common = self.floored(common / np.maximum(size, LEAST_WEIGHT))
             common = common / np.exp(self.log_det(common, n_features) / n_features)[..., None, None]
             before = volumes
             volumes = self.trace_ratio(scatter, common[..., None, :, :]) / (n_features * divisor)
-            volumes = np.maximum(volumes, LEAST_SCATTER * volumes.max(axis=-1, keepdims=True))
+            least = np.maximum(LEAST_VOLUME * volumes.max(axis=-1, keepdims=True), LEAST_WEIGHT)
+            volumes = np.maximum(volumes, least)
             if np.all(np.abs(volumes - before) <= TOLERANCE * volumes):
                 break
         return volumes[..., None, None] * common[..., None, :, :]
