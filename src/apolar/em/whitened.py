@@ -215,7 +215,7 @@ class WhitenedData:
         """Return the sums of log-densities of one mixture, and of logarithms of largest responsibilities."""
         natural = with_noise_row(self.family.natural(parameters), parameters.weights, self.whitening)
         if self._kept_block is None:
-            sums = self._source.reduce(LogDensity(natural), self._prepare, self.threads)
+            sums: Any = self._source.reduce(LogDensity(natural), self._prepare, self.threads)
         else:
             sums = self._kept_block.density_sums(natural, self.row_weights())
         return float(sums[0]), float(sums[1])

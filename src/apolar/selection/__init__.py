@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from apolar.mixture.families import FAMILIES, UNIVARIATE, family
 from apolar.moments.covariance import column_moments, is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
-from apolar.selection.likelihood import LikelihoodFits
+from apolar.selection.likelihood import Fitted, LikelihoodFits
 from apolar.selection.result import Models, Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
@@ -173,7 +173,7 @@ def _fitted_one_by_one(
     kinds: tuple[str, ...],
     numbers: tuple[int, ...],
     n_jobs: int | None,
-) -> list[tuple[Row, Callable[[], GaussianMixture] | None]]:
+) -> list[Fitted]:
     """Return rows of candidates, and functions that return models, each fitted by the estimator."""
     parallel = effective_n_jobs(n_jobs) > 1
     if parallel and source.is_distributed:

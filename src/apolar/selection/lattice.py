@@ -24,7 +24,7 @@ def contains(larger: Family, smaller: Family) -> bool:
         return True
     if not all(_CODE.fullmatch(kind.code) for kind in (larger, smaller)):
         return False
-    volume, shape, orientation = smaller.code
+    volume, shape, orientation = (smaller.code[i] for i in range(3))
     if larger.code[0] not in _PARTS[volume]:
         return False
     if shape == "I":

@@ -28,7 +28,10 @@ from apolar.selection.result import Row
 from apolar.selection.search import Candidate, Found, LikelihoodSearch, continued, is_regular
 from apolar.selection.starts import FORMS
 
-__all__ = ["LikelihoodFits"]
+__all__ = ["Fitted", "LikelihoodFits"]
+
+Fitted = tuple[Row, Callable[[], GaussianMixture] | None]
+"""The row of a candidate, and a function that returns its model, if it has one."""
 
 # The search runs on at most this many rows.
 SEARCHED_ROWS = 10_000
@@ -73,7 +76,7 @@ class LikelihoodFits:
     dtype: Any
     names: dict[str, Any]
 
-    def table(self, kinds: Iterable[str], numbers: Iterable[int]) -> list[tuple[Row, GaussianMixture | None]]:
+    def table(self, kinds: Iterable[str], numbers: Iterable[int]) -> list[Fitted]:
         """Return the rows of all candidates, by kind and number, and their models."""
         begun = time.perf_counter()
         names = {family(kind): kind for kind in kinds}
@@ -86,7 +89,7 @@ class LikelihoodFits:
             search = comparison.search
             search.run(each for each in candidates if each not in refused)
             found, stopped = comparison.on_all_rows()
-            table: list[tuple[Row, Callable[[], GaussianMixture] | None]] = []
+            table: list[Fitted] = []
             for each in candidates:
                 row = Row(
                     names[each.family],

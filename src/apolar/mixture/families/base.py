@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.mixture.families.storage import CovarianceStorage
+from apolar.mixture.families.components import ComponentCovariances
 from apolar.mixture.parameters import AnyParameters, WhitenedParameters
 from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.shrinkage import Shrinkage
@@ -38,7 +38,7 @@ class Invariance(enum.Enum):
 WHITENED_BY = (Invariance.SCALING, Invariance.COLUMN_SCALING, Invariance.LINEAR)
 
 
-class Family(CovarianceStorage):
+class Family(ComponentCovariances):
     """A family of covariances, as an exponential family.
 
     The logarithm of a component's weighted density is linear in the row statistics (1, x, quadratics of x),
@@ -156,10 +156,6 @@ class Family(CovarianceStorage):
 
     # --- the covariances of all components ------------------------------------------------------
 
-    def covariance_shape(self, n_components: int, n_features: int) -> tuple[int, ...]:
-        """Return the shape of the covariances of a mixture."""
-        return (n_components, *(n_features,) * self.n_axes)
-
     @abc.abstractmethod
     def n_covariance_parameters(self, n_components: int, n_features: int) -> int:
         """Return the number of free parameters of the covariances."""
@@ -187,51 +183,6 @@ class Family(CovarianceStorage):
     @abc.abstractmethod
     def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
         """Return the covariances of one mixture as matrices, (n_components, n_features, n_features)."""
-
-    def per_component(self, covariances: Array) -> Array:
-        """Return the covariances with an axis of components, of length one if they share a covariance."""
-        return covariances
-
-    def projected(self, covariances: Array, weights: Array) -> Array:
-        """Return the covariances of the family that are nearest to those of one mixture, by divergence.
-
-        The covariances have the shape of the family, but may not share what its components share.
-        """
-        return covariances
-
-    def repeated(self, covariance: Array, n_components: int) -> Array:
-        """Return the covariances of a mixture whose components all have that covariance."""
-        return np.repeat(covariance[None], n_components, axis=0)
-
-    def taken(self, values: Array, components: IndexArray) -> Array:
-        """Return the values of some components of one mixture, from values per covariance."""
-        return values[components]
-
-    def appended(self, covariances: Array, covariance: Array) -> Array:
-        """Return the covariances of one mixture with a component of that covariance appended."""
-        return np.concatenate([covariances, covariance[None]])
-
-    def replaced(self, covariances: Array, component: int, covariance: Array) -> Array:
-        """Return the covariances of one mixture with that of one component replaced."""
-        covariances = covariances.copy()
-        covariances[component] = covariance
-        return covariances
-
-    def halved(self, covariances: Array, component: int, offset: Array) -> Array:
-        """Return the covariances of one mixture after a component is split into two equal halves.
-
-        The halves are at plus and minus the offset from its mean; one replaces it, the other is appended.
-        """
-        half = self.half_covariance(covariances[component], offset)
-        return self.appended(self.replaced(covariances, component, half), half)
-
-    def average(self, covariances: Array, weights: Array) -> Array:
-        """Return the mean covariance of one mixture, under weights of sum one."""
-        return np.tensordot(weights, covariances, axes=1)
-
-    def pooled(self, values: Array, axis: int) -> Array:
-        """Return values per covariance: the sums, along an axis, over the components that share it."""
-        return values
 
     def reordered(self, parameters: AnyParameters, order: IndexArray) -> AnyParameters:
         """Return the components of one mixture in another order."""

@@ -15,6 +15,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar.mixture.families import sharing
 from apolar.mixture.families.base import LEAST_COUNT, Family
+from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.families.tied_spherical import TiedSpherical
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import PriorTerms
@@ -65,7 +66,7 @@ class PartlyShared(Family):
 
     @property
     def as_spherical(self) -> Family:
-        return TiedSpherical() if self.has_one_volume else super().as_spherical
+        return TiedSpherical() if self.has_one_volume else Spherical()
 
     @property
     @abc.abstractmethod
