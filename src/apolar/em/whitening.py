@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.moments.available import AvailableMoments
 from apolar.moments.covariance import ROUNDING, RowCovariance, column_moments, is_constant, row_covariance
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
@@ -48,6 +49,8 @@ class Whitening:
         The variance of the Gaussian noise that each row is assumed to have, in the units of the data: one for
         every column, `reg_covar`, or one per column, of its rounding errors. The M-step adds it to the
         variances.
+    available_covariance : ndarray, shape (n_features, n_features), or None
+        The covariance of the rows, in the units of the data, if values may be missing.
     """
 
     centre: Array
@@ -57,6 +60,12 @@ class Whitening:
     n_rows: int
     weight: float
     noise: float | Array = 0.0
+    available_covariance: Array | None = None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether values of the rows may be missing."""
+        return self.available_covariance is not None
 
     def metric(self, family: Family) -> Array:
         """Return the transformed identity, A^t A, as one covariance of a family."""
@@ -144,6 +153,7 @@ def whitening_of(
     noise: float = 0.0,
     covariance_of_rows: RowCovariance | None = None,
     n_threads: int = 1,
+    available: AvailableMoments | None = None,
 ) -> Whitening:
     """Return the whitening of rows for a family, by a map under which the family is invariant.
 
@@ -160,13 +170,18 @@ def whitening_of(
     covariance_of_rows : RowCovariance, optional
         Used by families of full covariances.
     n_threads : int, default=1
+    available : AvailableMoments, optional
+        Of rows with missing values.
 
     Returns
     -------
     whitening : Whitening
     """
     covariance = None
-    if family.invariance is Invariance.LINEAR:
+    if available is not None:
+        weight, n_rows, mean, variances = available.of_columns
+        covariance = available.covariance if family.invariance is Invariance.LINEAR else None
+    elif family.invariance is Invariance.LINEAR:
         moments = row_covariance(rows, n_threads) if covariance_of_rows is None else covariance_of_rows
         weight, n_rows, mean, covariance = moments
         variances = np.diag(covariance).copy()
@@ -181,11 +196,13 @@ def whitening_of(
         unit = float(np.sqrt(np.mean(variances)))
         all_constant = np.all(is_constant(mean, variances))
         unit = float(units.max()) if all_constant or not unit > 0 else unit
-        return _scaling(mean, np.asarray(unit), n_rows, weight, noise)
-    if covariance is None:
-        return _scaling(mean, units, n_rows, weight, noise)
-    correlation = covariance * correction / units / units[:, None]
-    return _decorrelation(mean, units, correlation, n_rows, weight, noise)
+        whitening = _scaling(mean, np.asarray(unit), n_rows, weight, noise)
+    elif covariance is None:
+        whitening = _scaling(mean, units, n_rows, weight, noise)
+    else:
+        correlation = covariance * correction / units / units[:, None]
+        whitening = _decorrelation(mean, units, correlation, n_rows, weight, noise)
+    return whitening if available is None else replace(whitening, available_covariance=available.covariance)
 
 
 def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
