@@ -62,6 +62,7 @@ def checked_block(
     *,
     finite: bool = False,
     allows_missing: bool = False,
+    names: tuple[str, ...] | None = None,
 ) -> Any:
     """Return rows as float64, after checking that they are real, finite, and of the expected columns.
 
@@ -79,6 +80,8 @@ def checked_block(
     allows_missing : bool, default=False
         Whether dense rows may have NaN, for missing values. If not, these raise a MissingValueError, and
         infinite values a ValueError.
+    names : tuple of str, optional
+        Of the columns, for messages.
 
     Returns
     -------
@@ -117,23 +120,29 @@ def checked_block(
     if is_suspect and not bool(xp.all(xp.isfinite(stored))):
         if sparse.issparse(block):
             raise ValueError(
-                "X contains NaN or infinity: remove or replace those entries. Sparse rows have no missing values."
+                "X contains NaN or infinity: remove or replace those entries. In sparse rows, no value can "
+                "be missing."
             )
-        _refuse_not_finite(to_numpy(block), first, allows_missing=allows_missing)
+        _refuse_not_finite(to_numpy(block), first, names, allows_missing=allows_missing)
     return block
 
 
-def _refuse_not_finite(values: Array, first: int, *, allows_missing: bool) -> None:
+def _refuse_not_finite(
+    values: Array, first: int, names: tuple[str, ...] | None, *, allows_missing: bool
+) -> None:
     """Raise an error about the first value that is infinite or, unless values may be missing, NaN."""
     infinite = np.isinf(values)
     has_infinite = bool(np.any(infinite))
     if allows_missing and not has_infinite:
         return
     row, column = np.argwhere(infinite if allows_missing else ~np.isfinite(values))[0]
+    named = column if names is None else repr(names[column])
     message = (
-        f"X contains NaN or infinity (first in row {{row}}, column {column}): "
+        f"X contains NaN or infinity (first in row {{row}}, column {named}): "
         "remove those rows or fill the entries."
     )
+    if not has_infinite:
+        message += " GaussianMixture takes NaN as missing, and its method impute fills them."
     raise about_row(ValueError if has_infinite else MissingValueError, message, first + int(row))
 
 

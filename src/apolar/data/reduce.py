@@ -93,7 +93,7 @@ class Checked:
             chunk_rows = max(1, self.chunk_size // rows.n_features)
         else:
             chunk_rows = rows.chunk_rows(statistic.n_working)
-        return _CheckedBlocks(rows.n_features, chunk_rows, self.is_finite, self.allows_missing)
+        return _CheckedBlocks(rows.n_features, chunk_rows, self.is_finite, self.allows_missing, rows.names)
 
 
 CHECKED = Checked()
@@ -105,10 +105,15 @@ class _CheckedBlocks:
     chunk_rows: int
     is_finite: bool
     allows_missing: bool = False
+    names: tuple[str, ...] | None = None
 
     def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        options = {"finite": self.is_finite, "allows_missing": self.allows_missing}
-        block = checked_block(values, self.n_features, first_row, thread_scratch(), **options)
+        block = checked_block(
+            *(values, self.n_features, first_row, thread_scratch()),
+            finite=self.is_finite,
+            allows_missing=self.allows_missing,
+            names=self.names,
+        )
         weights = checked_weights(weights, block, first_row)
         if weights is not None and not bool(namespace(weights).all(weights > 0)):
             block, weights = block[weights > 0], weights[weights > 0]

@@ -2,7 +2,7 @@
 
 For each pattern of observed columns, the E-step of the marginal mixture gives the statistics of these columns
 under the responsibilities. Those of the missing columns follow from them, per component, by the regression on
-the observed ones [ghahramani1994]: so the statistics are those that every M-step takes, and their sums are the
+the observed ones [ghahramani1994]. So the statistics are those that every M-step takes, and they are the
 gradient of the likelihood of what is observed. Where columns are independent in each component, no patterns
 are needed: whether a value is missing is a further column.
 """

@@ -58,6 +58,10 @@ class PatternGroup:
         """Return the pattern of each row."""
         return np.repeat(np.arange(self.n_patterns), np.diff(self.starts))
 
+    def at(self, positions: IndexArray) -> PatternGroup:
+        """Return the group of rows that are at these positions among more rows."""
+        return replace(self, positions=positions[self.positions])
+
     def parts(self, n_components: int) -> Iterator[PatternGroup]:
         """Yield parts of the patterns, few enough for arrays of their conditioned components."""
         n_features = self.missing.shape[1] + self.observed.shape[1]
@@ -207,7 +211,7 @@ def _group(
     starts = np.concatenate([[0], np.cumsum(lengths)])
     within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
     positions = order[np.repeat(firsts, lengths) + within]
-    n_patterns, n_features = patterns.shape
+    n_features = patterns.shape[1]
     # A stable sort puts observed columns first, each part in its order.
     columns = np.argsort(patterns, axis=1, kind="stable")
     n_observed = n_features - int(patterns[0].sum())

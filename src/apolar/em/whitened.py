@@ -17,8 +17,9 @@ from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch
 from apolar.data.checks import MissingValueError
 from apolar.em.blocks import Block, weights_to_device_of
+from apolar.em.completion import Completion
 from apolar.em.e_step import EStep, NearestStats
-from apolar.em.incomplete import Completion, IncompleteRows
+from apolar.em.incomplete import IncompleteRows
 from apolar.em.kernels.compiled import CompiledBlock, as_weights
 from apolar.em.row_samples import RowSamples
 from apolar.em.row_stats import (
@@ -192,7 +193,8 @@ class WhitenedData(RowSamples):
             return self
         whitening = replace(self.whitening, available_covariance=None)
         if parameters is not None:
-            completion = Completion.by_mixture(self.family, self.whitening, parameters)
+            mixture = self.whitening.inverse_transform_parameters(parameters)
+            completion = Completion.by_mixture(self.family, self.whitening, mixture)
             return type(self)(self.rows.map(completion), self.family, whitening, self.threads)
         other = copy.copy(self)
         other.rows, other.whitening, other._incomplete = self._whole, whitening, None

@@ -67,6 +67,16 @@ class Whitening:
         """Whether values of the rows may be missing."""
         return self.available_covariance is not None
 
+    def as_incomplete(self) -> Whitening:
+        """Return the whitening for rows of which values may be missing."""
+        if self.is_incomplete:
+            return self
+        inverse = self.inverse
+        if inverse.ndim == 2:
+            return replace(self, available_covariance=inverse.T @ inverse)
+        variances = np.broadcast_to(inverse**2, len(self.centre))
+        return replace(self, available_covariance=np.diag(variances))
+
     def metric(self, family: Family) -> Array:
         """Return the transformed identity, A^t A, as one covariance of a family."""
         return metric_of(self.matrix, family.identity(len(self.centre)))

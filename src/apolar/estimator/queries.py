@@ -25,6 +25,7 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.mixture.sampling import sample
+from apolar.moments.available import available_moments
 from apolar.moments.covariance import column_moments, is_constant
 
 __all__ = ["FittedMixtureMixin"]
@@ -215,7 +216,8 @@ class FittedMixtureMixin:
 def _check_columns_vary(data: WhitenedData) -> None:
     """Refuse a constant column: its variance is at its floor, and has no standard error there."""
     if data.covariance is None:
-        _, _, mean, variances = column_moments(data.rows)
+        moments = (available_moments if data.is_incomplete else column_moments)(data.rows)
+        mean, variances = moments.mean, moments.variances
     else:
         # The whitening was made of these moments: no other pass over the rows is needed.
         mean, variances = data.covariance.mean, np.diag(data.covariance.covariance)

@@ -130,10 +130,6 @@ class Conditioned:
     offsets: Array
     covariances: Array
 
-    def means(self, x: Array) -> Array:
-        """Return the means of the missing columns, (n_patterns, n, n_missing), given one x per pattern."""
-        return np.einsum("pkmo,po->pkm", self.gains, x) + self.offsets
-
     def completed(self, counts: Array, first: Array, second: Array) -> tuple[Array, Array]:
         """Return the first and second moments of all columns, observed ones first [ghahramani1994].
 
@@ -154,7 +150,9 @@ class Conditioned:
         n_observed = first.shape[-1]
         of_missing = (self.gains @ first[..., None])[..., 0] + counts[..., None] * self.offsets
         across = self.gains @ second + self.offsets[..., :, None] * first[..., None, :]
-        among = across @ np.swapaxes(self.gains, -1, -2) + of_missing[..., :, None] * self.offsets[..., None, :]
+        among = (
+            across @ np.swapaxes(self.gains, -1, -2) + of_missing[..., :, None] * self.offsets[..., None, :]
+        )
         among += counts[..., None, None] * self.covariances
         n_features = n_observed + of_missing.shape[-1]
         out = np.empty((*counts.shape, n_features, n_features))
