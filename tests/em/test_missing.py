@@ -123,7 +123,7 @@ def test_each_row_may_have_a_pattern_of_its_own(name):
 
 
 def test_patterns_of_many_columns_and_in_parts(monkeypatch):
-    X, labels = incomplete_rows(40, 0.05, n_features=70)
+    X, labels = incomplete_rows(240, 0.05, n_features=70)
     data = WhitenedData(open_rows(X), FAMILIES["full"])
     parameters = data.family.m_step(data.hard_stats(labels, K), Prior())
     expected = data.e_step(parameters[None])[1]

@@ -25,8 +25,8 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.mixture.sampling import sample
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.available import observed_column_moments
+from apolar.moments.covariance import is_constant
 
 __all__ = ["FittedMixtureMixin"]
 
@@ -216,8 +216,7 @@ class FittedMixtureMixin:
 def _check_columns_vary(data: WhitenedData) -> None:
     """Refuse a constant column: its variance is at its floor, and has no standard error there."""
     if data.covariance is None:
-        moments = (available_moments if data.is_incomplete else column_moments)(data.rows)
-        mean, variances = moments.mean, moments.variances
+        _, _, mean, variances = observed_column_moments(data.rows)
     else:
         # The whitening was made of these moments: no other pass over the rows is needed.
         mean, variances = data.covariance.mean, np.diag(data.covariance.covariance)

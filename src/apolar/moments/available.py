@@ -9,10 +9,11 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.data import Checked, Rows
+from apolar.data.checks import MissingValueError
 from apolar.exceptions import ColumnError
-from apolar.moments.covariance import ColumnMoments
+from apolar.moments.covariance import ColumnMoments, column_moments
 
-__all__ = ["AvailableMoments", "available_moments"]
+__all__ = ["AvailableMoments", "ColumnSums", "available_moments", "observed_column_moments"]
 
 # Covariances are computed for at most this many columns; of more, only variances.
 MOST_COLUMNS = 1024
@@ -74,6 +75,14 @@ def available_moments(rows: Rows, n_threads: int = 1) -> AvailableMoments:
     return AvailableMoments(
         float(weight), int(n_rows), counts, mean, variances, _positive(covariance, variances)
     )
+
+
+def observed_column_moments(rows: Rows, n_threads: int = 1) -> ColumnMoments:
+    """Return the moments of the columns, of which values may be missing."""
+    try:
+        return column_moments(rows, n_threads)
+    except MissingValueError:
+        return available_moments(rows, n_threads).of_columns
 
 
 def _positive(covariance: Array, variances: Array) -> Array:

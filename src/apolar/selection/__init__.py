@@ -11,14 +11,13 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar.data import Rows
-from apolar.data.checks import MissingValueError
 from apolar.estimator import GaussianMixture
 from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import family
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.available import observed_column_moments
+from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.result import Row, Selection, reason
@@ -140,10 +139,7 @@ def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
     """Warn of constant columns: a criterion counts their parameters, though they carry no information."""
     if rows.is_distributed or not rows.in_memory:
         return  # a pass over rows elsewhere costs more than the warning is worth
-    try:
-        _, _, mean, variances = column_moments(rows)
-    except MissingValueError:
-        _, _, mean, variances = available_moments(rows).of_columns
+    _, _, mean, variances = observed_column_moments(rows)
     constant = np.flatnonzero(is_constant(mean, variances))
     if not 0 < len(constant) < rows.n_features:
         return
