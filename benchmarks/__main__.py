@@ -15,6 +15,7 @@ from benchmarks import (
     gpu,
     growth,
     kernels,
+    missing,
     moments,
     noise,
     paper_moments,
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "random_mixtures": random_mixtures.main,
     "criteria": criteria.main,
     "evidence": evidence.main,
+    "missing": missing.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
 NAMED = {"gpu": gpu.main, "threads": kernels.threads}

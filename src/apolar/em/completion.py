@@ -97,7 +97,7 @@ class Completion:
             of_row = group.patterns_of_rows()
             cumulated = np.cumsum(responsibilities, axis=0)
             chosen = (draws[group.positions] * cumulated[-1] > cumulated[:-1]).sum(axis=0)
-            roots = np.linalg.cholesky(given.covariances)[of_row, chosen]
+            roots = _roots(given.covariances)[of_row, chosen]
             of_missing = noise[group.positions[:, None], group.missing[of_row]]
             filled = np.einsum("rij,rj->ri", roots, of_missing)
             for k in np.unique(chosen).tolist():
@@ -121,6 +121,15 @@ class Completion:
         """Write what missing values are replaced by into rows."""
         columns = group.missing[group.patterns_of_rows()]
         out[group.positions[:, None], columns] = self.centre[columns] + self.units[columns] * filled
+
+
+def _roots(covariances: Array) -> Array:
+    """Return L with L L^t each covariance, also of those that are singular up to rounding."""
+    try:
+        return np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariances)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
 def _means(group: PatternGroup, given: Conditioned, component: int) -> Array:

@@ -80,7 +80,7 @@ class ConditionalMixin:
         on_host = rows.on_host()
         with one_blas_thread():
             parts = list(on_host.map_blocks(BlockFunction(filled), Checked(allows_missing=True)))
-        out = np.concatenate(parts, axis=-2).astype(dtype, copy=False)
+        out = _cast(np.concatenate(parts, axis=-2), dtype)
         is_elsewhere = rows.device_template is not None and not rows.returns_to_host
         return to_device_of(out, rows.device_template) if is_elsewhere else out
 
@@ -187,6 +187,13 @@ class ConditionalMixin:
 def _imputed(completion: Completion, dtype: np.dtype[Any], values: Array) -> Array:
     """Return the completed rows of a partition."""
     return completion.expected(values).astype(dtype, copy=False)
+
+
+def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return values in a floating type; in double precision if they leave the range of that type."""
+    with np.errstate(over="ignore"):
+        cast = values.astype(dtype, copy=False)
+    return cast if np.all(np.isfinite(cast)) else values
 
 
 def _alone(kind: Family) -> Family:
