@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from apolar._core import compiled
 from apolar.data import ArrayRows, open_rows
-from apolar.em import patterns
+from apolar.em import patterns, small_patterns
 from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import converge
@@ -129,6 +129,7 @@ def test_patterns_of_many_columns_and_in_parts(monkeypatch):
     expected = data.e_step(parameters[None])[1]
     assert_same_e_step(data, X, None, parameters)
     monkeypatch.setattr(patterns, "MOST_NUMBERS", 1)
+    monkeypatch.setattr(small_patterns, "MOST_NUMBERS", 1)
     np.testing.assert_allclose(data.e_step(parameters[None])[1], expected, rtol=1e-12)
 
 

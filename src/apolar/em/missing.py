@@ -10,6 +10,7 @@ are needed: whether a value is missing is a further column.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from apolar.data.checks import checked_block, checked_weights
 from apolar.em.blocks import Block, StatsBlock
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.patterns import Patterns
+from apolar.em.small_patterns import SmallPatterns
 from apolar.em.whitening import Whitening
 from apolar.mixture.conditioning import NaturalComponents, triangle
 from apolar.mixture.families import Family
@@ -226,6 +228,11 @@ class PatternBlock(IncompleteBlock):
             constants = constants - 0.5 * np.einsum("pko,po->pk", precisions, self.noise[group.observed])
         return NaturalComponents(constants, marginal.linear, marginal.precisions)
 
+    def _small_parts(self, n_components: int) -> Iterator[SmallPatterns]:
+        """Yield the rows of patterns of few rows, in parts."""
+        small = self.patterns.small
+        return iter(()) if small is None else small.parts(n_components)
+
     def e_step(self, natural: Array, weights: Any) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
         n_mixtures, n_components, n_stats = natural.shape
@@ -233,7 +240,15 @@ class PatternBlock(IncompleteBlock):
         components = self._components(natural.reshape(n, n_stats))
         counts, log_likelihood = np.zeros(n), np.zeros(n_mixtures)
         first, second = np.zeros((n, m)), np.zeros((n, m, m))
-        for group, given in self.patterns.conditioned(components):
+        for small in self._small_parts(n):
+            part = None if weights is None else weights[small.positions]
+            given_few = small.given(components, np.log(self.units), self.noise)
+            sums = small.sums(components, given_few, n_mixtures, part)
+            counts += sums.counts
+            first += sums.first
+            second += sums.second
+            log_likelihood += sums.log_likelihood
+        for group, given in self.patterns.conditioned(components, only_large=True):
             part = None if weights is None else weights[group.positions]
             marginal = self._marginal(group, given)
             w, s, q, likelihood = group.sums(marginal, n_mixtures, part, self.n_threads)
@@ -257,7 +272,10 @@ class PatternBlock(IncompleteBlock):
 
     def logits(self, natural: Array) -> Array:
         """Return the logarithms of weighted densities of what is observed."""
-        logits = np.empty((len(natural), self.n_rows))
-        for group, given in self.patterns.conditioned(self._components(natural)):
+        logits, components = np.empty((len(natural), self.n_rows)), self._components(natural)
+        for small in self._small_parts(len(natural)):
+            given_few = small.given(components, np.log(self.units), self.noise)
+            logits[:, small.positions] = small.logits(components, given_few)[0]
+        for group, given in self.patterns.conditioned(components, only_large=True):
             logits[:, group.positions] = group.logits(self._marginal(group, given))
         return logits

@@ -9,9 +9,10 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.compiled import RowMap
-from apolar.data import Scratch, thread_scratch
-from apolar.em.blocks import Block, StatsBlock, weighted_posteriors
+from apolar.data import thread_scratch
+from apolar.em.blocks import Block, StatsBlock
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
+from apolar.em.small_patterns import SmallPatterns
 from apolar.mixture.conditioning import Conditioned, NaturalComponents, square
 from apolar.mixture.families.full import Full
 
@@ -112,7 +113,7 @@ class PatternGroup:
     def sums(
         self, marginal: NaturalComponents, n_mixtures: int, weights: Array | None, n_threads: int
     ) -> tuple[Array, Array, Array, Array]:
-        """Return the sums of the E-step over the rows of each pattern, of the observed columns.
+        """Return the sums of the E-step over the many rows of each pattern, of the observed columns.
 
         Parameters
         ----------
@@ -130,8 +131,6 @@ class PatternGroup:
         second : ndarray, shape (n_patterns, n, n_observed, n_observed)
         log_likelihood : ndarray, shape (n_mixtures,)
         """
-        if not self.is_large:
-            return self._sums_by_row(marginal, n_mixtures, weights)
         natural = marginal.natural()
         n, n_stats = natural.shape[1:]
         stats, log_likelihood = np.empty((self.n_patterns, n, n_stats)), np.zeros(n_mixtures)
@@ -143,20 +142,6 @@ class PatternGroup:
         n_observed = self.values.shape[1]
         second = square(stats[..., 1 + n_observed :], n_observed)
         return stats[..., 0], stats[..., 1 : 1 + n_observed], second, log_likelihood
-
-    def _sums_by_row(
-        self, marginal: NaturalComponents, n_mixtures: int, weights: Array | None
-    ) -> tuple[Array, Array, Array, Array]:
-        logits = np.ascontiguousarray(self._logits_by_row(marginal).T)
-        shaped = logits.reshape(n_mixtures, -1, len(self.values))
-        responsibilities, log_likelihood = weighted_posteriors(shaped, weights, Scratch())
-        by_row = responsibilities.reshape(-1, len(self.values)).T
-        weighted = by_row[:, :, None] * self.values[:, None, :]
-        products = weighted[..., None] * self.values[:, None, None, :]
-        # No pattern is without rows, so that each sum is over a range of them.
-        starts = self.starts[:-1]
-        sums = (np.add.reduceat(array, starts, axis=0) for array in (by_row, weighted, products))
-        return *sums, log_likelihood
 
 
 class Patterns:
@@ -181,6 +166,13 @@ class Patterns:
         n_missing = patterns.sum(axis=1)
         # Rows without any observed value have nothing to be read.
         is_large = (lengths >= LEAST_ROWS) & (n_missing < self.n_features)
+        self.small: SmallPatterns | None = None
+        few = np.flatnonzero(~is_large)
+        if len(few):
+            rows = _rows_of(order, firsts[few], lengths[few])
+            starts = np.concatenate([[0], np.cumsum(lengths[few])])
+            zero_filled = np.where(missing[rows], 0.0, values[rows])
+            self.small = SmallPatterns(patterns[few], starts, zero_filled, rows)
         self.groups: list[PatternGroup] = []
         for key in np.unique(2 * n_missing + is_large).tolist():
             members = np.flatnonzero(2 * n_missing + is_large == key)
@@ -188,9 +180,13 @@ class Patterns:
                 _group(values, order, firsts[members], lengths[members], patterns[members], bool(key % 2))
             )
 
-    def conditioned(self, components: NaturalComponents) -> Iterator[tuple[PatternGroup, Conditioned]]:
+    def conditioned(
+        self, components: NaturalComponents, *, only_large: bool = False
+    ) -> Iterator[tuple[PatternGroup, Conditioned]]:
         """Yield parts of the groups, and the components given what is observed in them."""
         for group in self.groups:
+            if only_large and not group.is_large:
+                continue
             for part in group.parts(len(components.constants)):
                 yield part, components.given(part.missing, part.observed)
 
@@ -204,13 +200,18 @@ def pattern_codes(missing: Array) -> IndexArray:
     return np.unique(packed, axis=0, return_inverse=True)[1].reshape(-1)
 
 
+def _rows_of(order: IndexArray, firsts: IndexArray, lengths: IndexArray) -> IndexArray:
+    """Return the rows of some patterns, one pattern after the other."""
+    begins = np.cumsum(lengths) - lengths
+    within = np.arange(int(lengths.sum())) - np.repeat(begins, lengths)
+    return np.asarray(order[np.repeat(firsts, lengths) + within])
+
+
 def _group(
     values: Array, order: IndexArray, firsts: IndexArray, lengths: IndexArray, patterns: Array, is_large: bool
 ) -> PatternGroup:
     """Return the group of some patterns, given where each begins in the order of rows."""
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-    positions = order[np.repeat(firsts, lengths) + within]
+    starts, positions = np.concatenate([[0], np.cumsum(lengths)]), _rows_of(order, firsts, lengths)
     n_features = patterns.shape[1]
     # A stable sort puts observed columns first, each part in its order.
     columns = np.argsort(patterns, axis=1, kind="stable")

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar.mixture.families import compiled
 from apolar.mixture.families.base import LOG_2PI
 
-__all__ = ["Conditioned", "NaturalComponents", "pairs", "square", "triangle"]
+__all__ = ["Conditioned", "NaturalComponents", "inverses_of", "pairs", "square", "triangle"]
 
 
 @functools.lru_cache(maxsize=256)
@@ -22,6 +23,14 @@ def pairs(n_features: int) -> tuple[IndexArray, IndexArray]:
     """Return rows and columns of the upper triangle of a matrix, in the order of the quadratics of a row."""
     rows, columns = np.triu_indices(n_features)
     return rows, columns
+
+
+def inverses_of(matrices: Array) -> tuple[Array, Array]:
+    """Return the inverses of positive definite matrices, and the logarithms of their determinants."""
+    known = compiled.inverses(matrices) if matrices.size else None
+    if known is not None:
+        return known
+    return np.linalg.inv(matrices), np.linalg.slogdet(matrices)[1]
 
 
 def square(compact: Array, n_features: int) -> Array:
@@ -92,11 +101,10 @@ class NaturalComponents:
         among_missing = _taken(self.precisions, missing, missing)
         across = _taken(self.precisions, missing, observed)
         linear = np.moveaxis(self.linear[:, missing], 0, 1)
-        covariances = np.linalg.inv(among_missing)
+        covariances, log_dets = inverses_of(among_missing)
         offsets = (covariances @ linear[..., None])[..., 0]
         gains = -covariances @ across
         transposed = np.swapaxes(across, -1, -2)
-        log_dets = np.linalg.slogdet(among_missing)[1]
         squares = np.einsum("...i,...i->...", linear, offsets)
         marginal = NaturalComponents(
             self.constants + 0.5 * (squares + missing.shape[1] * LOG_2PI - log_dets),
