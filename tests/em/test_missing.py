@@ -305,3 +305,15 @@ def test_plain_em_ends_as_the_accelerated_one():
     plain = plain_em(data, first, None, relative_tol=1e-13, max_iter=500)
     fast = converge(data, first, None, tol=1e-9, max_iter=500)
     assert fast.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["full", "diag"])
+def test_results_do_not_depend_on_the_number_of_threads(name, monkeypatch):
+    monkeypatch.setattr(patterns, "VAST_ROWS", 200)
+    monkeypatch.setattr(compiled, "PART_ROWS", 64)
+    monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
+    X, labels = incomplete_rows(2000, 0.2, n_features=5)
+    one, three = (WhitenedData(open_rows(X), FAMILIES[name], threads=threads) for threads in (1, 3))
+    parameters = start(one, labels)
+    for ours, theirs in zip(one.e_step(parameters[None]), three.e_step(parameters[None]), strict=True):
+        np.testing.assert_array_equal(*(getattr(value, "array", value) for value in (ours, theirs)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.compiled import RowMap
 from apolar.data import thread_scratch
+from apolar.data.reduce import map_in_threads
 from apolar.em.blocks import Block, StatsBlock
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.small_patterns import SmallPatterns
@@ -20,6 +22,8 @@ __all__ = ["PatternGroup", "Patterns"]
 
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
 LEAST_ROWS = 12
+# The rows of a pattern from which on threads share them.
+VAST_ROWS = 2**15
 # The numbers of an array over patterns, components, and pairs of columns: 16 MB.
 MOST_NUMBERS = 2**21
 FULL = Full()
@@ -133,15 +137,26 @@ class PatternGroup:
         """
         natural = marginal.natural()
         n, n_stats = natural.shape[1:]
-        stats, log_likelihood = np.empty((self.n_patterns, n, n_stats)), np.zeros(n_mixtures)
-        for p in range(self.n_patterns):
-            part = None if weights is None else weights[self.starts[p] : self.starts[p + 1]]
-            of_mixtures = natural[p].reshape(n_mixtures, -1, n_stats)
-            stats[p], likelihood = self._block(p, n_threads).e_step(of_mixtures, part)
-            log_likelihood += likelihood
+        stats, likelihoods = np.empty((self.n_patterns, n, n_stats)), np.empty((self.n_patterns, n_mixtures))
+
+        def sum_patterns(patterns: IndexArray, threads: int) -> None:
+            for p in patterns.tolist():
+                part = None if weights is None else weights[self.starts[p] : self.starts[p + 1]]
+                of_mixtures = natural[p].reshape(n_mixtures, -1, n_stats)
+                stats[p], likelihoods[p] = self._block(p, threads).e_step(of_mixtures, part)
+
+        # Threads share the rows of a pattern of very many, and else the patterns.
+        is_vast = np.diff(self.starts) >= VAST_ROWS
+        sum_patterns(np.flatnonzero(is_vast), n_threads)
+        others = np.flatnonzero(~is_vast)
+        if n_threads == 1 or len(others) < 2 * n_threads:
+            sum_patterns(others, 1)
+        else:
+            shares = np.array_split(others, 4 * n_threads)
+            deque(map_in_threads(sum_patterns, ((share, 1) for share in shares), n_threads), maxlen=0)
         n_observed = self.values.shape[1]
         second = square(stats[..., 1 + n_observed :], n_observed)
-        return stats[..., 0], stats[..., 1 : 1 + n_observed], second, log_likelihood
+        return stats[..., 0], stats[..., 1 : 1 + n_observed], second, likelihoods.sum(axis=0)
 
 
 class Patterns:

@@ -199,7 +199,9 @@ class GaussianMixture(
         X : array_like, sparse matrix, dataframe, or another source of rows
             Of shape (n_samples, n_features). Other sources are a memory map, a pyarrow data set, an array of
             torch or CuPy, an array or dataframe of Dask, what `apolar.on_device` returns, and an iterable of
-            chunks that can be read again: these are neither loaded into memory nor moved.
+            chunks that can be read again: these are neither loaded into memory nor moved. NaN stands for a
+            value that is missing, at random: the likelihood is that of the values that are there
+            [ghahramani1994].
         y : None
             Ignored.
         sample_weight : array_like, shape (n_samples,), optional
