@@ -15,6 +15,7 @@ from benchmarks import (
     gpu,
     growth,
     kernels,
+    missing,
     moments,
     noise,
     noise_component,
@@ -51,6 +52,7 @@ BENCHMARKS = {
     "criteria": criteria.main,
     "evidence": evidence.main,
     "noise_component": noise_component.main,
+    "missing": missing.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
 NAMED = {"gpu": gpu.main, "threads": kernels.threads}

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ApolarWarning",
     "GaussianMixture",
+    "MixtureImputer",
     "MixtureStatus",
     "MomentSketch",
     "Moments",
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from apolar.citations import citation
     from apolar.data.device import on_device
     from apolar.decomposition import Status, Waring, decompose, refine
-    from apolar.estimator import GaussianMixture
+    from apolar.estimator import GaussianMixture, MixtureImputer
     from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
@@ -67,7 +68,7 @@ _HOMES = {
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("mixture_from_moments", "recover"),
     "apolar.scores": (),
-    "apolar.estimator": ("GaussianMixture",),
+    "apolar.estimator": ("GaussianMixture", "MixtureImputer"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
     "apolar.plots": (),

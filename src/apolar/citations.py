@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from apolar.decomposition import Waring
-from apolar.estimator import GaussianMixture
+from apolar.estimator import GaussianMixture, MixtureImputer
 from apolar.estimator.parameters import checked_parameters
 from apolar.mixture import SphericalMixture
 from apolar.selection import Selection
@@ -38,7 +38,7 @@ def citation(*results: Any) -> str:
 
     Parameters
     ----------
-    *results : GaussianMixture, Selection, SphericalMixture or Waring
+    *results : GaussianMixture, MixtureImputer, Selection, SphericalMixture or Waring
         What apolar returned.
 
     Returns
@@ -60,6 +60,10 @@ def _keys(result: Any) -> list[str]:
     """Return what a result used, by the keys of the bibliography."""
     if isinstance(result, Selection):
         return [*_CRITERIA.get(result.criterion, ()), *_keys(result.best)]
+    if isinstance(result, MixtureImputer):
+        if not hasattr(result, "mixture_"):
+            raise ValueError("This imputer is not fitted: fit it, then ask what to cite.")
+        return ["ghahramani1994", *_keys(result.mixture_)]
     if isinstance(result, GaussianMixture):
         if not hasattr(result, "start_"):
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")

@@ -73,10 +73,21 @@ def test_rows_with_missing_values(flowers, tmp_path):
     lines[5] = ",3.6,1.4,0.2,setosa"
     lines[9] = "4.9,NA,1.5,0.1,setosa"
     flowers.write_text("\n".join(lines) + "\n")
-    refused = run("fit", flowers, "-k", 2, "-o", tmp_path / "out")
-    assert refused.exit_code == 2
-    assert "--drop-missing" in refused.output
-    assert not (tmp_path / "out").exists()
+    result = run("fit", flowers, "-k", 2, "-o", tmp_path / "kept")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "2 values of 600 are missing, in columns 'sepal_length' (1) and 'sepal_width' (1): rows" in said
+    assert [row for row, _, _ in labels(tmp_path / "kept" / "labels.csv")] == list(range(1, 151))
+    page = (tmp_path / "kept" / "report.html").read_text()
+    assert "2 values are missing" in page
+    result = run("fit", flowers, "-k", 2, "--json", "--standardise", "-o", tmp_path / "json", "--no-report")
+    assert json.loads(result.stdout)["n_missing"] == [1, 1, 0, 0]
+    result = run("predict", tmp_path / "kept" / "model.npz", flowers)
+    assert result.exit_code == 0, result.output
+    assert "2 values of 600 are missing" in result.stderr
+    assert len(result.stdout.splitlines()) == 151
+    result = run("select", flowers, "--components", "1-2", "--covariance", "diag")
+    assert "2 values of 600 are missing" in " ".join(result.output.split())
     result = run("fit", flowers, "-k", 2, "-o", tmp_path / "out", "--drop-missing", "--no-report")
     assert result.exit_code == 0, result.output
     assert "Left out 2 rows with missing values." in result.output

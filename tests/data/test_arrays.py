@@ -158,7 +158,7 @@ def test_a_stream_and_errors_of_estimates(array):
 @each_library
 def test_what_is_wrong_is_named(array):
     bad = X.copy()
-    bad[777, 3] = np.nan
+    bad[777, 3] = np.inf
     with pytest.raises(ValueError, match="row 777, column 3"):
         fitted(array(bad))
     with pytest.raises(ValueError, match=r"X\.reshape\(-1, 1\)"):

@@ -44,7 +44,7 @@ def test_bad_parameters_are_refused_with_the_remedy(parameters, error, message):
     [
         (np.zeros((0, 3)), "0 sample"),
         (np.zeros(5), "2D"),
-        (np.array([[1.0, np.nan]]), "NaN"),
+        (np.array([[1.0, np.nan], [2.0, np.nan]]), "Column 1 of X has no observed value"),
         (np.array([[1.0, np.inf]]), "infinity"),
         (np.array([["a", "b"]]), "numeric|convert"),
         (np.array([[1 + 2j, 0]]), "[Cc]omplex"),

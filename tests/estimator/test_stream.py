@@ -26,7 +26,7 @@ def test_a_bad_batch_leaves_a_stream_as_it_was():
     X, _ = example()
     model = GaussianMixture(3, random_state=0).partial_fit(X)
     means = model.means_.copy()
-    for bad in (np.full((5, 4), np.nan), X[:, :3], X[:0]):
+    for bad in (np.full((5, 4), np.inf), X[:, :3], X[:0]):
         with pytest.raises(ValueError, match="X|NaN|features|sample"):
             model.partial_fit(bad)
         np.testing.assert_array_equal(model.means_, means)

@@ -4,6 +4,7 @@ from fuzz import command_line, estimator, files, polynomials, sketches, tensors
 
 TARGETS = {
     "estimator": estimator.run,
+    "missing values": estimator.run_incomplete,
     "sketches": sketches.run,
     "files": files.run,
     "command line": command_line.run,

@@ -113,12 +113,12 @@ def test_the_number_of_chunks_does_not_matter(monkeypatch):
         (
             pl.DataFrame({"a": [1.0, None], "b": [1.0, 2.0]}),
             ValueError,
-            "Column 'a' has missing values",
+            "NaN or infinity.*column 'a'.*impute",
         ),
         (
             pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]}),
             ValueError,
-            "Column 'a' has missing values",
+            "NaN or infinity.*column 'a'.*impute",
         ),
         (sparse.csr_array(np.array([[1.0, np.nan], [0.0, 1.0]])), ValueError, "NaN or infinity"),
         ([], ValueError, "table"),

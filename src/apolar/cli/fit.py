@@ -124,10 +124,12 @@ def fit(
             columns=column_names(columns),
             label_column=label_column,
             drop_missing=drop_missing,
+            keep_missing=True,
             progress=bar.reading,
         ) as table:
             if label_column is not None and all(map(is_missing, table.label_names)):
                 raise BadInput("The label column is empty: leave --label-column out.")
+            missing = table.missing_line
             bar.begin("fitting")
             analysis = analysed(
                 table.X,
@@ -162,7 +164,7 @@ def fit(
     if as_json:
         click.echo(json.dumps(as_object(analysis, table, written), allow_nan=False))
     else:
-        _print(analysis, table, written)
+        _print(analysis, table, written, missing)
 
 
 def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> dict[str, Any]:
@@ -172,6 +174,7 @@ def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) ->
         "source": table.source,
         "n_rows": analysis.n_rows,
         "n_dropped": table.n_dropped,
+        "n_missing": analysis.n_missing.tolist(),
         "columns": list(analysis.names),
         "n_components": len(model.weights_),
         "covariance": analysis.covariance_type,
@@ -195,7 +198,7 @@ def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) ->
     }
 
 
-def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> None:
+def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missing: str) -> None:
     from rich import box
     from rich.table import Table
 
@@ -208,6 +211,8 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> No
         )
     if table.n_dropped:
         console.print(line(f"Left out {table.n_dropped} rows with missing values."))
+    if missing:
+        console.print(line(missing))
     console.print(line(headline(analysis)))
     if analysis.selection is not None:
         console.print(line(in_options(analysis.selection.reason)))

@@ -62,7 +62,12 @@ def predict(
     with Bar() as bar:
         bar.begin("reading")
         with read_table(
-            data, columns=chosen, drop_missing=drop_missing, least_rows=1, progress=bar.reading
+            data,
+            columns=chosen,
+            drop_missing=drop_missing,
+            keep_missing=True,
+            least_rows=1,
+            progress=bar.reading,
         ) as table:
             if table.X.shape[1] != mixture.n_features_in_:
                 n_columns = mixture.n_features_in_
@@ -71,7 +76,9 @@ def predict(
                 )
             bar.begin("labelling")
             predicted, uncertainty, _ = scored(mixture, table.X)
-            numbers = table.row_numbers
+            numbers, missing = table.row_numbers, table.missing_line
+    if missing:
+        click.echo(escaped(missing), err=True)
     if as_json:
         rows = range(1, len(predicted) + 1) if numbers is None else (numbers + 1).tolist()
         object_ = {

@@ -82,8 +82,10 @@ def select(
             columns=column_names(columns),
             label_column=label_column,
             drop_missing=drop_missing,
+            keep_missing=True,
             progress=bar.reading,
         ) as table:
+            missing = table.missing_line
             bar.begin("comparing")
             selection = _selected(table.X, wanted, covariance or None, criterion, seed, noise or False)
     if output is not None:
@@ -97,6 +99,8 @@ def select(
     else:
         from rich.text import Text
 
+        if missing:
+            new_console().print(Text(escaped_lines(missing)))
         new_console().print(Text(escaped_lines(in_options(str(selection)))))
 
 

@@ -12,6 +12,10 @@ from apolar._core.namespaces import as_float64, is_device_array, namespace, to_d
 Error = TypeVar("Error", bound=Exception)
 
 
+class MissingValueError(ValueError):
+    """A value of X is NaN, which stands for a missing one, where none may be missing."""
+
+
 def about_row(error: type[Error], message: str, row: int) -> Error:
     """Return an error about a row.
 
@@ -57,6 +61,8 @@ def checked_block(
     scratch: Callable[..., Array] | None = None,
     *,
     finite: bool = False,
+    allows_missing: bool = False,
+    names: tuple[str, ...] | None = None,
 ) -> Any:
     """Return rows as float64, after checking that they are real, finite, and of the expected columns.
 
@@ -71,6 +77,11 @@ def checked_block(
         Working memory that rows of another dtype are converted into.
     finite : bool, default=False
         Whether the values are known to be finite: they are then not checked again.
+    allows_missing : bool, default=False
+        Whether dense rows may have NaN, for missing values. If not, these raise a MissingValueError, and
+        infinite values a ValueError.
+    names : tuple of str, optional
+        Of the columns, for messages.
 
     Returns
     -------
@@ -108,14 +119,31 @@ def checked_block(
         is_suspect = not bool(xp.isfinite(xp.sum(stored)))
     if is_suspect and not bool(xp.all(xp.isfinite(stored))):
         if sparse.issparse(block):
-            raise ValueError("X contains NaN or infinity: remove or replace those entries.")
-        row, column = np.argwhere(~np.isfinite(to_numpy(block)))[0]
-        message = (
-            f"X contains NaN or infinity (first in row {{row}}, column {column}): "
-            "remove those rows or fill the entries."
-        )
-        raise about_row(ValueError, message, first + int(row))
+            raise ValueError(
+                "X contains NaN or infinity: remove or replace those entries. In sparse rows, no value can "
+                "be missing."
+            )
+        _refuse_not_finite(to_numpy(block), first, names, allows_missing=allows_missing)
     return block
+
+
+def _refuse_not_finite(
+    values: Array, first: int, names: tuple[str, ...] | None, *, allows_missing: bool
+) -> None:
+    """Raise an error about the first value that is infinite or, unless values may be missing, NaN."""
+    infinite = np.isinf(values)
+    has_infinite = bool(np.any(infinite))
+    if allows_missing and not has_infinite:
+        return
+    row, column = np.argwhere(infinite if allows_missing else ~np.isfinite(values))[0]
+    named = column if names is None else repr(names[column])
+    message = (
+        f"X contains NaN or infinity (first in row {{row}}, column {named}): "
+        "remove those rows or fill the entries."
+    )
+    if not has_infinite:
+        message += " GaussianMixture takes NaN as missing, and its method impute fills them."
+    raise about_row(ValueError if has_infinite else MissingValueError, message, first + int(row))
 
 
 def checked_weights(weights: Any, block: Any, first: int) -> Any:

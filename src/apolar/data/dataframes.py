@@ -47,15 +47,30 @@ def frame_values(frame: Any, part: Any) -> Array:
         is_pandas = hasattr(frame, "iloc")
         column = frame.iloc[part, i] if is_pandas else frame[part, i]
         name = frame.columns[i]
-        if (column.isna().any()) if is_pandas else column.null_count():
-            raise ValueError(f"Column {name!r} has missing values: drop those rows or fill them first.")
+        has_missing = bool((column.isna().any()) if is_pandas else column.null_count())
         try:
-            values = np.asarray(column.to_numpy())
+            values = _with_nan(column, is_pandas) if has_missing else np.asarray(column.to_numpy())
             columns.append(values if values.dtype.kind in "buifc" else objects_to_float64(values))
         except (TypeError, ValueError) as error:
             kind = f"Column {name!r} holds {column.dtype}, not numbers"
             raise TypeError(f"{kind}: drop it or encode it first.") from error
     return np.column_stack(columns)
+
+
+def _with_nan(column: Any, is_pandas: bool) -> Array:
+    """Return a column of numbers with NaN in place of what is missing."""
+    if is_pandas:
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    if not column.dtype.is_numeric():
+        raise TypeError("not numbers")
+    return np.asarray(column.cast(narwhals_float()).to_numpy(), np.float64)
+
+
+def narwhals_float() -> Any:
+    """Return the dtype of double precision of narwhals."""
+    import narwhals
+
+    return narwhals.Float64
 
 
 class DataframeRows(Rows):

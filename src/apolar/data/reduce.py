@@ -79,10 +79,13 @@ class Checked:
         Whether the values have been checked to be finite before.
     chunk_size : int or None
         The number of values of a chunk; by default one that suits the statistic and the device of the rows.
+    allows_missing : bool
+        Whether values may be NaN, for missing ones.
     """
 
     is_finite: bool = False
     chunk_size: int | None = None
+    allows_missing: bool = False
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
         """Return the transform of the chunks of these rows."""
@@ -90,7 +93,7 @@ class Checked:
             chunk_rows = max(1, self.chunk_size // rows.n_features)
         else:
             chunk_rows = rows.chunk_rows(statistic.n_working)
-        return _CheckedBlocks(rows.n_features, chunk_rows, self.is_finite)
+        return _CheckedBlocks(rows.n_features, chunk_rows, self.is_finite, self.allows_missing, rows.names)
 
 
 CHECKED = Checked()
@@ -101,9 +104,16 @@ class _CheckedBlocks:
     n_features: int
     chunk_rows: int
     is_finite: bool
+    allows_missing: bool = False
+    names: tuple[str, ...] | None = None
 
     def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        block = checked_block(values, self.n_features, first_row, thread_scratch(), finite=self.is_finite)
+        block = checked_block(
+            *(values, self.n_features, first_row, thread_scratch()),
+            finite=self.is_finite,
+            allows_missing=self.allows_missing,
+            names=self.names,
+        )
         weights = checked_weights(weights, block, first_row)
         if weights is not None and not bool(namespace(weights).all(weights > 0)):
             block, weights = block[weights > 0], weights[weights > 0]

@@ -15,6 +15,7 @@ from scipy.special import gammaln
 from apolar._core.arrays import Array
 from apolar.data import fetch_rows, open_rows
 from apolar.em.result import FitResult, FitStatus
+from apolar.em.row_stats import NOISE_AND_MISSING
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import LEAST_EIGENVALUE, Whitening, column_units, whitening_of
 from apolar.mixture.families import Family, Invariance
@@ -77,6 +78,8 @@ def with_noise_component(
     ValueError
         For sparse rows of many columns.
     """
+    if data.is_incomplete:
+        raise ValueError(NOISE_AND_MISSING)
     if data.is_wide:
         raise ValueError(
             f"noise={expected!r} needs the volume of the rows, and sparse rows of {data.n_features} columns "

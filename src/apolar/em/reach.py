@@ -20,6 +20,8 @@ def refuse_rows_out_of_reach(data: WhitenedData) -> None:
     values, weights = data.rows.take(slice(None))
     if weights is None or not isinstance(values, np.ndarray):
         return
+    if data.is_incomplete:
+        values = np.where(np.isnan(values), data.whitening.centre, values)
     if data.whitening.within_reach(values) is not values:
         row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
         raise ValueError(

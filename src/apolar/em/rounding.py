@@ -43,6 +43,23 @@ def rounding_variances(sample: WhitenedData) -> Array:
     rows = sample.rows
     n_rows = sample.n_rows if rows.n_rows is None else rows.n_rows
     values, weights = fetch_rows(rows, np.arange(n_rows))
+    if sample.is_incomplete:
+        return _of_observed(values, weights)
+    return _rounding_variances(values, weights)
+
+
+def _of_observed(values: Array, weights: Array | None) -> Array:
+    """Return the variances of rounding errors, of each column from the rows in which it is observed."""
+    variances = np.zeros(values.shape[1])
+    for column, of_column in enumerate(values.T):
+        seen = ~np.isnan(of_column)
+        part = None if weights is None else weights[seen]
+        if np.any(seen):
+            variances[column] = _rounding_variances(of_column[seen, None], part)[0]
+    return variances
+
+
+def _rounding_variances(values: Array, weights: Array | None) -> Array:
     steps = column_resolutions(values, weights)
     variances = np.zeros(len(steps))
     stepped = steps > 0

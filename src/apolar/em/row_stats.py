@@ -12,13 +12,14 @@ from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
 from apolar._core.namespaces import as_float64, is_device_array
 from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
-from apolar.data.checks import checked_block, checked_weights
+from apolar.data.checks import MissingValueError, checked_block, checked_weights
 from apolar.data.reduce import is_one_array
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.em.answers import RowAnswers
 from apolar.em.blocks import RawBlock, StatsBlock, squares_about, weights_to_device_of
 from apolar.em.e_step import EStep, LogDensity
 from apolar.em.kernels import compiled, triton
+from apolar.em.missing import IncompleteBlocks
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
@@ -31,6 +32,11 @@ COMPILED_CHUNK_SIZE = 2**18
 LEAST_ROWS = 64
 # Rows are read as they are stored if their centre is at most this many deviations from zero.
 NEAR = 30.0
+
+NOISE_AND_MISSING = (
+    "A noise component needs complete rows, and values of X are missing (NaN). Fit without noise, leave those "
+    "rows out, or fill them in first: apolar.MixtureImputer does."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +66,16 @@ class RowStats:
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
         """Return the transform of chunks of these rows to blocks, for a statistic."""
+        incomplete = IncompleteBlocks(
+            self.family, self.whitening, _chunk_rows(rows, statistic.n_working), self.is_checked
+        )
+        if self.whitening.is_incomplete:
+            return incomplete
+        complete = self._complete_blocks(rows, statistic)
+        return complete if self.is_checked or rows.is_sparse else _OrIncomplete(complete, incomplete)
+
+    def _complete_blocks(self, rows: Rows, statistic: Any) -> BlockTransform:
+        """Return the transform of chunks without missing values."""
         n_stats = self.family.n_stats(rows.n_features)
         if not self.is_written and self._has_kernel(rows, statistic):
             # Rows of other dtypes are converted, and answers for the host are on the device first, which
@@ -115,6 +131,28 @@ class RowStats:
 
 def _chunk_rows(rows: Rows, n_working: int) -> int:
     return max(LEAST_ROWS, rows.chunk_rows(n_working, CHUNK_SIZE))
+
+
+@dataclass(frozen=True, eq=False)
+class _OrIncomplete:
+    """The transform of chunks that are checked, of which some may have missing values."""
+
+    complete: BlockTransform
+    incomplete: IncompleteBlocks
+
+    @property
+    def chunk_rows(self) -> int:
+        return self.complete.chunk_rows
+
+    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
+        try:
+            return self.complete(values, weights, first_row)
+        except MissingValueError:
+            if is_device_array(values):
+                raise
+            if self.incomplete.whitening.has_noise_component:
+                raise ValueError(NOISE_AND_MISSING) from None
+            return self.incomplete(values, weights, first_row)
 
 
 @dataclass(frozen=True, eq=False)

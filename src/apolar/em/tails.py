@@ -41,7 +41,11 @@ def tail_ratio(data: WhitenedData, parameters: WhitenedParameters) -> tuple[floa
     Distances are those of each row to its most probable component, in deviations of that component. The ratio
     is relative to that of Gaussian rows.
     """
+    # Distances of rows with missing values have fewer degrees of freedom.
+    data = data.complete_cases()
     n_features = data.n_features
+    if not data.n_rows:
+        return 1.0, np.inf
     distances, weights = _squared_distances(data, parameters)
     levels = np.array([QUANTILE, 0.5])
     upper, median = _weighted_quantiles(distances, weights, levels)

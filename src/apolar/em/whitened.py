@@ -6,20 +6,24 @@ import copy
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch, fetch_rows, open_rows
+from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch
+from apolar.data.checks import MissingValueError
 from apolar.em.blocks import Block, weights_to_device_of
+from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.e_step import EStep, LogDensity, NearestStats
+from apolar.em.incomplete import IncompleteRows
 from apolar.em.kernels.compiled import CompiledBlock, as_weights
 from apolar.em.noise import with_noise_row
+from apolar.em.row_samples import RowSamples
 from apolar.em.row_stats import (
     CHUNK_SIZE,
     LEAST_ROWS,
@@ -36,13 +40,14 @@ from apolar.mixture.families.base import LEAST_WEIGHT, Invariance
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
+from apolar.moments.available import available_moments
 from apolar.moments.covariance import RowCovariance, row_covariance
 
 # Row statistics of at most this many numbers (16 MB) are stored; larger ones are recomputed in each pass.
 KEPT_ROW_STATS = 2**21
 
 
-class WhitenedData:
+class WhitenedData(RowSamples):
     """Rows in the whitened coordinates of a covariance family, ready for EM.
 
     Parameters
@@ -77,10 +82,21 @@ class WhitenedData:
         self.rows = rows
         self.covariance: RowCovariance | None = None
         if whitening is None:
-            if family.whitened_by is Invariance.LINEAR:
-                self.covariance = row_covariance(rows, threads)
-            whitening = whitening_of(rows, family, noise, self.covariance, threads)
+            try:
+                if family.whitened_by is Invariance.LINEAR:
+                    self.covariance = row_covariance(rows, threads)
+                whitening = whitening_of(rows, family, noise, self.covariance, threads)
+            except MissingValueError:
+                self.rows = rows = rows.on_host()
+                available = available_moments(rows, threads)
+                whitening = whitening_of(rows, family, noise, n_threads=threads, available=available)
         self.whitening, self.family = whitening, family.in_coordinates(whitening.inverse)
+        self._incomplete: IncompleteRows | None = None
+        # The rows that are read as such: if values are missing, completed ones, for starts.
+        self._whole: Rows = rows
+        if whitening.is_incomplete:
+            self._incomplete = IncompleteRows.of(rows, self.family, whitening, threads)
+            self._whole = rows = rows.map(Completion.by_regression(whitening))
         self.n_features = rows.n_features
         self.n_stats = family.n_stats(rows.n_features)
         # Also for rows on a device, which runs in parallel by itself: samples of them come to the host.
@@ -91,7 +107,8 @@ class WhitenedData:
         self._kept_stats = None if self._is_compiled else self._stats_to_keep()
         # The source of the blocks of EM, and their preparation.
         self._source: Rows = self._kept_rows or self._kept_stats or rows
-        self._prepare: Preparation = RowStats(family, whitening, n_threads=self.threads)
+        complete = replace(whitening, available_covariance=None)
+        self._prepare: Preparation = RowStats(family, complete, n_threads=self.threads)
         self._kept_block: CompiledBlock | None = None
         if self._kept_rows is not None:
             self._prepare = KeptWhitenedRows(family, self.threads)
@@ -116,13 +133,14 @@ class WhitenedData:
         """Return all rows in whitened coordinates, shape (n_rows, n_features), if they are small enough."""
         if not self._can_keep(self.n_features):
             return None
-        values, weights = self.rows.take(slice(None))
+        values, weights = self._whole.take(slice(None))
         whitened = np.empty((self.n_features, values.shape[0]))
         self.whitening.write(values, whitened)
         return ArrayRows(whitened.T, as_weights(weights))
 
     def _stats_to_keep(self) -> ArrayRows | None:
         """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if small enough."""
+        rows = self._whole
         if not self._can_keep(self.n_stats):
             return None
         values, weights = self.rows.take(slice(None))
@@ -149,6 +167,8 @@ class WhitenedData:
         """Return the same rows for another family of the same row statistics: with or without sharing."""
         other = copy.copy(self)
         other.family = family.in_coordinates(self.whitening.inverse)
+        if self._incomplete is not None:
+            other._incomplete = self._incomplete.under(other.family, self.whitening)
         if isinstance(self._prepare, RowStats | KeptWhitenedRows):
             other._prepare = replace(self._prepare, family=family)
         return other
@@ -157,6 +177,29 @@ class WhitenedData:
         """Return the same rows with noise of these variances in their columns, shape (n_features,)."""
         other = copy.copy(self)
         other.whitening = replace(self.whitening, noise=variances)
+        if self._incomplete is not None:
+            other._incomplete = self._incomplete.under(self.family, other.whitening)
+        return other
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether values of the rows may be missing."""
+        return self._incomplete is not None
+
+    def completed(self, parameters: WhitenedParameters | None = None) -> Self:
+        """Return the rows with the expected value in place of each missing one; themselves if none is.
+
+        By default, the expected values are those of one Gaussian; else, of a mixture.
+        """
+        if self._incomplete is None:
+            return self
+        whitening = replace(self.whitening, available_covariance=None)
+        if parameters is not None:
+            mixture = self.whitening.inverse_transform_parameters(parameters)
+            completion = Completion.by_mixture(self.family, self.whitening, mixture)
+            return type(self)(self.rows.map(completion), self.family, whitening, self.threads)
+        other = copy.copy(self)
+        other.rows, other.whitening, other._incomplete = self._whole, whitening, None
         return other
 
     def natural(self, parameters: WhitenedParameters) -> Array:
@@ -201,7 +244,9 @@ class WhitenedData:
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
         natural, noise = self.natural(parameters), self._noise_quadratics()
-        if self._kept_block is None:
+        if self._incomplete is not None:
+            stats, log_likelihood = self._incomplete.e_step(natural)
+        elif self._kept_block is None:
             stats, log_likelihood = self._source.reduce(EStep(natural), self._prepare, self.threads)
         else:
             stats, log_likelihood = self._kept_block.e_step(natural, self.row_weights())
@@ -255,7 +300,8 @@ class WhitenedData:
         rows observed up to Gaussian noise, and EM still maximises an objective.
         """
         covariance = self.whitening.noise_covariance(self.family)
-        if covariance is None:
+        if covariance is None or self._incomplete is not None:
+            # Where values are missing, their blocks add the noise of those that are not.
             return None
         noise = WhitenedParameters(np.ones(1), np.zeros((1, self.n_features)), covariance[None])
         return self.family.untied.moments(noise).second[0]
@@ -278,7 +324,8 @@ class WhitenedData:
         """
         source, prepare = self._source, self._prepare
         if written and not isinstance(prepare, KeptRowStats):
-            source, prepare = self.rows, RowStats(self.family, self.whitening, is_written=True)
+            complete = replace(self.whitening, available_covariance=None)
+            source, prepare = self._whole, RowStats(self.family, complete, is_written=True)
         return source.map_blocks(BlockFunction(function, n_working), prepare, self.threads)
 
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
@@ -289,6 +336,8 @@ class WhitenedData:
         """
         n_components = parameters.n_components
         natural = with_noise_row(self.family.natural(parameters), parameters.weights, self.whitening)
+        if self._incomplete is not None:
+            return self._incomplete.responsibilities(natural)
         parts = list(self.map_blocks(lambda block, _: block.responsibilities(natural), 2 * len(natural)))
         xp = namespace(parts[0][0])
         responsibilities = xp.concat([part[0][:n_components, ...] for part in parts], axis=1)
@@ -296,6 +345,8 @@ class WhitenedData:
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
+        if self._incomplete is not None:
+            return self._incomplete.logits(natural)[:, rows]
         if self._kept_rows is not None:
             identity = RowMap.identity(self.n_features)
             return CompiledBlock(self._kept_rows.values[rows], self.family, identity).logits(natural)
@@ -331,7 +382,7 @@ class WhitenedData:
 
     def _read(self) -> Iterator[tuple[Any, Any]]:
         """Yield chunks of the rows as they are stored, and their weights or None."""
-        return self.rows.read(max(LEAST_ROWS, CHUNK_SIZE // self.n_features))
+        return self._whole.read(max(LEAST_ROWS, CHUNK_SIZE // self.n_features))
 
     @functools.cached_property
     def standardised(self) -> Array:
@@ -355,60 +406,10 @@ class WhitenedData:
             return None
         return np.concatenate([np.asarray(to_numpy(part), np.float64) for part in parts])
 
-    def subsample(self, n_rows: int, rng: np.random.Generator) -> WhitenedData:
-        """Return rows chosen at random, on the host, in the same coordinates."""
-        available = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
-        is_on_host = self.rows.device_template is None and not self.rows.is_distributed
-        if n_rows >= available and is_on_host:
-            return self
-        # To take all rows draws nothing: the generator is in the same state wherever the rows are.
-        n_rows = min(n_rows, available)
-        is_all = n_rows == available
-        positions = np.arange(n_rows) if is_all else np.sort(rng.choice(available, n_rows, replace=False))
-        return self._at(positions)
-
-    def taken(self, positions: IndexArray) -> WhitenedData:
-        """Return the rows at ascending positions, on the host, in the same coordinates."""
-        if len(positions) == self.n_rows and self.rows.device_template is None:
-            return self
-        return self._at(positions)
-
-    def _at(self, positions: IndexArray) -> WhitenedData:
-        values, weights = fetch_rows(self.rows, positions)
-        weight = float(len(positions) if weights is None else weights.sum())
-        return self._with_rows(open_rows(values, weights), len(positions), weight)
-
-    def distinct(self) -> WhitenedData:
-        """Return the distinct rows on the host, each with the total weight of its copies.
-
-        They are sorted by their values, so that samples depend neither on the order of the rows nor on
-        whether a row is given twice or has twice the weight. Wide sparse rows are returned unchanged.
-        """
-        if self.is_wide or not self.rows.can_take:
-            return self
-        values, weights = fetch_rows(self.rows, np.arange(self.n_rows))
-        order = np.argsort(values[:, 0])
-        leading = values[order, 0]
-        if np.any(leading[1:] == leading[:-1]):
-            # Only if values of the first column are equal do the others have to be compared.
-            order = np.lexsort(values.T[::-1])
-        values = values[order]
-        is_new = np.concatenate([[True], np.any(values[1:] != values[:-1], axis=1)])
-        if weights is not None or not np.all(is_new):
-            row_weights = np.ones(len(values)) if weights is None else weights[order]
-            weights = np.add.reduceat(row_weights, np.flatnonzero(is_new))
-            weights = None if np.all(weights == 1) else weights
-        return self._with_rows(open_rows(values[is_new], weights), int(is_new.sum()), self.weight)
-
-    def systematic_sample(self, step: int) -> WhitenedData:
-        """Return every `step`-th row, on the same device or cluster, in the same coordinates."""
-        rows = self.rows.systematic_sample(step)
-        return self._with_rows(rows, *rows.count())
-
-    def _with_rows(self, rows: Rows, n_rows: int, weight: float) -> WhitenedData:
+    def _with_rows(self, rows: Rows, n_rows: int, weight: float) -> Self:
         """Return other rows in the same coordinates."""
         whitening = replace(self.whitening, n_rows=n_rows, weight=weight)
-        return WhitenedData(rows, self.family, whitening, self.threads)
+        return type(self)(rows, self.family, whitening, self.threads)
 
 
 def _dense(block: Any) -> Array:

@@ -14,6 +14,7 @@ from apolar.data import Rows
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.moments.available import AvailableMoments
 from apolar.moments.covariance import ROUNDING, RowCovariance, column_moments, is_constant, row_covariance
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
@@ -53,6 +54,8 @@ class Whitening:
         Where the noise component is, in the units of the data, if there is one.
     noise_shares : tuple of float
         Shares of the rows that may be noise, which starts set aside.
+    available_covariance : ndarray, shape (n_features, n_features), or None
+        The covariance of the rows, in the units of the data, if values may be missing.
     """
 
     centre: Array
@@ -75,6 +78,23 @@ class Whitening:
         """The log-density of the noise component in whitened coordinates."""
         assert self.noise_box is not None
         return -self.noise_box.log_volume - self.log_det
+
+    available_covariance: Array | None = None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether values of the rows may be missing."""
+        return self.available_covariance is not None
+
+    def as_incomplete(self) -> Whitening:
+        """Return the whitening for rows of which values may be missing."""
+        if self.is_incomplete:
+            return self
+        inverse = self.inverse
+        if inverse.ndim == 2:
+            return replace(self, available_covariance=inverse.T @ inverse)
+        variances = np.broadcast_to(inverse**2, len(self.centre))
+        return replace(self, available_covariance=np.diag(variances))
 
     def metric(self, family: Family) -> Array:
         """Return the transformed identity, A^t A, as one covariance of a family."""
@@ -171,6 +191,7 @@ def whitening_of(
     noise: float = 0.0,
     covariance_of_rows: RowCovariance | None = None,
     n_threads: int = 1,
+    available: AvailableMoments | None = None,
 ) -> Whitening:
     """Return the whitening of rows for a family, by a map under which the family is invariant.
 
@@ -187,13 +208,18 @@ def whitening_of(
     covariance_of_rows : RowCovariance, optional
         Used by families of full covariances.
     n_threads : int, default=1
+    available : AvailableMoments, optional
+        Of rows with missing values.
 
     Returns
     -------
     whitening : Whitening
     """
     covariance = None
-    if family.whitened_by is Invariance.LINEAR:
+    if available is not None:
+        weight, n_rows, mean, variances = available.of_columns
+        covariance = available.covariance if family.whitened_by is Invariance.LINEAR else None
+    elif family.whitened_by is Invariance.LINEAR:
         moments = row_covariance(rows, n_threads) if covariance_of_rows is None else covariance_of_rows
         weight, n_rows, mean, covariance = moments
         variances = np.diag(covariance).copy()
@@ -208,11 +234,13 @@ def whitening_of(
         unit = float(np.sqrt(np.mean(variances)))
         all_constant = np.all(is_constant(mean, variances))
         unit = float(units.max()) if all_constant or not unit > 0 else unit
-        return _scaling(mean, np.asarray(unit), n_rows, weight, noise)
-    if covariance is None:
-        return _scaling(mean, units, n_rows, weight, noise)
-    correlation = covariance * correction / units / units[:, None]
-    return _decorrelation(mean, units, correlation, n_rows, weight, noise)
+        whitening = _scaling(mean, np.asarray(unit), n_rows, weight, noise)
+    elif covariance is None:
+        whitening = _scaling(mean, units, n_rows, weight, noise)
+    else:
+        correlation = covariance * correction / units / units[:, None]
+        whitening = _decorrelation(mean, units, correlation, n_rows, weight, noise)
+    return whitening if available is None else replace(whitening, available_covariance=available.covariance)
 
 
 def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:

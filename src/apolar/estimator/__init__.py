@@ -1,5 +1,6 @@
 """The estimator with scikit-learn's contract: fitting, prediction, streams, files and standard errors."""
 
 from apolar.estimator.gaussian_mixture import GaussianMixture
+from apolar.estimator.imputer import MixtureImputer
 
-__all__ = ["GaussianMixture"]
+__all__ = ["GaussianMixture", "MixtureImputer"]

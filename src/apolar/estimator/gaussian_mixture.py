@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, DensityMixin
 from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.estimator.checkpoint import check_writable
+from apolar.estimator.conditional import ConditionalMixin
 from apolar.estimator.fit import fit_rows
-from apolar.estimator.inputs import opened, with_weight
+from apolar.estimator.inputs import opened, with_column_names, with_weight
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
 from apolar.estimator.queries import FittedMixtureMixin
@@ -21,7 +22,9 @@ from apolar.estimator.stream import Stream, update_from_batch
 __all__ = ["GaussianMixture"]
 
 
-class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, BaseEstimator):
+class GaussianMixture(
+    CallbackSupportMixin, FittedMixtureMixin, ConditionalMixin, DensityMixin, BaseEstimator
+):
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
     Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
@@ -196,6 +199,7 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags
 
     # --- fitting ------------------------------------------------------------------------
@@ -209,7 +213,9 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         X : array_like, sparse matrix, dataframe, or another source of rows
             Of shape (n_samples, n_features). Other sources are a memory map, a pyarrow data set, an array of
             torch or CuPy, an array or dataframe of Dask, what `apolar.on_device` returns, and an iterable of
-            chunks that can be read again: these are neither loaded into memory nor moved.
+            chunks that can be read again: these are neither loaded into memory nor moved. NaN stands for a
+            value that is missing, at random: the likelihood is that of the values that are there
+            [ghahramani1994].
         y : None
             Ignored.
         sample_weight : array_like, shape (n_samples,), optional
@@ -227,7 +233,7 @@ class GaussianMixture(CallbackSupportMixin, FittedMixtureMixin, DensityMixin, Ba
         before = dict(self.__dict__)
         try:
             rows = opened(self, X, sample_weight, reset=True, least_rows=2)
-            with one_blas_thread():
+            with one_blas_thread(), with_column_names(self):
                 fit_rows(self, X, rows, kind, prior, with_weight(sample_weight))
         except BaseException:
             # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,9 @@ from apolar._core.namespaces import is_dask, namespace, to_numpy
 from apolar.data import Rows, open_rows
 from apolar.data.opening import source_kind
 from apolar.data.weights import as_counts
+from apolar.exceptions import ColumnError
 
-__all__ = ["float_type", "in_single_precision", "opened", "with_weight"]
+__all__ = ["float_type", "in_single_precision", "opened", "with_column_names", "with_weight"]
 
 
 def opened(
@@ -59,6 +62,8 @@ def opened(
                 f"{type(estimator).__name__}."
             )
         return rows
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up X to look for NaN
         X = validate_data(
             estimator,
@@ -66,6 +71,7 @@ def opened(
             accept_sparse="csr",
             dtype="numeric",
             reset=reset,
+            ensure_all_finite="allow-nan",  # missing values
             ensure_min_samples=least_rows,
         )
     if sample_weight is None:
@@ -113,6 +119,18 @@ def _check_names(estimator: Any, names: tuple[str, ...], *, reset: bool) -> None
             "The feature names should match those that were passed during fit: "
             f"{', '.join(map(str, known))[:200]}; got {', '.join(names)[:200]}."
         )
+
+
+@contextmanager
+def with_column_names(estimator: Any) -> Iterator[None]:
+    """Let errors about a column, inside this context, name it as X did, if it had names."""
+    try:
+        yield
+    except ColumnError as error:
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is None:
+            raise
+        raise error.with_name(list(names)) from error
 
 
 def with_weight(sample_weight: Any) -> Array | None:

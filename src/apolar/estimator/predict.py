@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import namespace
+from apolar._core.namespaces import namespace, to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
+from apolar.data.checks import MissingValueError
 from apolar.em.answers import RowAnswers
 from apolar.em.blocks import Block
 from apolar.em.e_step import LogDensity
@@ -88,8 +89,15 @@ class Predictor:
             return rows.map_lazily(functools.partial(self._of_partition, answer=answer), columns, dtype)
 
         answers = RowAnswers(self.natural, answer, self.whitening.log_det, rows.returns_to_host)
-        with one_blas_thread():
-            parts = list(rows.map_blocks(answers, self._prepare, threads))
+        try:
+            with one_blas_thread():
+                parts = list(rows.map_blocks(answers, self._prepare, threads))
+        except MissingValueError:
+            if rows.device_template is None or not rows.rereadable:
+                raise
+            # Rows with missing values are for the host.
+            on_host = self.each(rows.on_host(), answer, threads)
+            return on_host if rows.returns_to_host else to_device_of(on_host, rows.device_template)
         values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
         return self._without_noise(values, answer) if self.whitening.has_noise_component else values
 
@@ -108,8 +116,13 @@ class Predictor:
 
     def likelihood(self, rows: Rows, threads: int = 1) -> Likelihood:
         """Return the likelihood of all rows together, by one pass in bounded memory."""
-        with one_blas_thread():
-            sums = rows.reduce(LogDensity(self.natural), self._prepare, threads)
+        try:
+            with one_blas_thread():
+                sums = rows.reduce(LogDensity(self.natural), self._prepare, threads)
+        except MissingValueError:
+            if rows.device_template is None or not rows.rereadable:
+                raise
+            return self.likelihood(rows.on_host(), threads)
         density, certainty, weight = (float(value) for value in sums)
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")

@@ -27,7 +27,8 @@ from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.sampling import sample
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.available import observed_column_moments
+from apolar.moments.covariance import is_constant
 
 __all__ = ["FittedMixtureMixin"]
 
@@ -75,7 +76,7 @@ class FittedMixtureMixin:
         return self._predicted(X, probabilities)
 
     def score_samples(self, X: Any) -> Any:
-        """Return the log-density of each row, shape (n_samples,)."""
+        """Return the log-density of each row, of those of its values that are observed, shape (n_samples,)."""
         return self._predicted(X, densities)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
@@ -230,7 +231,7 @@ class FittedMixtureMixin:
 def _check_columns_vary(data: WhitenedData) -> None:
     """Refuse a constant column: its variance is at its floor, and has no standard error there."""
     if data.covariance is None:
-        _, _, mean, variances = column_moments(data.rows)
+        _, _, mean, variances = observed_column_moments(data.rows)
     else:
         # The whitening was made of these moments: no other pass over the rows is needed.
         mean, variances = data.covariance.mean, np.diag(data.covariance.covariance)

@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import random_generator
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows, fetch_rows, open_rows
+from apolar.data import Checked, Rows, fetch_rows, open_rows
 from apolar.data.arrays import stack_rows
 from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on, with_noise_component
@@ -22,12 +22,14 @@ from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
 from apolar.estimator.fit import CHECKED_ROWS, forget_last_fit, n_threads_of
-from apolar.estimator.inputs import float_type, opened
+from apolar.estimator.inputs import float_type, opened, with_column_names
 from apolar.estimator.parameters import allows_rounding, check_columns, checked_parameters
+from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
+from apolar.moments.available import ColumnSums
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery import mixture_from_moments
 from apolar.starts import start_candidates
@@ -165,7 +167,8 @@ class Stream:
             self.prior = None if self.prior is None else self.prior.of_strength(result.shrinkage)
             self._compared = data.weight
             # Beside noise, the moments of all rows are not those of the components.
-            if self.n_components <= data.n_features <= MAX_COLUMNS and not self.noise_expected:
+            is_sketched = not self.noise_expected and not data.is_incomplete
+            if self.n_components <= data.n_features <= MAX_COLUMNS and is_sketched:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
 
@@ -189,10 +192,11 @@ class Stream:
         assert self._whitening is not None
         assert self._stats is not None
         assert self.parameters is not None
-        # For its checks of the rows, and their number and weight; EM uses the whitening of the stream.
-        checked = WhitenedData(rows, self.family, threads=threads)
-        whitening = replace(self._whitening, n_rows=checked.n_rows, weight=checked.weight)
-        batch = WhitenedData(rows, self.family, whitening, threads)
+        batch = WhitenedData(rows, self.family, self._whitening_for(rows, threads), threads)
+        whitening = batch.whitening
+        if batch.is_incomplete:
+            # The moments of all rows are no longer known.
+            self._sketch = None
         inside = whitening.transform_parameters(self.parameters)
         stats, likelihood = batch.e_step(inside[None])
         total = self.weight + batch.weight
@@ -211,6 +215,19 @@ class Stream:
         self.parameters = whitening.inverse_transform_parameters(updated)
         self.mean_likelihood = _mean_likelihood(batch, inside, float(likelihood[0]))
         self.evidence = None
+
+    def _whitening_for(self, rows: Rows, threads: int) -> Whitening:
+        """Return the whitening of the stream with the number and weight of a batch, which is checked."""
+        assert self._whitening is not None
+        try:
+            checked = WhitenedData(rows, self.family, threads=threads)
+        except ColumnError:
+            # A column without any value in this batch has some in others.
+            weight, n_rows, *_ = rows.reduce(ColumnSums(), Checked(allows_missing=True), threads)
+            return replace(self._whitening.as_incomplete(), n_rows=int(n_rows), weight=float(weight))
+        whitening = replace(self._whitening, available_covariance=None)
+        whitening = whitening.as_incomplete() if checked.is_incomplete else whitening
+        return replace(whitening, n_rows=checked.n_rows, weight=checked.weight)
 
     def _compare_with_moments(self, batch: WhitenedData, likelihood: float) -> None:
         """Take the mixture of the moments of all rows seen, if the batch is clearly more likely under it."""
@@ -278,7 +295,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         prior = None if prior is None else prior.conjugate
         stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)
         stream.shrinkage = vars(estimator).get("shrinkage_", 0.0)
-    with one_blas_thread():
+    with one_blas_thread(), with_column_names(estimator):
         stream.update(rows, random_generator(estimator.random_state), n_threads_of(estimator))
     assert stream.parameters is not None
     # Set last, so that a batch that fails leaves the estimator as it was.

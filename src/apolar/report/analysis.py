@@ -14,6 +14,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar.data import open_rows
+from apolar.data.checks import MissingValueError
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.estimator.predict import NOISE, Likelihood
@@ -21,6 +22,7 @@ from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
+from apolar.moments.available import available_moments
 from apolar.moments.covariance import column_moments, is_constant
 from apolar.plots.mixtures import MixtureView
 from apolar.scores import adjusted_rand_index, error_rate
@@ -100,6 +102,8 @@ class Analysis:
     truth : KnownClasses or None
     seconds : float
         For fit, choice, labels and standard errors.
+    n_missing : ndarray of int, shape (n_features,)
+        The number of missing values of each column.
     """
 
     model: GaussianMixture
@@ -118,6 +122,7 @@ class Analysis:
     warnings: tuple[str, ...]
     truth: KnownClasses | None
     seconds: float
+    n_missing: Array
 
     @property
     def counts(self) -> Array:
@@ -184,7 +189,7 @@ def analysed(
     analysis : Analysis
     """
     began = time.perf_counter()
-    _, _, mean, variances = column_moments(open_rows(X))
+    mean, variances, n_missing = _observed(X, names)
     vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MOST_MEAN))
     if len(vast):
         problem = "has numbers whose squares overflow: divide it by its scale first."
@@ -213,7 +218,7 @@ def analysed(
     errors, no_errors = _errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_
     kind = fitted.covariance_type
-    model = _in_units(fitted, units, names)
+    model = _in_units(fitted, units, names, n_missing / len(X))
     predicted, uncertainty, log_likelihood = scored(model, X)
     likelihood = Likelihood(log_likelihood, float(len(X)), float(np.log(1 - uncertainty).sum()))
     truth = None if labels is None else _known_classes(labels, predicted, len(model.weights_))
@@ -234,7 +239,24 @@ def analysed(
         tuple(dict.fromkeys(messages)),
         truth,
         time.perf_counter() - began,
+        n_missing,
     )
+
+
+def _observed(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
+    """Return means and variances of the columns, and the number of missing values of each."""
+    rows = open_rows(X)
+    try:
+        moments = column_moments(rows)
+        return moments.mean, moments.variances, np.zeros(rows.n_features, dtype=np.int64)
+    except MissingValueError:
+        pass
+    try:
+        available = available_moments(rows)
+    except ColumnError as error:
+        raise error.with_name(names) from error
+    n_missing = np.rint(available.weight - available.counts).astype(np.int64)
+    return available.mean, available.variances, n_missing
 
 
 class _StandardisedRows:
@@ -281,10 +303,11 @@ def _errors(
     return StandardErrors(errors.weights, *scaled, condition, of_noise), ""
 
 
-def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> GaussianMixture:
+def _in_units(model: GaussianMixture, units: Array, names: Sequence[str], missing: Array) -> GaussianMixture:
     """Return the mixture in the units of the table, with its column names.
 
-    Spherical components of standardised columns are diagonal in the columns as they are.
+    `missing` is the fraction of values of each column that are missing, and have no density. Spherical
+    components of standardised columns are diagonal in the columns as they are.
     """
     if not np.all(units == 1):
         # The fitted mixture itself, which a selection holds, stays in its own units.
@@ -294,7 +317,7 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str]) -> Gau
         model.covariance_type = name
         box = None if fitted.noise is None else fitted.noise.rescaled(units)
         set_parameters(model, MixtureParameters(fitted.weights, fitted.means * units, covariances, box))
-        log_units = float(np.log(units).sum())
+        log_units = float(np.log(units) @ (1 - missing))
         model.lower_bound_ -= log_units
         model.lower_bounds_ = [bound - log_units for bound in model.lower_bounds_]
         model.evidence_ -= log_units * model.n_samples_seen_

@@ -97,6 +97,7 @@ def report_page(
         candidates=_candidates(analysis),
         family=family(analysis.covariance_type).words,
         versions=_versions(provenance.version),
+        n_missing=int(analysis.n_missing.sum()),
     )
 
 
@@ -127,6 +128,7 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     columns: list[dict[str, object]] = []
     for position, name in enumerate(analysis.names[:MOST_COLUMNS]):
         values = np.asarray(X[:, position])
+        values = values[~np.isnan(values)] if analysis.n_missing[position] else values
         columns.append(
             {
                 "name": name,
@@ -134,6 +136,7 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
                 "mean": float(values.mean()),
                 "deviation": float(values.std()),
                 "largest": float(values.max()),
+                "n_missing": int(analysis.n_missing[position]),
             }
         )
     return columns

@@ -53,6 +53,10 @@ def pictures(analysis: Analysis, X: Array) -> list[PagePicture]:
     del model.feature_names_in_
     sample = _sample(analysis)
     rows, predicted = np.asarray(X[sample]), analysis.predicted[sample]
+    is_whole = not np.any(analysis.n_missing)
+    if not is_whole:
+        # Rows are drawn where the mixture expects them.
+        rows = model.impute(rows)
     truth = None if analysis.truth is None else analysis.truth.codes[sample]
     if truth is not None and np.any(truth < 0):
         known = truth >= 0
@@ -112,7 +116,7 @@ def pictures(analysis: Analysis, X: Array) -> list[PagePicture]:
         )
     # Only spherical clusters leave a flat level of noise.
     is_spherical = family(analysis.covariance_type).is_spherical
-    if is_spherical and 2 < len(names) <= SPECTRUM_COLUMNS:
+    if is_spherical and is_whole and 2 < len(names) <= SPECTRUM_COLUMNS:
         add(
             "Spectrum",
             "Eigenvalues of the covariance of the table, largest first, beside the level of noise.",

@@ -18,7 +18,8 @@ from apolar.estimator.inputs import float_type, opened
 from apolar.estimator.parameters import check_columns, checked_parameters
 from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import FAMILIES, UNIVARIATE, family
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.available import observed_column_moments
+from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.likelihood import Fitted, LikelihoodFits
@@ -113,12 +114,12 @@ def select(
     for kind in () if covariance_type is None else _checked_kinds(covariance_type):
         check_columns(GaussianMixture(covariance_type=kind), source.n_features)
     kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
+    in_order = None
     if _is_by_likelihood(model, criterion):
-        settings = {**model.get_params(), "n_threads": model.n_threads}
         n_threads = n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs)
-        fits = LikelihoodFits(source, settings, criterion, n_threads, float_type(X), _names(model))
-        in_order = fits.table(kinds, numbers)
-    else:
+        fits = LikelihoodFits(source, model.get_params(), criterion, n_threads, float_type(X), _names(model))
+        in_order = None if fits.is_incomplete else fits.table(kinds, numbers)
+    if in_order is None:
         in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs)
     models = Models(
         {
@@ -217,7 +218,7 @@ def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
     """Warn of constant columns: a criterion counts their parameters, though they carry no information."""
     if rows.is_distributed or not rows.in_memory:
         return  # a pass over rows elsewhere costs more than the warning is worth
-    _, _, mean, variances = column_moments(rows)
+    _, _, mean, variances = observed_column_moments(rows)
     constant = np.flatnonzero(is_constant(mean, variances))
     if not 0 < len(constant) < rows.n_features:
         return

@@ -187,10 +187,11 @@ class CandidateFits:
             fit = FitResult(_whitened(sample, model), model.start_)
             rank_to_beat = converge(sample, fit, prior, tol=0.0, max_iter=0).rank
         mixture = _whitened(sample, neighbour)
+        completed = sample.completed(mixture)
         if mixture.n_components < n_components:
-            proposals, change = with_one_more(sample, mixture, rng), "split"
+            proposals, change = with_one_more(completed, mixture, rng), "split"
         else:
-            proposals, change = _with_one_less(sample, mixture, prior), "merger"
+            proposals, change = _with_one_less(completed, mixture, prior), "merger"
         # As in the default start, short runs use a prior even if the fit does not.
         grown, _ = short_runs(sample, batch(proposals), prior or Prior(), SPLIT_STEPS, is_scored=False)
         scores = _scores(sample, grown, by_evidence=by_evidence)

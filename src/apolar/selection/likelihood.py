@@ -82,9 +82,7 @@ class LikelihoodFits:
         names = {family(kind): kind for kind in kinds}
         candidates = [Candidate(kind, n) for kind in names for n in numbers]
         with one_blas_thread():
-            comparison = _Comparison.of(
-                self.rows, self.criterion, self.settings["random_state"], self.n_threads
-            )
+            comparison = self._comparison
             refused = comparison.refused(candidates)
             search = comparison.search
             search.run(each for each in candidates if each not in refused)
@@ -104,6 +102,16 @@ class LikelihoodFits:
                     table.append((row, None))
         seconds = (time.perf_counter() - begun) / len(candidates)
         return [(replace(row, seconds=seconds), model) for row, model in table]
+
+    @functools.cached_property
+    def _comparison(self) -> _Comparison:
+        seed = self.settings["random_state"]
+        return _Comparison.of(self.rows, self.criterion, seed, self.n_threads)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether values are missing."""
+        return self._comparison.by_form[FORMS[0]].is_incomplete
 
     def _fitted(
         self, row: Row, found: Found, *, is_stopped: bool
@@ -161,6 +169,8 @@ class _Comparison:
     def of(cls, rows: Rows, criterion: str, seed: int, n_threads: int) -> _Comparison:
         """Return the comparison for rows of any source."""
         by_form = {form: WhitenedData(rows, form, threads=n_threads) for form in FORMS}
+        if by_form[FORMS[0]].is_incomplete:
+            return cls(by_form, by_form, criterion, seed, n_threads)
         searched = {}
         for form, data in by_form.items():
             sample = data.subsample(SEARCHED_ROWS, np.random.default_rng(seed))

@@ -279,12 +279,13 @@ class _Search:
     def _split_and_merge_optima(self, best: FitResult) -> list[FitResult]:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
-        proposals = batch(with_one_more(sample, best.parameters, self.rng))
+        completed = sample.completed(best.parameters)
+        proposals = batch(with_one_more(completed, best.parameters, self.rng))
         larger, scores = short_runs(sample, proposals, prior, SPLIT_STEPS)
         merged = []
         for i in np.argsort(-scores, kind="stable")[:KEPT]:
-            merged += [stats.array for stats in merged_pairs(sample, larger[int(i)], PAIRS)]
-            merged += [stats.array for stats in dropped_stats(sample, larger[int(i)], PAIRS)]
+            merged += [stats.array for stats in merged_pairs(completed, larger[int(i)], PAIRS)]
+            merged += [stats.array for stats in dropped_stats(completed, larger[int(i)], PAIRS)]
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         runs, scores = short_runs(sample, starts, prior, SPLIT_STEPS)

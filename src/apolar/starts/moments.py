@@ -19,6 +19,8 @@ from apolar.starts.merging import merged_stats, resized_stats
 
 # Steps of EM with one component more than asked for, before two are merged.
 STEPS = 5
+# The fewest rows without missing values from which moments are taken, per component and column.
+LEAST_WHOLE_ROWS = 10
 # Deviations beyond these have third powers that underflow or overflow: such columns are standardised first.
 LEAST_DEVIATION = 1e-60
 MOST_DEVIATION = 1e60
@@ -54,6 +56,14 @@ def from_moments(
         In the whitened coordinates of `data`.
     """
     source = data if source is None else source
+    if data.is_incomplete:
+        # Moments of pairs and triples of columns, each from other rows, need not be those of any mixture.
+        data, source = data.completed(), data.complete_cases()
+        n_needed = LEAST_WHOLE_ROWS * n_components * data.n_features
+        if source.n_rows < n_needed:
+            raise ValueError(
+                f"{source.n_rows} rows have no missing value, and moments need {n_needed} such rows."
+            )
     units = np.ones(data.n_features)
     least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
     is_in_range = least > LEAST_DEVIATION and most < MOST_DEVIATION
@@ -75,6 +85,7 @@ def from_moments_with_one_merged(
 ) -> WhitenedParameters:
     """Return the moment mixture of one component more, with two merged after a few steps of EM."""
     larger = from_moments(data, n_components + 1, refine=False)
+    data = data.completed()
     runs, _ = short_runs(data, larger[None], Prior() if prior is None else prior, STEPS, is_scored=False)
     stats = resized_stats(data, merged_stats(data, runs[0], n_components), n_components)
     return data.family.m_step(stats, prior)

@@ -63,7 +63,7 @@ def test_nothing_stays_on_the_cluster(client):
     before = n_keys()
     X = rows_of_block(40_000, 3)
     bad = X.copy()
-    bad[-1, 0] = np.nan
+    bad[-1, 0] = np.inf
     with client.as_current():
         lazy = da.from_array(X, chunks=(5000, 4)).persist()
         model().fit(lazy)

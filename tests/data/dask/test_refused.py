@@ -15,7 +15,7 @@ from data.dask.blocks import COLUMNS, model, rows_of_block
 @pytest.mark.usefixtures("scheduler")
 def test_errors_reach_the_user_as_themselves():
     X = rows_of_block(1000, 15)
-    X[777, 2] = np.nan
+    X[777, 2] = np.inf
     lazy = da.from_array(X, chunks=(300, 4))
     with pytest.raises(ValueError, match="NaN or infinity.*row 777, column 2"):
         model().fit(lazy)
@@ -29,7 +29,7 @@ def test_errors_reach_the_user_as_themselves():
     with pytest.raises(TypeError, match="Column 'b' holds .*, not numbers: drop it"):
         model(2).fit(dd.from_pandas(frame, npartitions=2))
     frame["b"] = [1, 2, 3, 4, np.nan, 5]
-    with pytest.raises(ValueError, match="Column 'b' has missing values"):
+    with pytest.raises(ValueError, match="NaN or infinity.*column"):
         apolar.spherical_moments(dd.from_pandas(frame, npartitions=2))
 
 

@@ -31,6 +31,7 @@ def collected(
     skipped: tuple[str, ...],
     unit: str,
     drop_missing: bool,
+    keep_missing: bool,
     least_rows: int,
     in_memory_bytes: int,
     progress: ReadProgress | None,
@@ -47,6 +48,8 @@ def collected(
     unit : str
         What the places of the batches count: "line" or "row".
     drop_missing : bool
+    keep_missing : bool
+        Whether rows with missing numbers are kept, if they are not left out.
     in_memory_bytes : int
     progress : callable, optional
     total_bytes : int or None
@@ -57,6 +60,7 @@ def collected(
     table : TableFile
     """
     missing = _MissingNumbers(len(names))
+    keeps_all = keep_missing and not drop_missing
     labels: _LabelColumn | None = None
     n_rows = 0
     store = RowStore(len(names), in_memory_bytes)
@@ -64,7 +68,9 @@ def collected(
         for batch in batches:
             keep = _kept_rows(batch, missing, n_rows, source=source, unit=unit, names=names)
             n_rows += len(batch.values)
-            if missing.n_rows and not drop_missing:
+            if keeps_all:
+                keep = None
+            if missing.n_rows and not (drop_missing or keeps_all):
                 store.close()  # from here on, missing numbers are only counted for the message
             else:
                 part_read = min(1, batch.n_bytes / total_bytes) if total_bytes else None
@@ -78,12 +84,17 @@ def collected(
                 )
             if progress is not None:
                 progress(batch.n_bytes, total_bytes)
-        _refuse_too_few(n_rows, missing, drop_missing, least_rows, source=source, unit=unit, names=names)
+        unused = _MissingNumbers(len(names)) if keeps_all else missing
+        _refuse_too_few(n_rows, unused, drop_missing, least_rows, source=source, unit=unit, names=names)
         X, remove = store.finish()
     finally:
         store.close()
     codes, label_names = labels.finish() if labels is not None else (None, ())
-    return TableFile(X, names, source, codes, label_names, missing.n_rows, missing.kept(), skipped, remove)
+    n_dropped, kept = (0, None) if keeps_all else (missing.n_rows, missing.kept())
+    n_missing = missing.in_column if keeps_all and missing.n_rows else None
+    return TableFile(
+        X, names, source, codes, label_names, n_dropped, kept, skipped, n_missing=n_missing, _remove=remove
+    )
 
 
 def _kept_rows(

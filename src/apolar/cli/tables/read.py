@@ -22,6 +22,7 @@ def read_table(
     columns: Sequence[str | int] | str | None = None,
     label_column: str | int | None = None,
     drop_missing: bool = False,
+    keep_missing: bool = False,
     least_rows: int = 2,
     format: str | None = None,
     in_memory_bytes: int = 2**29,
@@ -59,6 +60,9 @@ def read_table(
     drop_missing : bool, optional
         Leave out rows in which a number is missing; by default they are an
         error.
+    keep_missing : bool, optional
+        Keep rows in which a number is missing, which is then NaN, unless they
+        are left out.
     least_rows : int, optional
         A table of fewer rows is an error.
     format : {"text", "parquet", "feather", "npy"}, optional
@@ -109,6 +113,7 @@ def read_table(
             skipped=tuple(content.columns[position].name for position in choice.skipped),
             unit=content.unit,
             drop_missing=drop_missing,
+            keep_missing=keep_missing,
             least_rows=least_rows,
             in_memory_bytes=in_memory_bytes,
             progress=progress,

@@ -160,7 +160,7 @@ class TableFile:
     Attributes
     ----------
     X : ndarray, shape (n_rows, n_columns)
-        Finite float64 numbers, read-only: in memory, or a memory map of a
+        Float64 numbers, NaN where one is missing, read-only: in memory, or a memory map of a
         temporary file (or of the user's .npy file) if they are many.
     names : tuple of str
         Of the columns of X.
@@ -179,6 +179,8 @@ class TableFile:
     skipped : tuple of str
         Columns that were left out because they are empty, hold other things
         than numbers, or only number the rows; empty if columns were chosen.
+    n_missing : ndarray of int, shape (n_columns,), or None
+        How many numbers of each column are missing in X; None if none is.
     """
 
     X: Array
@@ -189,7 +191,21 @@ class TableFile:
     n_dropped: int = 0
     row_numbers: Array | None = None
     skipped: tuple[str, ...] = ()
+    n_missing: Array | None = None
     _remove: Callable[[], Any] | None = field(default=None, repr=False)
+
+    @property
+    def missing_line(self) -> str:
+        """What is missing, in one line; empty if nothing is."""
+        if self.n_missing is None:
+            return ""
+        pairs = zip(self.names, self.n_missing.tolist(), strict=True)
+        holed = [f"{quoted(name)} ({n:,})" for name, n in pairs if n]
+        total = int(self.n_missing.sum())
+        return (
+            f"{counted(total, 'value')} of {self.X.size:,} {'is' if total == 1 else 'are'} missing, in column"
+            f"{'' if len(holed) == 1 else 's'} {joined(holed)}: rows count by what they have."
+        )
 
     @property
     def labels(self) -> Array | None:

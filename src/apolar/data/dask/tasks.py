@@ -198,7 +198,7 @@ class PartitionFunction:
         first_row = 0 if self.first_rows is None or block_id is None else self.first_rows[block_id[0]]
         function, n_features = pickle.loads(self.payload)
         try:
-            block = checked_block(_values(part, first_row), n_features, first_row)
+            block = checked_block(_values(part, first_row), n_features, first_row, allows_missing=True)
         except (TypeError, ValueError) as error:
             if self.first_rows is not None or getattr(error, "row", None) is None:
                 raise

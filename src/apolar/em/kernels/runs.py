@@ -101,6 +101,8 @@ def _has_kernel(data: WhitenedData) -> bool:
     """Return whether the extension runs EM on these rows: they are stored for it, and have no noise."""
     if sharing.code_of(data.family, data.n_features) is None or data.kept_columns is None:
         return False
+    if data.is_incomplete or data.whitening.has_noise_component:
+        return False
     return data.whitening.noise_covariance(data.family) is None
 
 

@@ -1,0 +1,111 @@
+"""Samples of the rows of EM, in the same coordinates: at random, every few, distinct ones, and whole ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+
+from apolar._core.arrays import IndexArray
+from apolar.data import Rows, fetch_rows, open_rows
+from apolar.em.whitening import Whitening
+
+
+class RowSamples(ABC):
+    """Rows in whitened coordinates, of which samples can be taken."""
+
+    rows: Rows
+    whitening: Whitening
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """The sum of the weights of the rows."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    @property
+    @abstractmethod
+    def is_wide(self) -> bool:
+        """Whether the rows are sparse, with too many columns to make them dense."""
+
+    @property
+    @abstractmethod
+    def is_incomplete(self) -> bool:
+        """Whether values of the rows may be missing."""
+
+    @abstractmethod
+    def completed(self) -> Self:
+        """Return the rows with the expected value in place of each missing one."""
+
+    @abstractmethod
+    def _with_rows(self, rows: Rows, n_rows: int, weight: float) -> Self:
+        """Return other rows in the same coordinates."""
+
+    def subsample(self, n_rows: int, rng: np.random.Generator) -> Self:
+        """Return rows chosen at random, on the host, in the same coordinates."""
+        available = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
+        is_on_host = self.rows.device_template is None and not self.rows.is_distributed
+        if n_rows >= available and is_on_host:
+            return self
+        # To take all rows draws nothing: the generator is in the same state wherever the rows are.
+        n_rows = min(n_rows, available)
+        is_all = n_rows == available
+        positions = np.arange(n_rows) if is_all else np.sort(rng.choice(available, n_rows, replace=False))
+        return self._at(positions)
+
+    def taken(self, positions: IndexArray) -> Self:
+        """Return the rows at ascending positions, on the host, in the same coordinates."""
+        is_all = len(positions) == self.n_rows and self.rows.device_template is None
+        return self if is_all else self._at(positions)
+
+    def _at(self, positions: IndexArray) -> Self:
+        values, weights = fetch_rows(self.rows, positions)
+        weight = float(len(positions) if weights is None else weights.sum())
+        return self._with_rows(open_rows(values, weights), len(positions), weight)
+
+    def distinct(self) -> Self:
+        """Return the distinct rows on the host, each with the total weight of its copies.
+
+        They are sorted by their values, so that samples depend neither on the order of the rows nor on
+        whether a row is given twice or has twice the weight. Wide sparse rows are returned unchanged.
+        """
+        if self.is_wide or not self.rows.can_take:
+            return self
+        values, weights = fetch_rows(self.rows, np.arange(self.n_rows))
+        order = np.argsort(values[:, 0])
+        leading = values[order, 0]
+        if np.any(leading[1:] == leading[:-1]) or self.is_incomplete:
+            # Only if values of the first column are equal do the others have to be compared.
+            order = np.lexsort(values.T[::-1])
+        values = values[order]
+        differs = values[1:] != values[:-1]
+        if self.is_incomplete:
+            differs &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
+        is_new = np.concatenate([[True], np.any(differs, axis=1)])
+        if weights is not None or not np.all(is_new):
+            row_weights = np.ones(len(values)) if weights is None else weights[order]
+            weights = np.add.reduceat(row_weights, np.flatnonzero(is_new))
+            weights = None if np.all(weights == 1) else weights
+        return self._with_rows(open_rows(values[is_new], weights), int(is_new.sum()), self.weight)
+
+    def complete_cases(self) -> Self:
+        """Return the rows without missing values, on the host; the rows themselves if none is missing."""
+        if not self.is_incomplete:
+            return self
+        n_rows = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
+        values, weights = fetch_rows(self.rows, np.arange(n_rows))
+        is_whole = ~np.any(np.isnan(values), axis=1)
+        weights = None if weights is None else weights[is_whole]
+        n_whole = int(is_whole.sum())
+        weight = float(n_whole if weights is None else weights.sum())
+        return self.completed()._with_rows(open_rows(values[is_whole], weights), n_whole, weight)
+
+    def systematic_sample(self, step: int) -> Self:
+        """Return every `step`-th row, on the same device or cluster, in the same coordinates."""
+        rows = self.rows.systematic_sample(step)
+        return self._with_rows(rows, *rows.count())

@@ -1,0 +1,319 @@
+"""Missing values: the E-step and the optimum against EM row by row, for every family."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from apolar._core import compiled
+from apolar.data import ArrayRows, open_rows
+from apolar.em import patterns, small_patterns
+from apolar.em.completion import Completion
+from apolar.em.coordinates import LocalCoordinates
+from apolar.em.loop import converge
+from apolar.em.result import FitResult
+from apolar.em.run import plain_em
+from apolar.em.whitened import WhitenedData
+from apolar.exceptions import ColumnError
+from apolar.mixture import Prior
+from apolar.mixture.conditioning import triangle
+from apolar.mixture.families import FAMILIES
+from apolar.mixture.stats import SufficientStats
+from kernel_sums import needs_kernels
+from mixtures import FAMILY_NAMES
+
+NAMES = FAMILY_NAMES
+K, M = 2, 3
+
+
+def incomplete_rows(n_rows, fraction, seed=0, n_features=M, spread=4.0):
+    """Return rows of two correlated clusters, some values missing, and one row without any."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, K, n_rows)
+    means, roots = spread * rng.normal(size=(K, n_features)), rng.normal(size=(K, n_features, n_features))
+    roots = 0.5 * roots + np.eye(n_features)
+    X = means[labels] + np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(n_rows, n_features)))
+    X = 100.0 + X * np.arange(1, n_features + 1)
+    X[rng.random(X.shape) < fraction] = np.nan
+    X[n_rows // 2] = np.nan
+    return X, labels
+
+
+def start(data, labels):
+    return data.family.m_step(data.hard_stats(labels, K), None)
+
+
+def row_by_row(data, X, weights, parameters):
+    """Return the statistics and the log-likelihood of an E-step, one row and one component at a time."""
+    family, whitening = data.family, data.whitening
+    mixture = whitening.inverse_transform_parameters(parameters)
+    matrices = family.matrices(mixture.covariances, *mixture.means.shape)
+    n_components, n_features = mixture.means.shape
+    total, counts = 0.0, np.zeros(n_components)
+    first, second = np.zeros((n_components, n_features)), np.zeros((n_components, n_features, n_features))
+    for row, weight in zip(X, np.ones(len(X)) if weights is None else weights, strict=True):
+        seen = ~np.isnan(row)
+        logits = np.log(mixture.weights)
+        if np.any(seen):
+            logits = logits + [
+                multivariate_normal.logpdf(row[seen], mean[seen], matrix[np.ix_(seen, seen)])
+                for mean, matrix in zip(mixture.means, matrices, strict=True)
+            ]
+        density = np.logaddexp.reduce(logits)
+        total += weight * density
+        for k, share in enumerate(weight * np.exp(logits - density)):
+            mean, matrix = mixture.means[k], matrices[k]
+            gain = matrix[:, seen] @ np.linalg.inv(matrix[np.ix_(seen, seen)])
+            expected = mean + gain @ (row[seen] - mean[seen])
+            left = matrix - gain @ matrix[seen]
+            centred = expected - whitening.centre
+            counts[k] += share
+            first[k] += share * centred
+            second[k] += share * (np.outer(centred, centred) + left)
+    # The first and second moments in whitened coordinates.
+    matrix = whitening.matrix if whitening.matrix.ndim == 2 else np.eye(n_features) * whitening.matrix
+    first, second = first @ matrix, matrix.T @ second @ matrix
+    quadratics = triangle(second)
+    if family.is_axis_aligned:
+        quadratics = np.diagonal(second, axis1=1, axis2=2)
+    if family.is_spherical:
+        quadratics = quadratics.sum(axis=1, keepdims=True)
+    stats = np.concatenate([counts[:, None], first, quadratics], axis=1)
+    return SufficientStats(stats, n_features), total
+
+
+def assert_same_e_step(data, X, weights, parameters):
+    stats, log_likelihood = data.e_step(parameters[None])
+    expected, total = row_by_row(data, X, weights, parameters)
+    # Rounding times the condition numbers of the components, which are of the order of 100.
+    np.testing.assert_allclose(stats.array[0], expected.array, rtol=1e-9, atol=1e-9 * len(X))
+    assert log_likelihood[0] + data.whitening.log_det * data.weight == pytest.approx(total, rel=1e-11)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_e_step_is_that_row_by_row(name, weighted):
+    X, labels = incomplete_rows(150, 0.3)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else None
+    data = WhitenedData(open_rows(X, weights), FAMILIES[name])
+    assert data.is_incomplete
+    assert_same_e_step(data, X, weights, start(data, labels))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_e_step_of_chunks_is_that_of_rows_in_memory(name):
+    X, labels = incomplete_rows(150, 0.3)
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    chunked = WhitenedData(open_rows([X[:20], X[20:90], X[90:]]), FAMILIES[name])
+    parameters = start(data, labels)
+    for one, other in zip(data.e_step(parameters[None]), chunked.e_step(parameters[None]), strict=True):
+        one, other = (getattr(value, "array", value) for value in (one, other))
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * len(X))
+    for one, other in zip(
+        data.row_responsibilities(parameters), chunked.row_responsibilities(parameters), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
+def test_each_row_may_have_a_pattern_of_its_own(name):
+    X, labels = incomplete_rows(60, 0.3, n_features=12)
+    assert len(np.unique(np.isnan(X), axis=0)) > 50
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    assert_same_e_step(data, X, None, start(data, labels))
+
+
+def test_patterns_of_many_columns_and_in_parts(monkeypatch):
+    X, labels = incomplete_rows(240, 0.05, n_features=70)
+    data = WhitenedData(open_rows(X), FAMILIES["full"])
+    parameters = data.family.m_step(data.hard_stats(labels, K), Prior())
+    expected = data.e_step(parameters[None])[1]
+    assert_same_e_step(data, X, None, parameters)
+    monkeypatch.setattr(patterns, "MOST_NUMBERS", 1)
+    monkeypatch.setattr(small_patterns, "MOST_NUMBERS", 1)
+    np.testing.assert_allclose(data.e_step(parameters[None])[1], expected, rtol=1e-12)
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", NAMES)
+def test_the_e_step_of_numpy_is_that_of_the_kernels(name, monkeypatch):
+    X, labels = incomplete_rows(400, 0.1)
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    parameters = start(data, labels)
+    stats, log_likelihood = data.e_step(parameters[None])
+    monkeypatch.setattr(compiled, "_extension", None)
+    without = WhitenedData(open_rows(X), FAMILIES[name])
+    stats_without, log_likelihood_without = without.e_step(parameters[None])
+    np.testing.assert_allclose(stats.array, stats_without.array, rtol=1e-10, atol=1e-10 * len(X))
+    np.testing.assert_allclose(log_likelihood, log_likelihood_without, rtol=1e-12)
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_likelihood_of_what_is_observed_never_falls(name, fraction):
+    X, labels = incomplete_rows(300, fraction, spread=1.0)
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    parameters, before = start(data, labels), -np.inf
+    for _ in range(12):
+        stats, log_likelihood = data.e_step(parameters[None])
+        # Up to rounding of a sum over the rows.
+        assert log_likelihood[0] >= before - 1e-10 * abs(before)
+        parameters, before = data.family.m_step(stats, None)[0], log_likelihood[0]
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_optimum_is_that_of_em_row_by_row(name, fraction):
+    X, labels = incomplete_rows(60, fraction, seed=3)
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    first = start(data, labels)
+    result = converge(data, FitResult(first, "given"), None, tol=1e-12, max_iter=2000)
+    parameters, before, n_steps = first, -np.inf, 0
+    while n_steps < 60:
+        stats, total = row_by_row(data, X, None, parameters)
+        parameters, n_steps = data.family.m_step(stats, None), n_steps + 1
+        if total - before < 1e-11 * abs(total):
+            break
+        before = total
+    ours = result.log_likelihood + data.whitening.log_det * data.weight
+    # EM may not have come to its end; ours is never below it, and where EM starts it stays.
+    assert ours >= total - 1e-8 * abs(total)
+    stats, at_ours = row_by_row(data, X, None, result.parameters)
+    after = row_by_row(data, X, None, data.family.m_step(stats, None))[1]
+    assert at_ours == pytest.approx(ours, rel=1e-10)
+    assert after == pytest.approx(ours, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gradient_is_that_of_the_likelihood(name):
+    X, labels = incomplete_rows(100, 0.3)
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    parameters = start(data, labels)
+    coordinates = LocalCoordinates(data.family, parameters, data.weight)
+    stats, _ = data.e_step(parameters[None])
+    gradient = coordinates.gradient(coordinates.origin, parameters, stats[0], None)
+    direction = np.random.default_rng(0).normal(size=len(gradient))
+
+    def value(length):
+        return float(data.e_step(coordinates.retract(length * direction)[None])[1][0])
+
+    # Central differences: their error is of the order of the square of the step.
+    slope = (value(1e-4) - value(-1e-4)) / 2e-4
+    assert gradient @ direction == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_with_noise_and_missing_values_have_an_objective_that_rises(name):
+    X, labels = incomplete_rows(200, 0.2, spread=1.0)
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = data.with_noise(np.array([0.5, 2.0, 0.1]))
+    parameters, before = start(data, labels), -np.inf
+    for _ in range(8):
+        stats, objective = data.e_step(parameters[None])
+        assert objective[0] >= before - 1e-10 * abs(before)
+        parameters, before = data.family.m_step(stats, None)[0], objective[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_noise_of_complete_rows_is_that_without_missing_values(name):
+    X, labels = incomplete_rows(100, 0.0)
+    X = np.delete(X, 50, axis=0)
+    labels = np.delete(labels, 50)
+    complete = WhitenedData(open_rows(X), FAMILIES[name], noise=0.3)
+    incomplete = WhitenedData(open_rows(X), FAMILIES[name], complete.whitening.as_incomplete())
+    parameters = start(complete, labels)
+    stats, objective = complete.e_step(parameters[None])
+    other_stats, other_objective = incomplete.e_step(parameters[None])
+    np.testing.assert_allclose(objective, other_objective, rtol=1e-11)
+    np.testing.assert_allclose(stats.array, other_stats.array, rtol=1e-9, atol=1e-9 * len(X))
+
+
+def test_a_column_without_values_is_refused_by_its_name():
+    X, _ = incomplete_rows(30, 0.1)
+    X[:, 1] = np.nan
+    rows = ArrayRows(X)
+    with pytest.raises(ColumnError, match="Column 1 of X has no observed value"):
+        WhitenedData(rows, FAMILIES["full"])
+    rows.names = ("a", "b", "c")
+    with pytest.raises(ColumnError, match="Column 'b' of X has no observed value"):
+        WhitenedData(rows, FAMILIES["diag"])
+
+
+def test_a_row_without_values_has_weight_and_says_nothing():
+    X, labels = incomplete_rows(80, 0.2)
+    with_empty, without = (
+        WhitenedData(open_rows(rows), FAMILIES["full"]) for rows in (X, np.delete(X, 40, axis=0))
+    )
+    assert with_empty.n_rows == without.n_rows + 1
+    parameters = without.whitening.inverse_transform_parameters(start(without, np.delete(labels, 40)))
+    both = []
+    for data in (with_empty, without):
+        whitened = data.whitening.transform_parameters(parameters)
+        both.append(data.e_step(whitened[None])[1][0] + data.whitening.log_det * data.weight)
+    assert both[0] == pytest.approx(both[1], rel=1e-12)
+
+
+def test_distinct_rows_are_those_that_differ_in_what_is_observed():
+    X, _ = incomplete_rows(50, 0.3)
+    data = WhitenedData(open_rows(np.concatenate([X, X])), FAMILIES["full"])
+    distinct = data.distinct()
+    assert distinct.n_rows == len(X)
+    assert distinct.weight == pytest.approx(2 * len(X))
+    np.testing.assert_array_equal(distinct.row_weights(), 2.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_completed_rows_keep_what_is_observed(name):
+    X, labels = incomplete_rows(100, 0.3)
+    data = WhitenedData(open_rows(X), FAMILIES[name])
+    seen = ~np.isnan(X)
+    for completed in (data.completed(), data.completed(start(data, labels))):
+        assert not completed.is_incomplete
+        rows = data.whitening.inverse_transform(completed.whitened_rows().T)
+        np.testing.assert_allclose(rows[seen], X[seen], rtol=1e-10)
+        assert np.all(np.isfinite(rows))
+
+
+def test_expected_values_and_draws_are_those_of_the_conditional_distribution():
+    X, labels = incomplete_rows(200, 0.0)
+    data = WhitenedData(open_rows(np.delete(X, 100, axis=0)), FAMILIES["full"])
+    mixture = data.whitening.inverse_transform_parameters(start(data, np.delete(labels, 100)))
+    row = np.array([X[0, 0], np.nan, np.nan])
+    completion = Completion.by_mixture(data.family, data.whitening, mixture)
+    # In place of integrals, weighted draws from the mixture near the observed value would do; here exactly.
+    variances = mixture.covariances[:, 0, 0]
+    logits = np.log(mixture.weights) - 0.5 * (
+        np.log(variances) + (row[0] - mixture.means[:, 0]) ** 2 / variances
+    )
+    shares = np.exp(logits - np.logaddexp.reduce(logits))
+    slopes = mixture.covariances[:, 1:, 0] / variances[:, None]
+    means = mixture.means[:, 1:] + slopes * (row[0] - mixture.means[:, :1])
+    expected = shares @ means
+    np.testing.assert_allclose(completion.expected(row[None])[0, 1:], expected, rtol=1e-10)
+    draws = completion.drawn(np.repeat(row[None], 20_000, axis=0), np.random.default_rng(0))[:, 1:]
+    left = mixture.covariances[:, 1:, 1:] - variances[:, None, None] * slopes[:, :, None] * slopes[:, None]
+    between = means - expected
+    covariance = np.tensordot(shares, left + between[:, :, None] * between[:, None], axes=1)
+    # Of 20,000 draws, errors are below 1% of the variances.
+    np.testing.assert_allclose(draws.mean(axis=0), expected, atol=0.05 * np.sqrt(np.diag(covariance)).max())
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.05 * np.diag(covariance).max())
+
+
+def test_plain_em_ends_as_the_accelerated_one():
+    X, labels = incomplete_rows(200, 0.2)
+    data = WhitenedData(open_rows(X), FAMILIES["full"])
+    first = FitResult(start(data, labels), "given")
+    plain = plain_em(data, first, None, relative_tol=1e-13, max_iter=500)
+    fast = converge(data, first, None, tol=1e-9, max_iter=500)
+    assert fast.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["full", "diag"])
+def test_results_do_not_depend_on_the_number_of_threads(name, monkeypatch):
+    monkeypatch.setattr(patterns, "VAST_ROWS", 200)
+    monkeypatch.setattr(compiled, "PART_ROWS", 64)
+    monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
+    X, labels = incomplete_rows(2000, 0.2, n_features=5)
+    one, three = (WhitenedData(open_rows(X), FAMILIES[name], threads=threads) for threads in (1, 3))
+    parameters = start(one, labels)
+    for ours, theirs in zip(one.e_step(parameters[None]), three.e_step(parameters[None]), strict=True):
+        np.testing.assert_array_equal(*(getattr(value, "array", value) for value in (ours, theirs)))

@@ -1,0 +1,274 @@
+"""Rows with missing values through the estimator: every source of rows, start, method and file."""
+
+import array_api_strict
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import apolar
+from apolar import GaussianMixture
+from apolar.exceptions import ColumnError
+from apolar.scores import adjusted_rand_index
+from apolar.starts import STARTS
+from mixtures import FAMILY_NAMES
+
+NAMES = ["a", "b", "c", "d"]
+
+
+def rows_of_clusters(n_rows=600, seed=0, fraction=0.1):
+    """Return rows of three clusters, the same with missing values, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, n_rows)
+    means = np.array([[0.0, 0, 0, 0], [8, 0, 8, 0], [0, 8, 8, 8]])
+    X = 50 + means[labels] + rng.normal(size=(n_rows, 4)) @ np.triu(np.full((4, 4), 0.6))
+    incomplete = np.where(rng.random(X.shape) < fraction, np.nan, X)
+    return X, incomplete, labels
+
+
+X, Z, Y = rows_of_clusters()
+W = np.random.default_rng(5).uniform(0.5, 2.0, len(X))
+
+
+def fitted(rows, **parameters):
+    sample_weight = parameters.pop("sample_weight", None)
+    return GaussianMixture(3, random_state=0, **parameters).fit(rows, sample_weight=sample_weight)
+
+
+@pytest.mark.parametrize("name", FAMILY_NAMES)
+def test_clusters_are_those_of_the_complete_rows(name):
+    complete, model = fitted(X, covariance_type=name), fitted(Z, covariance_type=name)
+    assert adjusted_rand_index(Y, model.predict(Z)) > adjusted_rand_index(Y, complete.predict(X)) - 0.02
+    assert model.converged_
+    assert model.lower_bound_ == pytest.approx(model.score(Z), rel=1e-9)
+    # What is lost, of 600 rows, is less than a tenth of a deviation of the clusters.
+    np.testing.assert_allclose(model.means_, complete.means_, atol=0.25)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.EmptyComponentWarning")
+def test_every_start_takes_missing_values(start):
+    model = fitted(Z, init_params=start)
+    assert model.converged_
+    # Random responsibilities lead to poor optima, with missing values and without.
+    assert model.score(Z) > fitted(Z).score(Z) - (3.0 if start == "random" else 0.5)
+
+
+def test_given_starts():
+    expected = fitted(Z).score(Z)
+    means = np.array([X[k == Y].mean(axis=0) for k in range(3)])
+    for parameters in ({"init_params": Y}, {"means_init": means}, {"init_params": np.eye(3)[Y]}):
+        assert fitted(Z, **parameters).score(Z) == pytest.approx(expected, abs=1e-4)
+    warm = GaussianMixture(3, random_state=0, warm_start=True).fit(Z)
+    assert warm.fit(Z).n_iter_ <= 10
+    assert warm.score(Z) == pytest.approx(expected, abs=1e-4)
+
+
+def test_moments_step_aside_where_few_rows_are_whole():
+    sparse_rows = rows_of_clusters(fraction=0.6)[1]
+    assert any("rows have no missing value" in note for note in fitted(sparse_rows).start_notes_)
+    with pytest.warns(apolar.ApolarWarning, match="rows have no missing value"):
+        fitted(sparse_rows, init_params="moments")
+
+
+class Chunks:
+    """Chunks of rows that can be read again."""
+
+    def __init__(self, *chunks):
+        self.chunks = chunks
+
+    def __iter__(self):
+        return iter(self.chunks)
+
+
+def sources(tmp_path):
+    """Yield the rows with missing values in each form."""
+    frame = pd.DataFrame(Z, columns=NAMES)
+    np.save(tmp_path / "rows.npy", Z)
+    table = pa.table(
+        {name: pa.array(column, from_pandas=True) for name, column in zip(NAMES, Z.T, strict=True)}
+    )
+    yield "list", Z.tolist()
+    yield "fortran", np.asfortranarray(Z)
+    yield "object", Z.astype(object)
+    yield "masked", np.ma.masked_invalid(Z)
+    yield "pandas", frame
+    yield "nullable", frame.astype("Float64")
+    yield "polars", pl.DataFrame({name: pl.Series(column).fill_nan(None) for name, column in frame.items()})
+    yield "arrow", table
+    yield "dataset", ds.dataset(table)
+    yield "memory map", np.load(tmp_path / "rows.npy", mmap_mode="r")
+    yield "chunks", Chunks(Z[:100], frame.iloc[100:350], Z[350:])
+    yield "strict", array_api_strict.asarray(Z)
+    yield "dask", da.from_array(Z, chunks=(200, 4))
+    yield "dask dataframe", dd.from_pandas(frame, npartitions=3)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_every_source_gives_the_same(tmp_path):
+    expected = fitted(Z)
+    proba, density, completed = expected.predict_proba(Z), expected.score_samples(Z), expected.impute(Z)
+    for name, rows in sources(tmp_path):
+        model = fitted(rows)
+        # To the tolerance of EM, 1e-3 for all rows together; sums are in another order.
+        assert model.lower_bound_ == pytest.approx(expected.lower_bound_, abs=1e-4), name
+        np.testing.assert_allclose(np.asarray(expected.predict_proba(rows)), proba, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(np.asarray(expected.score_samples(rows)), density, rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(np.asarray(expected.impute(rows)), completed, rtol=1e-9, err_msg=name)
+        assert expected.score(rows) == pytest.approx(density.mean(), rel=1e-10), name
+        assert expected.bic(rows) == pytest.approx(expected.bic(Z), rel=1e-10), name
+
+
+def test_single_precision():
+    model = fitted(Z.astype(np.float32))
+    assert model.means_.dtype == np.float32
+    assert model.impute(Z.astype(np.float32)).dtype == np.float32
+    assert model.score(Z) == pytest.approx(fitted(Z).score(Z), abs=1e-4)
+
+
+def test_a_row_of_weight_two_is_the_row_twice():
+    twice = np.concatenate([Z, Z[:200]])
+    weights = np.where(np.arange(len(Z)) < 200, 2.0, 1.0)
+    ours, theirs = fitted(Z, sample_weight=weights), fitted(twice)
+    np.testing.assert_allclose(ours.means_, theirs.means_, atol=1e-3)
+    assert ours.score(Z, sample_weight=weights) == pytest.approx(theirs.score(twice), abs=1e-5)
+
+
+def test_rows_and_columns_without_values():
+    empty = Z.copy()
+    empty[7] = np.nan
+    model = fitted(empty)
+    np.testing.assert_allclose(model.predict_proba(empty)[7], model.weights_, rtol=1e-10)
+    assert model.score_samples(empty)[7] == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(model.impute(empty)[7], model.weights_ @ model.means_, rtol=1e-10)
+    empty[:, 2] = np.nan
+    with pytest.raises(ColumnError, match="Column 'c' of X has no observed value"):
+        fitted(pd.DataFrame(empty, columns=NAMES))
+    with pytest.raises(ValueError, match="infinity"):
+        fitted(np.where(np.isnan(Z), np.inf, Z))
+    stored = sparse.csr_array(Z)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted(stored)
+
+
+def test_files_and_checkpoints(tmp_path):
+    model = fitted(Z, checkpoint=tmp_path / "check.npz")
+    model.save(tmp_path / "model.npz")
+    for name in ("model.npz", "check.npz"):
+        loaded = GaussianMixture.load(tmp_path / name)
+        np.testing.assert_array_equal(loaded.predict_proba(Z), model.predict_proba(Z))
+
+
+def test_a_stream_with_missing_values(monkeypatch):
+    monkeypatch.setattr("apolar.estimator.stream.LEAST_ROWS", 300)
+    monkeypatch.setattr("apolar.estimator.stream.ROWS_PER_PARAMETER", 1)
+    batches = [rows_of_clusters(200, seed)[1] for seed in range(6)]
+    batches[4] = np.where(np.arange(4) == 3, np.nan, batches[4])
+    model = GaussianMixture(3, random_state=0)
+    for batch in batches:
+        model.partial_fit(batch)
+    assert model.n_samples_seen_ == 1200
+    assert adjusted_rand_index(Y, model.predict(Z)) > 0.95
+    # A stream that begins without missing values, and goes on with some.
+    model = GaussianMixture(3, random_state=0).partial_fit(X).partial_fit(Z)
+    assert adjusted_rand_index(Y, model.predict(Z)) > 0.95
+    assert adjusted_rand_index(Y, fitted(X).partial_fit(Z).predict(Z)) > 0.95
+
+
+def test_selection():
+    selection = apolar.select(Z, range(1, 5), ("diag", "full"), random_state=0)
+    assert selection.best.n_components == 3
+    row = next(row for row in selection.table if (row.covariance_type, row.n_components) == ("full", 3))
+    model = selection.models["full", 3]
+    assert row.log_likelihood == pytest.approx(model.score(Z) * len(Z), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["full", "diag", "spherical", "tied"])
+def test_standard_errors(name):
+    complete, model = fitted(X, covariance_type=name), fitted(Z, covariance_type=name)
+    with_all, ours = complete.standard_errors(X), model.standard_errors(Z)
+    assert np.all(ours.means > 0.98 * with_all.means)
+    assert np.all(ours.means < 1.5 * with_all.means)
+    # By central differences of the exact gradient, also where nothing is missing but one value.
+    one = X.copy()
+    one[0, 0] = np.nan
+    nearly = fitted(one, covariance_type=name, tol=1e-6).standard_errors(one)
+    np.testing.assert_allclose(nearly.means, with_all.means, rtol=0.05)
+
+
+def test_a_bootstrap():
+    model = fitted(Z[:200], covariance_type="diag")
+    errors = model.bootstrap(Z[:200], n_resamples=20).standard_errors()
+    assert np.all(np.isfinite(errors.means))
+    assert np.all(errors.means < 3 * model.standard_errors(Z[:200]).means)
+
+
+def test_draws():
+    model = fitted(Z)
+    draws = model.impute(Z, n_draws=3)
+    assert draws.shape == (3, *Z.shape)
+    seen = ~np.isnan(Z)
+    np.testing.assert_array_equal(draws[:, seen], np.broadcast_to(Z[seen], (3, seen.sum())))
+    assert np.all(np.isfinite(draws))
+    assert np.all(draws[0][~seen] != draws[1][~seen])
+    np.testing.assert_array_equal(draws, model.impute(Z, n_draws=3))
+    expected = model.impute(Z)[~seen]
+    errors, drawn_errors = expected - X[~seen], draws[0][~seen] - X[~seen]
+    # A draw has the error of the expected value, and its own: twice the variance.
+    assert 1.5 < np.mean(drawn_errors**2) / np.mean(errors**2) < 2.6
+    with pytest.raises(ValueError, match="n_draws must be at least 1"):
+        model.impute(Z, n_draws=0)
+    with pytest.raises(TypeError, match="sparse"):
+        model.impute(sparse.csr_array(X))
+
+
+@pytest.mark.parametrize("name", FAMILY_NAMES)
+def test_marginal_times_conditional_is_the_density(name):
+    model = fitted(pd.DataFrame(X, columns=NAMES), covariance_type=name)
+    known = [X[3, 2], X[3, 0]]
+    marginal, conditional = model.marginal(["c", 0]), model.conditional([2, "a"], known)
+    rows = X[:50].copy()
+    rows[:, [2, 0]] = known
+    joint = model.score_samples(pd.DataFrame(rows, columns=NAMES))
+    parts = marginal.score_samples(pd.DataFrame([known], columns=["c", "a"]))
+    parts = parts + conditional.score_samples(pd.DataFrame(rows[:, [1, 3]], columns=["b", "d"]))
+    np.testing.assert_allclose(parts, joint, rtol=1e-9)
+    rows[:, [1, 3]] = np.nan
+    observed = model.score_samples(pd.DataFrame(rows, columns=NAMES))
+    assert observed[0] == pytest.approx(marginal.score_samples(pd.DataFrame([known], columns=["c", "a"]))[0])
+    assert list(conditional.feature_names_in_) == ["b", "d"]
+    expected = conditional.weights_ @ conditional.means_
+    np.testing.assert_allclose(model.impute(pd.DataFrame(rows, columns=NAMES))[0, [1, 3]], expected)
+    assert conditional.sample(10)[0].shape == (10, 2)
+    assert model.marginal("b").means_.shape == (3, 1)
+
+
+def test_columns_that_are_not_there():
+    model = fitted(X)
+    for columns, message in (
+        ("a", "no column 'a'"),
+        (4, "none of number 4"),
+        ([], "at least one"),
+        ([1, 1], "twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.marginal(columns)
+    with pytest.raises(ValueError, match="2 numbers"):
+        model.conditional([0, 1], [1.0])
+    with pytest.raises(ValueError, match="All columns"):
+        model.conditional([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
+
+
+def test_a_pipeline_and_a_search():
+    pipeline = make_pipeline(StandardScaler(), GaussianMixture(3, random_state=0)).fit(Z)
+    assert adjusted_rand_index(Y, pipeline.predict(Z)) > 0.97
+    search = GridSearchCV(GaussianMixture(random_state=0), {"n_components": [1, 3]}, cv=3).fit(Z)
+    assert search.best_params_ == {"n_components": 3}
