@@ -174,7 +174,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = [
-            "One E-step, 1,000,000 x 10, 5 components, least of nine:",
+            f"One E-step, 1,000,000 x 10, 5 components, threads: {default_threads()}, least of nine:",
             passes(),
             "Adjusted Rand index with the components that 1000 rows of 5 columns were drawn from, mean of "
             "ten data sets:",
