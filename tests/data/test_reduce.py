@@ -205,5 +205,5 @@ def test_rows_that_errors_name_are_counted_with_those_of_weight_zero(kind, tmp_p
     elif kind == "mapped file":
         np.save(tmp_path / "rows.npy", values)
         X = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    with pytest.raises(ValueError, match="first in row 777, column 1"):
+    with pytest.raises(ValueError, match="first in row 777, column (1|'b')"):
         apolar.MomentSketch(3).update(X, weights)

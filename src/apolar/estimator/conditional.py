@@ -54,8 +54,8 @@ class ConditionalMixin:
         >>> import apolar
         >>> X = apolar.datasets.load_iris().data
         >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
-        >>> gm.impute([[5.0, 3.4, 1.5, np.nan]]).round(1)
-        array([[5. , 3.4, 1.5, 0.2]])
+        >>> gm.impute([[5.0, 3.4, np.nan, 0.2]]).round(1)
+        array([[5. , 3.4, 1.4, 0.2]])
         """
         check_is_fitted(self)
         if n_draws is not None:

@@ -56,8 +56,8 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
     >>> import apolar
     >>> X = apolar.datasets.load_iris().data
     >>> imputer = apolar.MixtureImputer(3, random_state=0).fit(X)
-    >>> imputer.transform([[5.0, 3.4, 1.5, np.nan]]).round(1)
-    array([[5. , 3.4, 1.5, 0.2]])
+    >>> imputer.transform([[5.0, 3.4, np.nan, 0.2]]).round(1)
+    array([[5. , 3.4, 1.4, 0.2]])
     """
 
     def __init__(
