@@ -31,8 +31,10 @@ TREES = (
     (family("diag"), None, "VII"),
     (family("diag"), "svd", "VII"),
 )
+# The tree of mclust's default, whose starts are also run without a prior.
+PLAIN_TREE = TREES.index((family("diag"), "svd", "VII"))
 # Over-seeded runs of each form.
-OVERSEEDED_STARTS = {family("full"): 2, family("diag"): 1, family("spherical"): 1}
+OVERSEEDED_STARTS = dict.fromkeys(FORMS, 1)
 
 
 class SharedStarts:
@@ -79,7 +81,8 @@ class SharedStarts:
         Returns
         -------
         starts : list of tuple of str and WhitenedParameters
-            In the whitened coordinates of the form of the family.
+            In the whitened coordinates of the form of the family. Of more than one component, those of
+            `TREES` come first, in their order.
         """
         key = kind.untied, n_components
         if key not in self._known:
