@@ -21,7 +21,8 @@ TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mix
 
 # The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
 KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/em/test_runs.py \
-	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/starts/test_comparisons.py
+	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/starts/test_comparisons.py \
+	tests/starts/test_compiled_trees.py
 SANITIZED := build/sanitized
 ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 

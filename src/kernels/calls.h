@@ -122,6 +122,7 @@ FUNCTION(label_stats);
 FUNCTION(merge_costs);
 FUNCTION(merge_by_terms);
 FUNCTION(merge_by_costs);
+FUNCTION(merge_tree);
 FUNCTION(added_gains);
 FUNCTION(maximising);
 FUNCTION(family_m_step);

@@ -29,6 +29,7 @@ static PyMethodDef methods[] = {
     METHOD(merge_costs),
     METHOD(merge_by_terms),
     METHOD(merge_by_costs),
+    METHOD(merge_tree),
     METHOD(added_gains),
     METHOD(maximising),
     METHOD(family_m_step),

@@ -34,6 +34,7 @@ FUNCTIONS = {
     "merge_costs": (9, 1),
     "merge_by_terms": (2, 3),
     "merge_by_costs": (8, 6),
+    "merge_tree": (4, 2),
     "added_gains": (6, 4),
 }
 REFUSED = (TypeError, ValueError, OverflowError, BufferError, MemoryError)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import linkage
 
+from apolar.starts import mbhc
 from apolar.starts.mbhc import CRITERIA, MAX_ROWS, mbhc_labels, merge_tree
 from references import FOLDER, table
 
@@ -16,6 +17,16 @@ CASES = ["iris_VII", "iris_EII", "diabetes_VII", "ex1_seed1_VII"]
 laws = settings(max_examples=60, deadline=None, derandomize=True)
 criteria = st.sampled_from(sorted(CRITERIA))
 seeds = st.integers(0, 2**31)
+needs_kernels = pytest.mark.skipif(mbhc.kernels is None, reason="The kernels are not compiled.")
+
+
+@pytest.fixture(params=[pytest.param("compiled", marks=needs_kernels), "numpy"], scope="module", autouse=True)
+def way(request):
+    """How trees are built: by the compiled kernels, or by NumPy."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "numpy":
+            patch.setattr(mbhc, "kernels", None)
+        yield request.param
 
 
 def clusters(n_samples, seed, n_features=3):
@@ -38,19 +49,27 @@ def in_order(labels):
     return labels[0] == 0 and np.all(np.diff(first) > 0) and labels.max() == len(first) - 1
 
 
-def exhaustive(X, criterion):
-    """Return the merges by a search through all pairs; on ties the last in the order of (second, first)."""
-    groups = CRITERIA[criterion](X)
-    merges, costs = [], []
-    while groups.count > 1:
+def assert_greedy(tree, X, criterion):
+    """Assert that each merge costs least, and of several such pairs is the last by (second, first)."""
+    groups, names = CRITERIA[criterion](X), list(range(len(X)))
+    # Costs are differences of terms of n log(variance), which are added up over n merges.
+    rounding = 1e-13 * len(X) ** 2 * max(1.0, np.abs(tree.costs).max())
+    # Another logarithm has other last digits: only without one are costs the same to the last bit.
+    is_exact = criterion == "EII" or mbhc.kernels is None
+    for merged, cost in zip(tree.merges.tolist(), tree.costs, strict=True):
         rows = [groups.costs(second, second) for second in range(groups.count)]
-        costs.append(min(row.min() for row in rows[1:]))
-        ties = [
-            (second, first) for second, row in enumerate(rows) for first in np.flatnonzero(row == costs[-1])
-        ]
-        second, first = max(ties)
-        merges.append(groups.merge(int(first), second))
-    return np.array(merges), np.array(costs)
+        least = min(row.min() for row in rows[1:])
+        first, second = sorted(map(names.index, merged))
+        if is_exact:
+            ties = [(j, i) for j, row in enumerate(rows) for i in np.flatnonzero(row == least)]
+            assert (second, first) == max(ties)
+            assert cost == least
+        assert rows[second][first] <= least + rounding
+        assert abs(cost - least) <= rounding
+        assert groups.merge(first, second) == tuple(merged)
+        names[first] = merged[0]
+        names[second] = names[-1]
+        names.pop()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -87,19 +106,40 @@ def test_one_variance_is_the_criterion_of_ward():
 @given(criteria, st.integers(2, 25), st.integers(1, 3), st.integers(1, 4), seeds)
 def test_of_the_least_pairs_the_last_is_merged(criterion, n_samples, n_features, n_values, seed):
     X = np.random.default_rng(seed).integers(0, n_values, (n_samples, n_features)).astype(float)
-    tree = merge_tree(X, criterion)
-    merges, costs = exhaustive(X, criterion)
-    np.testing.assert_array_equal(tree.merges, merges)
-    np.testing.assert_array_equal(tree.costs, costs)
+    assert_greedy(merge_tree(X, criterion), X, criterion)
 
 
 @pytest.mark.parametrize("criterion", ["VII", "EII"])
 def test_larger_samples_agree_with_the_exhaustive_search(criterion):
     X = np.random.default_rng(4).standard_t(2, (120, 2))
+    assert_greedy(merge_tree(X, criterion), X, criterion)
+
+
+@pytest.mark.parametrize("criterion", ["VII", "EII"])
+def test_of_equal_rows_the_last_are_merged_first(criterion):
+    # Whatever the logarithm, these costs are equal: they are those of the same numbers.
+    X = np.repeat([[0.0], [1.0], [0.0], [1.0]], [3, 2, 1, 4], axis=0)
     tree = merge_tree(X, criterion)
-    merges, costs = exhaustive(X, criterion)
-    np.testing.assert_array_equal(tree.merges, merges)
-    np.testing.assert_array_equal(tree.costs, costs)
+    np.testing.assert_array_equal(tree.merges[0], [8, 9])
+    np.testing.assert_array_equal(merge_tree(X[:6], criterion).merges[0], [2, 5])
+
+
+def test_rows_may_stand_for_several():
+    X, _ = clusters(40, 12)
+    sizes = np.random.default_rng(13).integers(1, 4, 40)
+    repeated = np.repeat(np.arange(40), sizes)
+    # Under one variance equal rows are merged first, so that the rest is the tree of the distinct ones.
+    tree, expected = merge_tree(X, "EII", sizes=sizes), merge_tree(X[repeated], "EII")
+    np.testing.assert_allclose(tree.costs, expected.costs[-39:], rtol=1e-9)
+    for k in range(1, 41):
+        np.testing.assert_array_equal(tree.labels(k)[repeated], expected.labels(k))
+
+
+def test_rows_in_any_layout():
+    X, _ = clusters(30, 14, n_features=4)
+    expected = merge_tree(X)
+    for other in (np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X[::-1].copy()[::-1]):
+        np.testing.assert_array_equal(merge_tree(other).merges, expected.merges)
 
 
 @pytest.mark.parametrize("criterion", ["VII", "EII"])

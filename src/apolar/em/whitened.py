@@ -143,9 +143,9 @@ class WhitenedData(RowSamples):
         rows = self._whole
         if not self._can_keep(self.n_stats):
             return None
-        values, weights = self.rows.take(slice(None))
+        values, weights = rows.take(slice(None))
         row_stats = RowStats(self.family, self.whitening).written(values, Scratch())
-        template = self.rows.device_template if is_device_array(row_stats) else None
+        template = rows.device_template if is_device_array(row_stats) else None
         return ArrayRows(row_stats.T, weights_to_device_of(weights, row_stats), device_template=template)
 
     @property

@@ -76,7 +76,7 @@ class FittedMixtureMixin:
         return self._predicted(X, probabilities)
 
     def score_samples(self, X: Any) -> Any:
-        """Return the log-density of each row, of those of its values that are observed, shape (n_samples,)."""
+        """Return the log-density of each row, of its values that are observed, shape (n_samples,)."""
         return self._predicted(X, densities)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002

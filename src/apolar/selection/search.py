@@ -17,7 +17,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.selection.lattice import contains
-from apolar.selection.starts import FORMS, SharedStarts
+from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
 from apolar.starts.merging import merged_pairs
 from apolar.starts.splitting import with_one_more
 
@@ -26,7 +26,7 @@ __all__ = ["Candidate", "Found", "LikelihoodSearch", "continued", "is_regular"]
 # Steps of EM from each start, how many of the results are kept, and the steps and relative tolerance of the
 # runs from these.
 SHORT_STEPS = 12
-KEPT = 2
+KEPT = 1
 STEPS = 300
 RELATIVE_TOLERANCE = 1e-7
 # Candidates whose criterion is above the lowest by no more than this are fitted again from others; those of
@@ -206,6 +206,8 @@ class LikelihoodSearch:
         try:
             named = self.starts.mixtures(candidate.family, candidate.n_components)
             found = self._best_of(data, named, SHORT_STEPS)
+            if found is not None and candidate.n_components > 1:
+                found = self._or_plain(found, named[PLAIN_TREE])
         except (ValueError, ArithmeticError) as error:
             self.failed[candidate] = str(error)
             return
@@ -238,6 +240,17 @@ class LikelihoodSearch:
             data, runs.parameters[best], float(values[best]), names[best], steps, prior, steps < STEPS
         )
         return self._without_prior(found)
+
+    def _or_plain(self, found: Found, start: tuple[str, WhitenedParameters]) -> Found:
+        """Return a fit, or that without a prior from a start, if it is better and no component collapses.
+
+        A prior may lead to another maximum, and away from one that is higher.
+        """
+        name, mixture = start
+        least = found.log_likelihood + LEAST_GAIN
+        plain = Found(found.data, mixture, least, name, 0, Prior(), converged=False)
+        plain = self._without_prior(plain)
+        return plain if plain.prior is None else found
 
     def _beyond_rounding(self, found: Found) -> Found:
         """Return a fit none of whose components is narrower than the rounding errors of the rows."""

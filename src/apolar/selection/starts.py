@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import IndexArray
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
-from apolar.starts.mbhc import merge_tree
+from apolar.starts.mbhc import MergeTree, merge_tree
 from apolar.starts.overseed import SEEDS_PER_COMPONENT, merged_runs
 
 __all__ = ["FORMS", "SharedStarts"]
@@ -23,10 +21,20 @@ __all__ = ["FORMS", "SharedStarts"]
 FORMS = (family("full"), family("diag"), family("spherical"))
 # The most rows of a merge tree: its time grows with the square of the rows.
 TREE_ROWS = 1000
-# Merge trees by the form whose whitened coordinates are clustered. Under "EII" this is Ward's method.
-TREES = {family("diag"): "EII", family("full"): "EII", family("spherical"): "VII"}
+# Merge trees: the form whose whitened coordinates are clustered, the transform of these, and the criterion.
+# Under "EII" this is Ward's method; mclust's default is "VII" after "svd".
+TREES = (
+    (family("diag"), None, "EII"),
+    (family("full"), None, "EII"),
+    (family("diag"), "svd", "EII"),
+    (family("spherical"), None, "VII"),
+    (family("diag"), None, "VII"),
+    (family("diag"), "svd", "VII"),
+)
+# The tree of mclust's default, whose starts are also run without a prior.
+PLAIN_TREE = TREES.index((family("diag"), "svd", "VII"))
 # Over-seeded runs of each form.
-OVERSEEDED_STARTS = {family("full"): 2, family("diag"): 1, family("spherical"): 1}
+OVERSEEDED_STARTS = dict.fromkeys(FORMS, 1)
 
 
 class SharedStarts:
@@ -52,22 +60,13 @@ class SharedStarts:
         self._in_trees = {form: data.taken(chosen) for form, data in by_form.items()}
 
     @functools.cached_property
-    def _trees(self) -> list[Callable[[int], IndexArray]]:
-        """Merge trees of the rows, in the whitened coordinates of each form: their clusters, by number."""
-        trees: list[Callable[[int], IndexArray]] = []
-        for form, criterion in TREES.items():
+    def _trees(self) -> list[MergeTree]:
+        """Merge trees of the rows, which all forms share."""
+        trees = []
+        for form, transform, criterion in TREES:
             data = self._in_trees[form]
             points, sizes = np.ascontiguousarray(data.whitened_rows().T), data.row_weights()
-            if criterion == "EII" and sizes is None:
-                trees.append(functools.partial(_wards_clusters, linkage(points, "ward")))
-            else:
-                trees.append(merge_tree(points, criterion, sizes=sizes).labels)
-        points = np.ascontiguousarray(self._in_trees[family("diag")].whitened_rows().T)
-        left, values, _ = np.linalg.svd(points, full_matrices=False)
-        varies = values > 1e-6 * values[0]
-        if self._in_trees[family("diag")].row_weights() is None:
-            directions = left[:, varies] * np.sqrt(values[varies])
-            trees.append(functools.partial(_wards_clusters, linkage(directions, "ward")))
+            trees.append(merge_tree(points, criterion, transform=transform, sizes=sizes))
         return trees
 
     def mixtures(self, kind: Family, n_components: int) -> list[tuple[str, WhitenedParameters]]:
@@ -82,7 +81,8 @@ class SharedStarts:
         Returns
         -------
         starts : list of tuple of str and WhitenedParameters
-            In the whitened coordinates of the form of the family.
+            In the whitened coordinates of the form of the family. Of more than one component, those of
+            `TREES` come first, in their order.
         """
         key = kind.untied, n_components
         if key not in self._known:
@@ -107,10 +107,5 @@ class SharedStarts:
         """Return the clusters of a tree, which are those of all forms."""
         key = i, n_clusters
         if key not in self._clusters:
-            self._clusters[key] = self._trees[i](n_clusters)
+            self._clusters[key] = self._trees[i].labels(n_clusters)
         return self._clusters[key]
-
-
-def _wards_clusters(merges: Array, n_clusters: int) -> IndexArray:
-    """Return the clusters of a tree by Ward's method; fewer, if rows are equal."""
-    return np.unique(fcluster(merges, n_clusters, "maxclust"), return_inverse=True)[1]

@@ -6,8 +6,9 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, one_of
+from apolar._core.compiled import extension
 from apolar.data import CHUNK_SIZE
-from apolar.starts.merge_criteria import CRITERIA, mean_variance
+from apolar.starts.merge_criteria import CRITERIA, mean_variance, spread_of
 from apolar.starts.nearest_pairs import NearestPairs
 
 TRANSFORMS = (None, "svd")
@@ -16,6 +17,8 @@ TRANSFORMS = (None, "svd")
 MAX_ROWS = 20_000
 # The least variance of a cluster to which rows are assigned, relative to the mean variance of the data.
 LEAST_VARIANCE = 1e-6
+
+kernels = extension()
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +59,12 @@ class MergeTree:
         names = np.arange(self.n_samples)
         first, second = self.merges[: self.n_samples - n_clusters].T
         names[second] = first
+        # A remaining cluster has the name of its first row, so that names are in order of first appearance.
+        ranks = np.cumsum(names == np.arange(self.n_samples)) - 1
         # Each name points to a smaller one, and the name of a remaining cluster to itself.
-        while np.any(names[names] != names):
-            names = names[names]
-        return _by_appearance(names)
+        while (names != (following := names[names])).any():
+            names = following
+        return ranks[names]
 
 
 def merge_tree(
@@ -123,15 +128,30 @@ def merge_tree(
         )
     if transform == "svd":
         X = _ScaledDirections(X)(X)
+    return _compiled_tree(X, criterion, sizes) if kernels is not None else _numpy_tree(X, criterion, sizes)
+
+
+def _numpy_tree(X: Array, criterion: str, sizes: Array | None) -> MergeTree:
     groups = CRITERIA[criterion](X, sizes)
     pairs = NearestPairs(groups)
-    merges = np.empty((n_samples - 1, 2), dtype=np.intp)
-    costs = np.empty(n_samples - 1)
-    for step in range(n_samples - 1):
+    merges = np.empty((len(X) - 1, 2), dtype=np.intp)
+    costs = np.empty(len(X) - 1)
+    for step in range(len(costs)):
         first, second, costs[step] = pairs.nearest()
         merges[step] = groups.merge(first, second)
         pairs.update(first, second)
     return MergeTree(frozen(merges), frozen(costs))
+
+
+def _compiled_tree(X: Array, criterion: str, sizes: Array | None) -> MergeTree:
+    """Return the same tree by the compiled kernels; where costs differ only by rounding, so may the order."""
+    rows = np.ascontiguousarray(X, np.float64)
+    sizes = np.empty(0) if sizes is None else np.ascontiguousarray(sizes, np.float64)
+    merges, costs = np.empty((len(X) - 1, 2), np.int64), np.empty(len(X) - 1)
+    # The spread of "VII"; the kernel takes zero for "EII".
+    spread = 0.0 if criterion == "EII" else spread_of(rows, sizes if len(sizes) else None)
+    kernels.merge_tree(rows, sizes, merges, costs, X.shape[1], spread)
+    return MergeTree(frozen(merges.astype(np.intp, copy=False)), frozen(costs))
 
 
 def mbhc_labels(

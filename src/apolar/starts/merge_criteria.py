@@ -62,9 +62,7 @@ class LogScatters(Groups):
         # The sums over the rows of each group, divided by the square root of its size: one column per group.
         self._sums = X.T * np.sqrt(sizes)
         self._scatters = np.zeros(len(X))
-        # mclust raises the spread to at least machine epsilon, which makes costs depend on the units of the
-        # data; here there is no such floor. If all rows are equal, any spread gives the same costs.
-        self._spread = mean_variance(X, sizes) or 1.0
+        self._spread = spread_of(X, sizes)
         self._terms = self._term(self._sizes, self._scatters)
 
     def costs(self, position: int, stop: int) -> Array:
@@ -146,6 +144,13 @@ class Scatters(Groups):
 
 
 CRITERIA: dict[str, type[Groups]] = {"VII": LogScatters, "EII": Scatters}
+
+
+def spread_of(X: Array, sizes: Array | None = None) -> float:
+    """Return what is added to each scatter under "VII": the mean variance of the data."""
+    # mclust raises it to at least machine epsilon, which makes costs depend on the units of the data; here
+    # there is no such floor. If all rows are equal, any spread gives the same costs.
+    return mean_variance(X, sizes) or 1.0
 
 
 def mean_variance(X: Array, sizes: Array | None = None) -> float:
