@@ -22,8 +22,8 @@ from mixtures import FAMILY_NAMES
 NAMES = FAMILY_NAMES
 SHAPES = {
     "full": (3, 4, 4), "tied": (4, 4), "diag": (3, 4), "tied_diag": (4,), "spherical": (3,),
-    "tied_spherical": (),
-}  # fmt: skip
+    "tied_spherical": (), "VEI": (3, 4), "EVI": (3, 4),
+} | dict.fromkeys(("VEE", "EVE", "VVE", "EEV", "VEV", "EVV"), (3, 4, 4))  # fmt: skip
 
 
 def expected_failures(estimator):

@@ -42,7 +42,7 @@ def test_json_is_one_object(flowers, tmp_path):
     assert result.exit_code == 0, result.output
     answer = json.loads(result.output)
     assert answer["n_components"] == 2
-    assert answer["covariance"] == "full"
+    assert answer["covariance"] == "VEV"
     assert answer["columns"] == ["sepal_length", "sepal_width", "petal_length", "petal_width"]
     assert sum(answer["rows"]) == 150
     assert "lowest BIC" in answer["reason"]

@@ -69,7 +69,8 @@ def test_scores_do_not_collapse(name):
     assert model.converged_
 
 
-@each_family
+# Where a part of the covariances is shared, one component can be narrower for the sake of the others.
+@pytest.mark.parametrize("name", [n for n in FAMILY_NAMES if not isinstance(family(n), PartlyShared)])
 def test_components_are_as_wide_as_rounding_errors_in_every_family(name):
     X, _ = scores(300)
     X[:, 2] = np.minimum(X[:, 2], 2)

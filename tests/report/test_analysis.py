@@ -64,9 +64,9 @@ def test_a_memory_map_gives_what_the_array_gives(flowers, tmp_path):
 def test_numbers_and_families_are_chosen(flowers):
     analysis = analysed(flowers.data, NAMES, [1, 2, 3], seed=0)
     assert analysis.selection is not None
-    assert len(analysis.selection.table) == 9
+    assert len(analysis.selection.table) == 3 * 14
     assert analysis.model is analysis.selection.best
-    assert analysis.criteria["bic"] == pytest.approx(min(row.bic for row in analysis.selection.table))
+    assert analysis.criteria["bic"] == pytest.approx(np.nanmin([row.bic for row in analysis.selection.table]))
     single = analysed(flowers.data, NAMES, [2, 3], covariance_type="full", seed=0)
     assert {row.covariance_type for row in single.selection.table} == {"full"}
 

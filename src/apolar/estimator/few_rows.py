@@ -21,6 +21,8 @@ __all__ = ["few_rows_seen", "few_rows_warning"]
 
 # Other families are tried on rows of at most this many row statistics: they are then in memory.
 MOST_NUMBERS = 2**21
+# Families that share a part of a full covariance are tried with at most so many columns.
+MOST_COLUMNS = 16
 # The tolerance and the most passes of EM for other families.
 TOLERANCE = 0.1
 PASSES = 15
@@ -131,6 +133,8 @@ def _is_tried(data: WhitenedData, other: Family, n_components: int) -> bool:
     # Whether one component shares its covariance with others is no question.
     is_same = n_components == 1 and (other.shares_parameters or other.untied == data.family.untied)
     is_small = data.n_rows * other.n_stats(data.n_features) <= MOST_NUMBERS
+    if other.shares_parameters and not (other.shares_covariance or other.is_axis_aligned):
+        is_small = is_small and data.n_features <= MOST_COLUMNS
     return other != data.family and not is_same and is_small and _is_comparable(data, other)
 
 

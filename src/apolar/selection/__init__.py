@@ -114,6 +114,8 @@ def select(
     for kind in () if covariance_type is None else _checked_kinds(covariance_type):
         check_columns(GaussianMixture(covariance_type=kind), source.n_features)
     kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
+    if effective_n_jobs(n_jobs) > 1 and source.is_distributed:
+        raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     in_order = None
     if _is_by_likelihood(model, criterion):
         n_threads = n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs)
@@ -177,8 +179,6 @@ def _fitted_one_by_one(
 ) -> list[Fitted]:
     """Return rows of candidates, and functions that return models, each fitted by the estimator."""
     parallel = effective_n_jobs(n_jobs) > 1
-    if parallel and source.is_distributed:
-        raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
     fits = CandidateFits(X, sample_weight, common)
     # The slowest first, so that the processes end at about the same time.
