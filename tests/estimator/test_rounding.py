@@ -13,9 +13,11 @@ from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import rounding
 from apolar.mixture.families import family
+from apolar.mixture.families.parts import PartlyShared
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.scores import adjusted_rand_index
 from estimator.clusters import each_family, example
+from mixtures import FAMILY_NAMES
 
 # How many of the rows of one group have the lowest score, by column.
 LOWEST = np.array([0.97, 0.95, 0.9, 0.9, 0.9, 0.5])

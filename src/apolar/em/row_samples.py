@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
-from apolar._core.arrays import IndexArray
+from apolar._core.arrays import Array, IndexArray
+from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.em.whitening import Whitening
 
@@ -109,3 +111,8 @@ class RowSamples(ABC):
         """Return every `step`-th row, on the same device or cluster, in the same coordinates."""
         rows = self.rows.systematic_sample(step)
         return self._with_rows(rows, *rows.count())
+
+
+def dense(block: Any) -> Array:
+    """Return a chunk of rows as an array on the host."""
+    return block.toarray() if sparse.issparse(block) else to_numpy(block)

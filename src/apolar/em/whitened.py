@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
@@ -23,7 +22,7 @@ from apolar.em.e_step import EStep, LogDensity, NearestStats
 from apolar.em.incomplete import IncompleteRows
 from apolar.em.kernels.compiled import CompiledBlock, as_weights
 from apolar.em.noise import with_noise_row
-from apolar.em.row_samples import RowSamples
+from apolar.em.row_samples import RowSamples, dense
 from apolar.em.row_stats import (
     CHUNK_SIZE,
     LEAST_ROWS,
@@ -294,17 +293,9 @@ class WhitenedData(RowSamples):
         return SufficientStats(with_row_noise(stats, self._noise_quadratics()), self.n_features)
 
     def _noise_quadratics(self) -> Array | None:
-        """Return what the noise of a row adds to its expected quadratics, or None without noise.
-
-        The log-density is linear in the quadratics. With this term, E-step, M-step and gradient are those of
-        rows observed up to Gaussian noise, and EM still maximises an objective.
-        """
-        covariance = self.whitening.noise_covariance(self.family)
-        if covariance is None or self._incomplete is not None:
-            # Where values are missing, their blocks add the noise of those that are not.
-            return None
-        noise = WhitenedParameters(np.ones(1), np.zeros((1, self.n_features)), covariance[None])
-        return self.family.untied.moments(noise).second[0]
+        """Return what the noise of a row adds to its expected quadratics, or None without noise."""
+        # Where values are missing, their blocks add the noise of those that are not.
+        return None if self.is_incomplete else self.whitening.noise_quadratics(self.family)
 
     # --- the rows themselves ---------------------------------------------------------
 
@@ -393,7 +384,7 @@ class WhitenedData(RowSamples):
         """
         if self.whitening.matrix.ndim < 2:
             return np.ascontiguousarray(self.whitened_rows().T)
-        blocks = [_dense(block) - self.whitening.centre for block, _ in self._read()]
+        blocks = [dense(block) - self.whitening.centre for block, _ in self._read()]
         return np.concatenate(blocks) / self.whitening.deviations
 
     def row_weights(self) -> Array | None:
@@ -410,8 +401,3 @@ class WhitenedData(RowSamples):
         """Return other rows in the same coordinates."""
         whitening = replace(self.whitening, n_rows=n_rows, weight=weight)
         return type(self)(rows, self.family, whitening, self.threads)
-
-
-def _dense(block: Any) -> Array:
-    """Return a chunk of rows as an array on the host."""
-    return block.toarray() if sparse.issparse(block) else to_numpy(block)

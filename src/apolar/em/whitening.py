@@ -113,6 +113,18 @@ class Whitening:
             return (self.matrix.T * self.noise) @ self.matrix
         return np.asarray((np.mean(self.noise) if self.matrix.ndim == 0 else self.noise) * self.matrix**2)
 
+    def noise_quadratics(self, family: Family) -> Array | None:
+        """Return what the noise of a row adds to its expected quadratics, or None without noise.
+
+        The log-density is linear in the quadratics. With this term, E-step, M-step and gradient are those of
+        rows observed up to Gaussian noise, and EM still maximises an objective.
+        """
+        covariance = self.noise_covariance(family)
+        if covariance is None:
+            return None
+        noise = WhitenedParameters(np.ones(1), np.zeros((1, len(self.centre))), covariance[None])
+        return family.untied.moments(noise).second[0]
+
     @property
     def deviations(self) -> Array:
         """The deviation of each column, in the units of the data; one number if all columns have one unit."""

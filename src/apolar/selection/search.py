@@ -23,10 +23,11 @@ from apolar.starts.splitting import with_one_more
 
 __all__ = ["Candidate", "Found", "LikelihoodSearch", "continued", "is_regular"]
 
-# Steps of EM from each start, how many of the results are kept, and the steps and relative tolerance of the
-# runs from these.
+# Steps of EM from each start, how many of the results are kept, more of those that bound others, the steps
+# and relative tolerance of the runs from these.
 SHORT_STEPS = 12
 KEPT = 1
+KEPT_OF_FORMS = 2
 STEPS = 300
 RELATIVE_TOLERANCE = 1e-7
 # Candidates whose criterion is above the lowest by no more than this are fitted again from others; those of
@@ -222,13 +223,14 @@ class LikelihoodSearch:
         """Return the best of some starts: after short runs, the best of them to their end."""
         prior = Prior()
         names, mixtures = [name for name, _ in named], batch([mixture for _, mixture in named])
-        if len(names) > KEPT:
+        n_kept = KEPT_OF_FORMS if data.family in FORMS else KEPT
+        if len(names) > n_kept:
             short = plain_runs(data, mixtures, prior, n_steps=n_steps, relative_tol=RELATIVE_TOLERANCE)
             values = np.where(np.isfinite(short.log_likelihood), short.log_likelihood, -np.inf)
             order = [int(i) for i in np.argsort(-values, kind="stable")]
             # Runs that are as high as another have reached the same.
             kept = [i for j, i in enumerate(order) if j == 0 or values[order[j - 1]] - values[i] > LEAST_GAIN]
-            kept = kept[:KEPT]
+            kept = kept[:n_kept]
             names, mixtures = [names[i] for i in kept], short.parameters[np.array(kept)]
         runs = plain_runs(data, mixtures, prior, n_steps=STEPS, relative_tol=RELATIVE_TOLERANCE)
         values = np.where(np.isfinite(runs.log_likelihood), runs.log_likelihood, -np.inf)

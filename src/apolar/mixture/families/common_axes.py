@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -24,6 +25,8 @@ LEAST_CHANGE = 1e-9
 # scatter: without any, a rotation would gain nothing, and never end.
 LEAST_SINE = 1e-12
 LEAST_CONTRAST = 1e-24
+# Axes are common to covariances if they are correlated by no more than this.
+SAME_AXES = 1e-7
 
 
 class CommonAxes(RotatedParts):
@@ -111,8 +114,11 @@ class CommonAxes(RotatedParts):
         return axes, variances
 
     def axes_of(self, covariances: Array) -> tuple[Array, Array]:
-        # Covariances of the family are diagonal along their axes, where the objective is largest.
-        axes, variances = self.axes_maximising(covariances, np.ones(covariances.shape[:-2]), None)
+        lead, n_features = covariances.shape[:-3], covariances.shape[-1]
+        axes = np.empty((*lead, 1, n_features, n_features))
+        variances = np.empty(covariances.shape[:-1])
+        for i in np.ndindex(*lead):
+            axes[i][0], variances[i] = self._axes_of_one(covariances[i])
         # In an order, and with signs, that do not depend on the order of the components.
         order = np.argsort(np.log(variances).mean(axis=-2), axis=-1)[..., None, None, :]
         axes = np.take_along_axis(axes, order, axis=-1)
@@ -120,6 +126,38 @@ class CommonAxes(RotatedParts):
         axes = axes * np.where(largest < 0, -1.0, 1.0)
         variances = np.take_along_axis(variances, order[..., 0, :], axis=-1)
         return np.broadcast_to(axes, covariances.shape), variances
+
+    def _axes_of_one(self, covariances: Array) -> tuple[Array, Array]:
+        """Return the common axes of one mixture, and the variances along them."""
+        best, least = np.eye(covariances.shape[-1]), np.inf
+        for combination in _combinations(covariances):
+            axes = np.linalg.eigh(combination)[1]
+            off = _off_diagonal(axes, covariances)
+            if off < least:
+                best, least = axes, off
+            if least < SAME_AXES:
+                break
+        if least >= SAME_AXES:
+            # Covariances of the family are diagonal along their axes, where the objective is largest.
+            best = self._rotated(covariances, np.ones(len(covariances)), best, NEAR_SWEEPS)[0]
+        along = np.einsum("ia,kij,ja->ka", best, covariances, best)
+        return best, np.maximum(along, least_scatter(along))
+
+
+def _combinations(covariances: Array) -> Iterator[Array]:
+    """Yield matrices with the axes of all covariances; each may have equal eigenvalues by chance."""
+    scaled = covariances / np.trace(covariances, axis1=-2, axis2=-1)[:, None, None]
+    yield scaled.sum(axis=0)
+    yield (scaled @ scaled).sum(axis=0)
+    yield (scaled @ scaled @ scaled).sum(axis=0)
+
+
+def _off_diagonal(axes: Array, covariances: Array) -> float:
+    """Return the largest correlation of two axes in any of the covariances."""
+    along = axes.T @ covariances @ axes
+    deviations = np.sqrt(np.maximum(np.diagonal(along, axis1=-2, axis2=-1), np.finfo(float).tiny))
+    correlations = along / (deviations[:, :, None] * deviations[:, None, :])
+    return float(np.abs(correlations - np.eye(len(axes))).max())
 
 
 def _likely_axes(scatter: Array) -> list[Array]:
