@@ -88,7 +88,12 @@ class SharedStarts:
         if key not in self._known:
             self._known[key] = self._stats(*key)
         family, prior = self._by_form[kind.untied].under(kind).family, Prior()
-        return [(name, family.m_step(stats, prior)) for name, stats in self._known[key]]
+        names, arrays = zip(*((name, stats.array) for name, stats in self._known[key]), strict=True)
+        # One M-step of a batch costs about as much as that of one mixture.
+        mixtures = family.m_step(
+            SufficientStats(np.stack(arrays), self._in_trees[FORMS[0]].n_features), prior
+        )
+        return [(name, mixtures[i]) for i, name in enumerate(names)]
 
     def _stats(self, form: Family, n_components: int) -> list[tuple[str, SufficientStats]]:
         """Return the sufficient statistics that all families of a form start from."""
