@@ -124,7 +124,7 @@ def compared(names: list[str] | None, repeats: int) -> str:
     ]
     text = (
         "All fourteen families, 1 to 9 components, defaults of both; BIC in mclust's sign, larger is better. "
-        f"Times are the least of {repeats} runs; ratios are those of mclust to ours; where it has none, mclust "
+        f"Times are the least of {repeats} runs; ratios are those of mclust to ours; if there is none, it "
         f"did not end in {PATIENCE} s. ARI: with known classes."
     )
     return text + "\n\n" + problems.table(header, lines)

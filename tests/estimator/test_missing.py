@@ -272,3 +272,13 @@ def test_a_pipeline_and_a_search():
     assert adjusted_rand_index(Y, pipeline.predict(Z)) > 0.97
     search = GridSearchCV(GaussianMixture(random_state=0), {"n_components": [1, 3]}, cv=3).fit(Z)
     assert search.best_params_ == {"n_components": 3}
+
+
+def test_a_selection_of_rows_on_a_device_with_missing_values():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3)) + 8 * (np.arange(200) % 2)[:, None]
+    holed = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    ours = apolar.select(array_api_strict.asarray(holed), (1, 2), "diag", random_state=0)
+    theirs = apolar.select(holed, (1, 2), "diag", random_state=0)
+    assert ours.best.n_components == 2
+    assert ours.best_row.bic == pytest.approx(theirs.best_row.bic, rel=1e-9)

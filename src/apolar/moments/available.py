@@ -82,7 +82,7 @@ def observed_column_moments(rows: Rows, n_threads: int = 1) -> ColumnMoments:
     try:
         return column_moments(rows, n_threads)
     except MissingValueError:
-        return available_moments(rows, n_threads).of_columns
+        return available_moments(rows.on_host(), n_threads).of_columns
 
 
 def _positive(covariance: Array, variances: Array) -> Array:
