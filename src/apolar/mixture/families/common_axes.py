@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -36,6 +37,10 @@ class CommonAxes(RotatedParts):
     def variances_maximising(self, scatter: Array, divisor: Array) -> Array:
         """Return the variances along axes, from the scatters along them, (..., n_components, n_features)."""
 
+    @abc.abstractmethod
+    def plane_factors(self, along: Array, divisor: Array) -> Array:
+        """Return numbers that the ratios of scatter and variance of the components are proportional to."""
+
     def axes_maximising(self, scatter: Array, divisor: Array, near: Array | None) -> tuple[Array, Array]:
         lead, n_features = scatter.shape[:-3], scatter.shape[-1]
         axes = np.empty((*lead, 1, n_features, n_features))
@@ -65,35 +70,34 @@ class CommonAxes(RotatedParts):
         if scatter.shape[-1] > MOST_COLUMNS:
             return self._majorised(scatter, divisor, start)
         axes, n_features = start.copy(), scatter.shape[-1]
-        # With the planes last, as each rotation changes two rows and two columns of all matrices.
+        # With the components last, as each rotation changes two rows and two columns of all matrices.
         stack = np.ascontiguousarray(np.moveaxis(axes.T @ scatter @ axes, 0, -1))
-        positions = np.arange(n_features)
-        least = least_scatter(stack[positions, positions])
+        along = np.diagonal(stack).copy()
+        least = float(least_scatter(along).item())
+        along = np.maximum(along, least)
         for _ in range(n_sweeps):
             largest = 0.0
             for p in range(n_features - 1):
                 for q in range(p + 1, n_features):
-                    along = np.maximum(stack[positions, positions].T, least)
-                    inverses = 1 / self.variances_maximising(along, divisor)
-                    factors = inverses[:, p] - inverses[:, q]
-                    on = float(factors @ (stack[p, p] - stack[q, q]))
-                    off = 2 * float(factors @ stack[p, q])
-                    sizes = np.abs(stack[p, p]) + np.abs(stack[q, q])
-                    size = float((inverses[:, p] + inverses[:, q]) @ sizes)
-                    if not np.hypot(on, off) > LEAST_CONTRAST * size:
+                    factors = self.plane_factors(along, divisor)
+                    of_p, of_q = factors / along[:, p], factors / along[:, q]
+                    on = float((of_p - of_q) @ (stack[p, p] - stack[q, q]))
+                    off = 2 * float((of_p - of_q) @ stack[p, q])
+                    size = float((of_p + of_q) @ (np.abs(stack[p, p]) + np.abs(stack[q, q])))
+                    if not math.hypot(on, off) > LEAST_CONTRAST * size:
                         continue
-                    angle = 0.5 * np.arctan2(-off, -on)
-                    sine, cosine = np.sin(angle), np.cos(angle)
+                    angle = 0.5 * math.atan2(-off, -on)
+                    sine, cosine = math.sin(angle), math.cos(angle)
                     largest = max(largest, abs(sine))
                     if abs(sine) <= LEAST_SINE:
                         continue
-                    rotation = np.array([[cosine, -sine], [sine, cosine]])
-                    stack[[p, q]] = np.einsum("ba,bjk->ajk", rotation, stack[[p, q]])
-                    stack[:, [p, q]] = np.einsum("ba,jbk->jak", rotation, stack[:, [p, q]])
-                    axes[:, [p, q]] = axes[:, [p, q]] @ rotation
+                    for rows in (stack, stack.swapaxes(0, 1), axes.T):
+                        turned = cosine * rows[p] + sine * rows[q]
+                        rows[q] = cosine * rows[q] - sine * rows[p]
+                        rows[p] = turned
+                    along[:, p], along[:, q] = np.maximum(stack[p, p], least), np.maximum(stack[q, q], least)
             if largest <= LEAST_SINE:
                 break
-        along = np.maximum(stack[positions, positions].T, least)
         return axes, self.variances_maximising(along, divisor)
 
     def _majorised(self, scatter: Array, divisor: Array, axes: Array) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family
 from apolar.mixture.families.common_axes import CommonAxes
 from apolar.mixture.families.evi import EVI
+from apolar.mixture.families.parts import geometric_mean
 
 
 class EVE(CommonAxes):
@@ -20,3 +21,6 @@ class EVE(CommonAxes):
 
     def variances_maximising(self, scatter: Array, divisor: Array) -> Array:
         return EVI().covariances_estimated(scatter, divisor, None)
+
+    def plane_factors(self, along: Array, divisor: Array) -> Array:
+        return geometric_mean(along)

@@ -20,3 +20,6 @@ class VVE(CommonAxes):
 
     def variances_maximising(self, scatter: Array, divisor: Array) -> Array:
         return scatter / divisor[..., None]
+
+    def plane_factors(self, along: Array, divisor: Array) -> Array:
+        return divisor
