@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_wine
 
 from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
@@ -360,3 +361,18 @@ def test_candidates_are_no_narrower_than_the_rounding_of_scores():
     assert selection.best.bic(X) > without.best.bic(X) + 1000
     assert any(np.any(model.rounding_variances_) for model in selection.models.values())
     assert not np.any(selection.models["diag", 1].rounding_variances_)
+
+
+def test_a_longer_list_does_not_make_a_candidate_worse():
+    X = load_wine().data
+    among = select(X, range(2, 5), random_state=0)
+    rows = {(row.covariance_type, row.n_components): row for row in among.table}
+    for kind in ("full", "VEV", "tied"):
+        alone = select(X, 3, kind, random_state=0)
+        if (kind, 3) in among.models:
+            # Where EM stops depends on how near the best is.
+            assert among.models[kind, 3].lower_bound_ > alone.best.lower_bound_ - 1e-3
+        else:
+            # Not fitted, as it cannot be the best: nor is it if it is fitted by itself.
+            assert rows[kind, 3].dropped.startswith("no lower than")
+            assert alone.best_row.bic > among.best_row.bic + 9
