@@ -258,7 +258,11 @@ class Full(Family):
         return (root @ tangents[..., None])[..., 0]
 
     def mean_gradient(self, root: Array, covariances: Array, vectors: Array) -> Array:
-        solved = np.linalg.solve(covariances, vectors[..., None])
+        try:
+            solved = np.linalg.solve(covariances, vectors[..., None])
+        except np.linalg.LinAlgError:
+            # Positive definite only up to rounding: its root is repaired.
+            solved = self.precisions(covariances) @ vectors[..., None]
         return (np.swapaxes(root, -1, -2) @ solved)[..., 0]
 
     def row_information(self, n_features: int) -> Array:
