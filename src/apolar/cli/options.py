@@ -51,7 +51,7 @@ CRITERION = NameOf("NAME", "apolar.scores", "CRITERIA")
 METHOD = NameOf("NAME", "apolar.decomposition.methods", "METHODS")
 
 
-class Share(click.ParamType):  # type: ignore[type-arg]
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
     """The share of the rows that is expected to be noise; `FOUND` if it is to be found."""
 
     name = "share"

@@ -11,6 +11,7 @@ from scipy import sparse
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, fetch_rows, open_rows
+from apolar.em.row_stats import is_wide
 from apolar.em.whitening import Whitening
 
 
@@ -21,19 +22,19 @@ class RowSamples(ABC):
     whitening: Whitening
 
     @property
-    @abstractmethod
     def weight(self) -> float:
         """The sum of the weights of the rows."""
+        return self.whitening.weight
 
     @property
-    @abstractmethod
     def n_rows(self) -> int:
         """The number of rows."""
+        return self.whitening.n_rows
 
     @property
-    @abstractmethod
     def is_wide(self) -> bool:
         """Whether the rows are sparse, with too many columns to make them dense."""
+        return is_wide(self.rows)
 
     @property
     @abstractmethod

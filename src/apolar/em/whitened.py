@@ -30,7 +30,6 @@ from apolar.em.row_stats import (
     KeptWhitenedRows,
     RowStats,
     is_compiled,
-    is_wide,
     reads_as_stored,
 )
 from apolar.em.whitening import Whitening, whitening_of, with_row_noise
@@ -146,21 +145,6 @@ class WhitenedData(RowSamples):
         row_stats = RowStats(self.family, self.whitening).written(values, Scratch())
         template = rows.device_template if is_device_array(row_stats) else None
         return ArrayRows(row_stats.T, weights_to_device_of(weights, row_stats), device_template=template)
-
-    @property
-    def weight(self) -> float:
-        """The sum of the weights of the rows."""
-        return self.whitening.weight
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return self.whitening.n_rows
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether the rows are sparse, with too many columns to make them dense."""
-        return is_wide(self.rows)
 
     def under(self, family: Family) -> WhitenedData:
         """Return the same rows for another family of the same row statistics: with or without sharing."""

@@ -132,7 +132,14 @@ def result_attributes(result: FitResult, data: WhitenedData, dtype: np.dtype[Any
     # The density of a row in the units of the data is that in whitened coordinates times |det A|.
     offset = data.whitening.log_det
     noise = data.whitening.noise
-    return parameter_attributes(data.family, parameters, dtype) | {
+    try:
+        of_parameters = parameter_attributes(data.family, parameters, dtype)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "In the units of X, a covariance is singular up to rounding: leave out columns that "
+            "hardly vary or nearly repeat others, or give a larger reg_covar."
+        ) from None
+    return of_parameters | {
         "converged_": result.status is FitStatus.CONVERGED,
         "n_iter_": result.n_iter,
         "lower_bound_": result.log_likelihood / data.weight + offset,

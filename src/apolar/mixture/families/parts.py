@@ -15,11 +15,9 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar.mixture.families import sharing
 from apolar.mixture.families.base import LEAST_COUNT, Family
+from apolar.mixture.families.shared_steps import SharedSteps
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.families.tied_spherical import TiedSpherical
-from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import PriorTerms
-from apolar.mixture.stats import SufficientStats
 
 # The scatter of a component is at least this fraction of that of all rows, in logarithms and divisors.
 LEAST_SCATTER = 1e-30
@@ -41,7 +39,7 @@ def contrasts(n_features: int) -> Array:
     return frozen(np.linalg.qr(steps)[0])
 
 
-class PartlyShared(Family):
+class PartlyShared(SharedSteps):
     """Covariances of which a part is shared, stored per component.
 
     To be named as a base class before the one that stores a covariance: `class VEI(PartlyShared, Diagonal)`.
@@ -111,16 +109,6 @@ class PartlyShared(Family):
     @abc.abstractmethod
     def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
         """Return `covariances_maximising`, by NumPy."""
-
-    @property
-    def compiled_code(self) -> str | None:
-        # A family that derives from one of these may estimate its covariances in another way.
-        return self.code if "code" in vars(type(self)) else None
-
-    def compiled_m_step(
-        self, stats: SufficientStats, terms: PriorTerms | None, near: WhitenedParameters | None
-    ) -> tuple[Array, Array] | None:
-        return sharing.m_step(self, stats, terms, near)
 
     def parts_of(self, tangents: Array, n_components: int, n_features: int) -> tuple[Array, Array, Array]:
         """Return the parts of tangent vectors: of volumes, (n_components, 1), shapes and orientations."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.mixture.families import sharing
-from apolar.mixture.families.base import Family
+from apolar.mixture.families.shared_steps import SharedSteps
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 
-class SharedCovariance(Family):
+class SharedCovariance(SharedSteps):
     """One covariance for all components, stored without an axis of components.
 
     To be named as a base class before the one that stores a covariance: `class Tied(SharedCovariance, Full)`.
@@ -62,16 +60,6 @@ class SharedCovariance(Family):
         covariances = self.per_component(parameters.covariances)
         shape = (*parameters.weights.shape, *covariances.shape[covariances.ndim - self.n_axes :])
         return WhitenedParameters(parameters.weights, parameters.means, np.broadcast_to(covariances, shape))
-
-    @property
-    def compiled_code(self) -> str | None:
-        # A family that derives from one of these may estimate its covariances in another way.
-        return self.code if "code" in vars(type(self)) else None
-
-    def compiled_m_step(
-        self, stats: SufficientStats, terms: PriorTerms | None, near: WhitenedParameters | None
-    ) -> tuple[Array, Array] | None:
-        return sharing.m_step(self, stats, terms, near)
 
     def covariance_coordinates(self, n_components: int, n_features: int) -> IndexArray:
         n_shared = self.n_covariance_parameters(n_components, n_features)
