@@ -26,7 +26,7 @@ from apolar.cli.output import Output
 
 if TYPE_CHECKING:
     from apolar.cli.tables import TableFile
-    from apolar.report.analysis import Analysis
+    from apolar.reports.analysis import Analysis
 
 # The widths of the first columns of the table of means, and of each mean.
 FIRST_WIDTH, MEAN_WIDTH = 26, 15
@@ -104,17 +104,17 @@ def fit(
         fit_sketch(Path(sketch), components, covariance, output or default_folder(sketch), as_json)
         return
     assert data is not None
-    from apolar.report.analysis import MOST_COMPONENTS
+    from apolar.reports.analysis import MOST_COMPONENTS
 
     numbers = numbers_of_components(components, MOST_COMPONENTS)
     folder = output or default_folder(data)
     from apolar import __version__
     from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
-    from apolar.report.analysis import analysed
+    from apolar.reports.analysis import analysed
 
     if not no_report:
-        from apolar.report.page import need_report
+        from apolar.reports.page import need_report
 
         need_report()
     with Output(folder) as files, Bar() as bar:
@@ -149,7 +149,7 @@ def fit(
                 "model": files.add("model.npz", analysis.model.save),
             }
             if not no_report:
-                from apolar.report import Provenance, report_page
+                from apolar.reports import Provenance, report_page
 
                 provenance = Provenance(
                     table.source,
@@ -202,7 +202,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missi
     from rich import box
     from rich.table import Table
 
-    from apolar.report.words import agreement, headline
+    from apolar.reports.words import agreement, headline
 
     console, model = new_console(), analysis.model
     if table.skipped:

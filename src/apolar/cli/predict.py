@@ -49,7 +49,7 @@ def predict(
         raise BadInput(f"{output} is what is read: choose another -o.")
     from apolar import GaussianMixture
     from apolar.cli.tables import read_table
-    from apolar.report.analysis import scored
+    from apolar.reports.analysis import scored
 
     try:
         mixture = GaussianMixture.load(model)

@@ -10,7 +10,7 @@ from apolar._core.files import atomic_file
 from apolar.paper import figures, page, study, tables, writing
 from apolar.paper.printed import FIGURES, STUDIES, caption
 from apolar.plots.canvas import file_bytes, need_matplotlib
-from apolar.report.pages import need_jinja2
+from apolar.reports.pages import need_jinja2
 
 MARKDOWN = "summary.md"
 PAGE = "index.html"

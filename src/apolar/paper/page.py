@@ -10,7 +10,7 @@ from apolar.paper.study import Study
 from apolar.paper.tables import ComparedTable
 from apolar.paper.tasks import PREPARATION
 from apolar.paper.writing import METHOD_NAMES
-from apolar.report.pages import rendered
+from apolar.reports.pages import rendered
 
 Part = ComparedTable | Study | tuple[str, bytes]
 """A table, a study, or a figure: its label and its PNG."""

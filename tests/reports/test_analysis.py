@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.report.analysis import analysed, component_deviations
-from apolar.report.words import agreement, diagnostics, headline
+from apolar.reports.analysis import analysed, component_deviations
+from apolar.reports.words import agreement, diagnostics, headline
 
 NAMES = ("a", "b", "c", "d")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.report import Provenance, report_page
-from apolar.report.analysis import analysed
+from apolar.reports import Provenance, report_page
+from apolar.reports.analysis import analysed
 
 HOSTILE = "<script>document.title='stolen'</script>"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

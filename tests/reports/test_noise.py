@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from apolar.report.analysis import analysed
-from apolar.report.words import diagnostics, headline
+from apolar.reports.analysis import analysed
+from apolar.reports.words import diagnostics, headline
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from apolar.mixture.families import family
 from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
 from apolar.plots.canvas import file_bytes
 from apolar.plots.mixtures import MixtureView
-from apolar.report.analysis import Analysis
+from apolar.reports.analysis import Analysis
 from apolar.scores import criterion_title
 
 # Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.

@@ -12,10 +12,10 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.mixture.families import family
 from apolar.plots.canvas import need_matplotlib
-from apolar.report.analysis import Analysis
-from apolar.report.pages import need_jinja2, rendered
-from apolar.report.pictures import pictures
-from apolar.report.words import agreement, choice, diagnostics, headline
+from apolar.reports.analysis import Analysis
+from apolar.reports.pages import need_jinja2, rendered
+from apolar.reports.pictures import pictures
+from apolar.reports.words import agreement, choice, diagnostics, headline
 from apolar.scores import criterion_title
 
 # Columns of which the page shows numbers, and candidates of a selection.
@@ -78,7 +78,7 @@ def report_page(
     """
     need_report()
     return rendered(
-        "apolar.report",
+        "apolar.reports",
         {
             "figures": lambda value: f"{value:.4g}",
             "integer": lambda value: f"{int(value):,}",

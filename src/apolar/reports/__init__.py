@@ -1,5 +1,5 @@
 """The page on the clusters of a table."""
 
-from apolar.report.page import Provenance, report_page
+from apolar.reports.page import Provenance, report_page
 
 __all__ = ["Provenance", "report_page"]

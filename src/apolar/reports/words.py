@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apolar.mixture.families import family
-from apolar.report.analysis import MOST_COMPONENTS, Analysis
+from apolar.reports.analysis import MOST_COMPONENTS, Analysis
 
 # A cluster of fewer rows may be due to chance.
 FEW_ROWS = 5
