@@ -158,6 +158,7 @@ def fit(
                     __version__,
                     table.n_dropped,
                     table.skipped,
+                    table.notes,
                 )
                 page = report_page(analysis, table.X, provenance, wording=in_options)
                 written["report"] = files.add_lines("report.html", [page])
@@ -176,6 +177,7 @@ def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) ->
         "n_dropped": table.n_dropped,
         "n_missing": analysis.n_missing.tolist(),
         "columns": list(analysis.names),
+        "notes": list(table.notes),
         "n_components": len(model.weights_),
         "covariance": analysis.covariance_type,
         "standardised": analysis.standardised,
@@ -209,6 +211,8 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missi
         console.print(
             line(f"Columns not used, as they hold no numbers to cluster by: {', '.join(table.skipped)}.")
         )
+    for note in table.notes:
+        console.print(line(note))
     if table.n_dropped:
         console.print(line(f"Left out {table.n_dropped} rows with missing values."))
     if missing:

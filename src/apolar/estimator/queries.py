@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
 from apolar._core.threads import one_blas_thread
+from apolar.data import BlockFunction, Checked
 from apolar.em.low_density import with_noise_component
 from apolar.em.rounding import with_rounding
 from apolar.em.whitened import WhitenedData
@@ -19,6 +20,7 @@ from apolar.estimator.attributes import fitted_parameters, was_rounded
 from apolar.estimator.bootstrap import Bootstrap, bootstrap
 from apolar.estimator.fit import n_threads_of
 from apolar.estimator.inputs import float_type, in_single_precision, opened
+from apolar.estimator.outliers import OutlierRule
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import Answer, Likelihood, densities, labels, predictor_of, probabilities
 from apolar.estimator.standard_errors import StandardErrors, standard_errors
@@ -78,6 +80,45 @@ class FittedMixtureMixin:
     def score_samples(self, X: Any) -> Any:
         """Return the log-density of each row, of its values that are observed, shape (n_samples,)."""
         return self._predicted(X, densities)
+
+    def outliers(self, X: Any, *, level: float = 0.05) -> Any:
+        """Return whether each row is an outlier: further from every component than rows of the mixture are.
+
+        A row is one if its squared Mahalanobis distance from every component is above a quantile of the
+        chi-squared distribution, so high that in the rows of the fit, were they drawn from the mixture, there
+        would be any outlier at all with the probability `level` at most. Its probabilities, which add up to
+        one however far it is, say little then.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            Missing values, NaN, do not count.
+        level : float, default=0.05
+
+        Returns
+        -------
+        outliers : ndarray of bool, shape (n_samples,)
+            Of rows of Dask, a lazy array.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
+        >>> int(gm.outliers(X).sum()), gm.outliers([[1e6, 1e6, 1e6, 1e6]])
+        (0, array([ True]))
+        """
+        check_is_fitted(self)
+        is_outlier = OutlierRule.of(self, level)
+        rows = opened(self, X, reset=False, once=True)
+        if rows.is_sparse:
+            raise TypeError("X is sparse: call outliers for X.toarray(), a part of the rows at a time.")
+        if rows.is_distributed:
+            return rows.map_lazily(is_outlier, None, np.bool_)
+        parts = rows.on_host().map_blocks(
+            BlockFunction(lambda block, _: is_outlier(block)), Checked(allows_missing=True)
+        )
+        return np.concatenate(list(parts))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows.

@@ -104,6 +104,8 @@ class Analysis:
         For fit, choice, labels and standard errors.
     n_missing : ndarray of int, shape (n_features,)
         The number of missing values of each column.
+    outliers : ndarray of bool, shape (n_samples,)
+        Rows too far from every cluster, by the rule of `GaussianMixture.outliers`.
     """
 
     model: GaussianMixture
@@ -123,6 +125,7 @@ class Analysis:
     truth: KnownClasses | None
     seconds: float
     n_missing: Array
+    outliers: Array
 
     @property
     def counts(self) -> Array:
@@ -240,7 +243,16 @@ def analysed(
         truth,
         time.perf_counter() - began,
         n_missing,
+        _outliers(model, X),
     )
+
+
+def _outliers(model: GaussianMixture, X: Array) -> Array:
+    """Return which rows are too far from every cluster, read a chunk at a time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
+        chunks = (np.asarray(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK))
+        return np.concatenate([model.outliers(rows) for rows in chunks])
 
 
 def _observed(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:

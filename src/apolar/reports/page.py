@@ -38,6 +38,8 @@ class Provenance:
         Rows left out because of missing values.
     skipped : tuple of str
         Columns that hold no numbers to cluster by.
+    notes : tuple of str
+        What was noticed about the columns and what was done, a sentence each.
     """
 
     source: str
@@ -46,6 +48,7 @@ class Provenance:
     version: str
     n_dropped: int = 0
     skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def need_report() -> None:

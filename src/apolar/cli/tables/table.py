@@ -181,6 +181,8 @@ class TableFile:
         than numbers, or only number the rows; empty if columns were chosen.
     n_missing : ndarray of int, shape (n_columns,), or None
         How many numbers of each column are missing in X; None if none is.
+    notes : tuple of str
+        What was noticed about the columns and what was done, a sentence each, with the option that undoes it.
     """
 
     X: Array
@@ -192,6 +194,7 @@ class TableFile:
     row_numbers: Array | None = None
     skipped: tuple[str, ...] = ()
     n_missing: Array | None = None
+    notes: tuple[str, ...] = ()
     _remove: Callable[[], Any] | None = field(default=None, repr=False)
 
     @property

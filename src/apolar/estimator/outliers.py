@@ -1,0 +1,58 @@
+"""Rows that are too far from every component to belong to one."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.stats import chi2
+
+from apolar._core.arrays import Array
+from apolar.estimator.attributes import fitted_parameters
+from apolar.mixture.distances import least_distances
+from apolar.mixture.families import family
+
+__all__ = ["OutlierRule"]
+
+
+@dataclass(frozen=True, eq=False)
+class OutlierRule:
+    """The distance from every component above which a row is an outlier.
+
+    Attributes
+    ----------
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray, shape (n_components, n_features), or with one more axis
+        Variances of the columns, or matrices.
+    tail : float
+        The probability of a row of the mixture to be as far from its component.
+    """
+
+    means: Array
+    covariances: Array
+    tail: float
+
+    @classmethod
+    def of(cls, estimator: Any, level: float) -> Self:
+        """Return the rule of a fitted mixture; `level` is for all rows of the fit together."""
+        if isinstance(level, bool) or not isinstance(level, numbers.Real):
+            raise TypeError(f"level must be a number, not {level!r}.")
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, a probability, not {level}.")
+        kind, parameters = family(estimator.covariance_type), fitted_parameters(estimator)
+        shape = parameters.means.shape
+        if kind.is_axis_aligned:
+            variances = kind.diagonals(kind.per_component(parameters.covariances))
+            covariances = np.broadcast_to(variances.reshape(len(variances), -1), shape)
+        else:
+            covariances = kind.matrices(parameters.covariances, *shape)
+        n_rows = max(float(estimator.n_samples_seen_), 1.0)
+        return cls(parameters.means, covariances, float(-np.expm1(np.log1p(-level) / n_rows)))
+
+    def __call__(self, X: Array) -> Array:
+        """Return whether each row is an outlier, shape (n_samples,)."""
+        distances, n_observed = least_distances(self.means, self.covariances, np.asarray(X, dtype=np.float64))
+        limits = chi2.isf(self.tail, np.arange(1, X.shape[1] + 1))
+        return distances > np.concatenate([[np.inf], limits])[n_observed]

@@ -1,0 +1,54 @@
+"""How far rows are from the components of a mixture."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from apolar._core.arrays import Array
+
+__all__ = ["least_distances"]
+
+
+def least_distances(means: Array, covariances: Array, X: Array) -> tuple[Array, Array]:
+    """Return the squared Mahalanobis distance of each row from the component that is nearest by it.
+
+    Parameters
+    ----------
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray, shape (n_components, n_features), or with one more axis
+        Variances of the columns, or matrices.
+    X : ndarray, shape (n_samples, n_features)
+        NaN where a value is missing: distances are among the values that are observed.
+
+    Returns
+    -------
+    distances : ndarray, shape (n_samples,)
+        Infinite if they overflow; zero where nothing is observed.
+    n_observed : ndarray of int, shape (n_samples,)
+    """
+    observed = ~np.isnan(X)
+    distances = np.full(len(X), np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if covariances.ndim == 2:
+            for mean, variances in zip(means, covariances, strict=True):
+                squares = ((X - mean) / np.sqrt(variances)) ** 2
+                distances = np.minimum(distances, np.where(observed, squares, 0.0).sum(axis=1))
+        else:
+            patterns, which = np.unique(observed, axis=0, return_inverse=True)
+            for number, pattern in enumerate(patterns):
+                rows = np.flatnonzero(which.reshape(-1) == number)
+                part = X[rows][:, pattern]
+                for mean, covariance in zip(means, covariances, strict=True):
+                    squares = _squares(part - mean[pattern], covariance[np.ix_(pattern, pattern)])
+                    distances[rows] = np.fmin(distances[rows], squares)
+    return distances, observed.sum(axis=1)
+
+
+def _squares(offsets: Array, covariance: Array) -> Array:
+    """Return squared Mahalanobis norms; the columns may have any units."""
+    if not offsets.shape[1]:
+        return np.zeros(len(offsets))
+    units = np.sqrt(np.diag(covariance))
+    root = np.linalg.cholesky(covariance / units / units[:, None])
+    return (solve_triangular(root, (offsets / units).T, lower=True, check_finite=False) ** 2).sum(axis=0)
