@@ -66,6 +66,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
+    "capture_repr": (),
     "abort_on_example_error": True,
     "doc_module": ("apolar",),
     "reference_url": {"apolar": None},
