@@ -117,12 +117,9 @@ def main():
     for line in differ:
         print(line.shown)
         print(*difflib.ndiff(line.expected.splitlines(), line.printed.splitlines()), sep="\n")
-    count = {
-        name: sum(len(lines) for language, lines in blocks if language == name) for name in ("r", "python")
-    }
-    print(
-        f"{count['r']} commands of R and {count['python']} of Python were run; {len(differ)} print something else."
-    )
+    for name, language in (("R", "r"), ("Python", "python")):
+        print(f"{sum(len(lines) for one, lines in blocks if one == language)} commands of {name} were run.")
+    print(f"{len(differ)} print something else than the page says.")
     return bool(differ) and not write
 
 

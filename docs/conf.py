@@ -49,7 +49,7 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
 # The prompts of Python and of a shell are not copied, nor is what they answer.
-copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_text = r">>> |\.\.\. |\$ |> "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 
