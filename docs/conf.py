@@ -70,7 +70,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "doc_module": ("apolar",),
     "reference_url": {"apolar": None},
-    "backreferences_dir": None,
+    "backreferences_dir": "api/backreferences",
     "remove_config_comments": True,
     "write_computation_times": False,
     "min_reported_time": 10_000,
