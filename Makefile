@@ -101,14 +101,14 @@ bench: $(VENV)/.bench  ## Measure the figures beside other libraries, into bench
 fuzz: $(VENV)/.test  ## Try 10,000 hostile inputs: CASES=100000 for more
 	$(ONE_THREAD) PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES)
 
-docs: $(VENV)/.docs  ## Build the documentation into docs/_build/html
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+docs: $(VENV)/.docs  ## Execute the examples and build the documentation into docs/_build/html
+	$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 reproduce: $(VENV)/.report  ## Make every table and figure of the paper, in half an hour, into reproduced/
 	$(BIN)/apolar reproduce all -o reproduced
 
 clean:  ## Remove both environments and everything that was built
-	rm -rf $(VENV) $(OLDEST) build dist demo reproduced docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) build dist demo reproduced docs/_build docs/api docs/auto_examples .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f src/apolar/_kernels.*
 	find . \( -name __pycache__ -o -name '*.egg-info' \) -type d -prune -exec rm -rf {} +

@@ -49,6 +49,14 @@ def test_the_command_line_starts_without_the_numerical_libraries():
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+# What matplotlib says where there is no screen.
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 def test_examples_run(example, capsys):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
     runpy.run_path(str(example), run_name="__main__")
+    figures = pyplot.get_fignums()
+    pyplot.close("all")
     assert capsys.readouterr().out
+    # The gallery of the site shows a picture of each.
+    assert figures or not example.stem.startswith("plot_")

@@ -1,0 +1,141 @@
+"""What can be checked of the documents without building the site: links, names, versions, workflows."""
+
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import apolar
+from apolar import datasets, plots
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+HOME = PROJECT["urls"]["Homepage"]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
+pytestmark = pytest.mark.skipif(
+    not (ROOT / ".github").is_dir(), reason="a source distribution has not all of what the documents link to"
+)
+# Made when the site is built, each from the script of its name.
+EXECUTED = re.compile(r"auto_examples/(plot_\w+)\.rst$")
+
+
+def without_code(text):
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def missing_targets(text, folder):
+    """Return the links of a page that lead to no file."""
+    missing = []
+    for target in LINK.findall(without_code(text)):
+        if re.match(r"[a-z]+:|#", target) or target == "auto_examples/index.rst":
+            continue
+        path = target.partition("#")[0]
+        if executed := EXECUTED.fullmatch(path):
+            path = f"../examples/{executed[1]}.py"
+        if not (folder / path).exists():
+            missing.append(target)
+    return missing
+
+
+@pytest.mark.parametrize(
+    "page", [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES], ids=lambda p: p.name
+)
+def test_links_lead_somewhere(page):
+    assert missing_targets(page.read_text(), page.parent) == []
+
+
+def test_a_link_that_leads_nowhere_is_noticed():
+    page = "[a](docs/choose.md) [b](nowhere.md) [c](https://example.org) ![d](no.png)\n```\n[e](f)\n```\n"
+    assert missing_targets(page, ROOT) == ["nowhere.md", "no.png"]
+    assert missing_targets("[a](auto_examples/plot_nothing.rst)", ROOT / "docs") == [
+        "auto_examples/plot_nothing.rst"
+    ]
+
+
+def test_pictures_of_the_readme_are_absolute_and_there():
+    # The package index shows the README without the files next to it.
+    raw = HOME.replace("github.com", "raw.githubusercontent.com") + "/main/"
+    pictures = PICTURE.findall(README.read_text())
+    assert pictures
+    for picture in pictures:
+        assert picture.startswith(raw)
+        assert (ROOT / picture.removeprefix(raw)).is_file()
+
+
+def listed_objects():
+    """Return the names that have a page in the API."""
+    blocks = re.findall(r"autosummary::\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), flags=re.DOTALL)
+    return {line.strip() for block in blocks for line in block.splitlines() if re.match(r" +\w", line)}
+
+
+def test_every_public_name_has_a_page():
+    listed = listed_objects()
+    modules = {"datasets", "decomposition", "mixture", "moments", "plots", "scores", "tensor"}
+    names = set(apolar.__all__) - modules - {"__version__"}
+    names |= {f"datasets.{name}" for name in datasets.__all__}
+    names |= {f"plots.{name}" for name in vars(plots) if callable(getattr(plots, name))}
+    assert names - listed == set()
+
+
+def test_every_page_is_of_an_object_that_exists():
+    for name in listed_objects():
+        module, _, attribute = f"apolar.{name}".rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_every_guide_is_in_a_list_of_pages():
+    lists = [page.read_text() for page in PAGES if "{toctree}" in page.read_text()]
+    listed = {line for text in lists for line in re.findall(r"^[\w-]+$", text, flags=re.MULTILINE)}
+    assert {page.stem for page in PAGES} - listed == {"index"}
+
+
+def test_citations_of_the_guides_are_in_the_bibliography():
+    keys = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "refs.bib").read_text(), flags=re.MULTILINE))
+    cited = {key for page in PAGES for key in re.findall(r"(?<!\])\[([a-z]+\d{4}[a-z]*)\]", page.read_text())}
+    assert "louis1982" in cited
+    assert cited - keys == set()
+
+
+def test_the_citation_names_this_project():
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == apolar.__version__
+    assert citation["repository-code"] == HOME
+    assert citation["license"] == PROJECT["license"]
+
+
+def test_the_workflow_tests_what_the_classifiers_say():
+    yaml = pytest.importorskip("yaml")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    assert {"lint", "tests", "oldest", "docs", "wheel"} <= set(jobs)
+    matrix = jobs["tests"]["strategy"]["matrix"]
+    assert {name.partition("-")[0] for name in matrix["os"]} == {"ubuntu", "macos", "windows"}
+    tested = set(matrix["python"]) | {more["python"] for more in matrix["include"]}
+    said = {found[1] for text in PROJECT["classifiers"] if (found := re.search(r":: (3\.\d+)$", text))}
+    assert tested == said
+    assert PROJECT["requires-python"] == f">={min(said, key=lambda text: int(text[2:]))}"
+
+
+def test_hooks_have_the_versions_of_the_constraints():
+    yaml = pytest.importorskip("yaml")
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    versions = {repo["repo"].rpartition("/")[2]: repo.get("rev") for repo in hooks}
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    assert f"ruff=={versions['ruff-pre-commit'].removeprefix('v')}" in pins
+
+
+@pytest.mark.parametrize(
+    "template", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem
+)
+def test_templates_of_issues_can_be_read(template):
+    yaml = pytest.importorskip("yaml")
+    form = yaml.safe_load(template.read_text())
+    if template.stem != "config":
+        assert {"name", "description", "body"} <= set(form)
+        fields = [field["id"] for field in form["body"]]
+        assert len(fields) == len(set(fields))
