@@ -11,6 +11,7 @@ from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.estimator.checkpoint import check_writable
 from apolar.estimator.conditional import ConditionalMixin
+from apolar.estimator.description import DescriptionMixin
 from apolar.estimator.fit import fit_rows
 from apolar.estimator.inputs import opened, with_column_names, with_weight
 from apolar.estimator.parameters import checked_parameters
@@ -23,7 +24,7 @@ __all__ = ["GaussianMixture"]
 
 
 class GaussianMixture(
-    CallbackSupportMixin, FittedMixtureMixin, ConditionalMixin, DensityMixin, BaseEstimator
+    CallbackSupportMixin, FittedMixtureMixin, ConditionalMixin, DescriptionMixin, DensityMixin, BaseEstimator
 ):
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 

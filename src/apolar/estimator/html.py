@@ -1,0 +1,35 @@
+"""Tables for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+__all__ = ["html_table"]
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """Return a table as HTML, with everything escaped; a caption in words stands below it.
+
+    Colours and fonts are those of the notebook, light or dark.
+
+    Parameters
+    ----------
+    heads : sequence of str
+    rows : iterable of sequences of str
+        As many cells as there are heads.
+    caption : str, default=""
+
+    Returns
+    -------
+    html : str
+    """
+    head = "".join(_cell("th", cell) for cell in heads)
+    body = "".join(f"<tr>{''.join(_cell('td', cell) for cell in row)}</tr>" for row in rows)
+    below = f"<p>{escape(caption)}</p>" if caption else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="apolar">{table}{below}</div>'
+
+
+def _cell(tag: str, text: str) -> str:
+    return f'<{tag} style="text-align:right">{escape(str(text))}</{tag}>'
