@@ -8,8 +8,8 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.em.whitening import whitening_around
-from apolar.estimator.html import html_table
 from apolar.estimator.quadratic_forms import upper_tails
+from apolar.estimator.tables import html_table, text_table
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import MixtureParameters
@@ -63,12 +63,7 @@ class Overlap:
         return f"Overlap(n_components={self.n_components}, {self._words()})"
 
     def __str__(self) -> str:
-        heads, cells = self._table()
-        widths = [max(len(line[k]) for line in (heads, *cells)) for k in range(len(heads))]
-        lines = (
-            "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in (heads, *cells)
-        )
-        return "\n".join([*lines, "", f"{self._title()}: {self._words()}."])
+        return "\n".join([*text_table(*self._table()), "", f"{self._title()}: {self._words()}."])
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
