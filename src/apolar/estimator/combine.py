@@ -12,10 +12,10 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.numbers import figures
+from apolar._core.tables import html_table, text_table
 from apolar.data import Rows
 from apolar.em.blocks import Block
 from apolar.estimator.predict import NOISE, Predictor, probabilities
-from apolar.estimator.tables import html_table, text_table
 
 __all__ = ["Combination", "Group", "combine", "elbow"]
 

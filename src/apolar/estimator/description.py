@@ -1,4 +1,4 @@
-"""What a fitted mixture says of its components: how much they overlap, and which make up a cluster."""
+"""What a fitted mixture says of its components: in words, how much they overlap, which make up a cluster."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from apolar.estimator.fit import n_threads_of
 from apolar.estimator.inputs import opened
 from apolar.estimator.overlap import Overlap, overlap
 from apolar.estimator.predict import predictor_of
+from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.families import family
 
 __all__ = ["DescriptionMixin"]
@@ -21,6 +22,56 @@ class DescriptionMixin:
     """The methods of a fitted mixture that describe its components."""
 
     covariance_type: str
+
+    def summary(self, X: Any = None, sample_weight: Any = None) -> Summary:
+        """Return the fitted mixture in words: what was found, a table of clusters, and how the fit went.
+
+        Parameters
+        ----------
+        X : rows that can be read again, shape (n_samples, n_features), optional
+            Adds the number of rows of each cluster, and the BIC on them.
+        sample_weight : array_like, shape (n_samples,), optional
+            For the BIC.
+
+        Returns
+        -------
+        summary : str
+            In notebooks it is shown as a table. Clusters are counted from 1; beside each mean is the
+            deviation of the column in the cluster.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> print(gm.summary())
+        150 rows fall into 3 clusters, stretched in any direction, each in its own way.
+        <BLANKLINE>
+        cluster  weight           x0           x1           x2           x3
+              1   0.36...
+        """
+        check_is_fitted(self)
+        return summary_of(self, X, sample_weight)
+
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's diagram of the estimator, and below it the summary of a fitted one."""
+        return str(super()._repr_html_inner()) + self._summary_html()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return what notebooks show: the same."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in shown:
+            shown["text/html"] += self._summary_html()
+        return shown
+
+    def _summary_html(self) -> str:
+        if not hasattr(self, "weights_"):
+            return ""
+        try:
+            return summary_of(self, None, None)._repr_html_()
+        except (ValueError, AttributeError):
+            # A mixture that is not what its parameters say, such as one whose covariance_type was changed.
+            return ""
 
     def overlap(self) -> Overlap:
         """Return how much the components overlap, pair by pair, exactly.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.tables import html_table, text_table
 from apolar.em.whitening import whitening_around
 from apolar.estimator.quadratic_forms import upper_tails
-from apolar.estimator.tables import html_table, text_table
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import MixtureParameters
