@@ -7,6 +7,8 @@ from html import escape
 
 __all__ = ["html_table", "text_table"]
 
+CELL_STYLE = "text-align:right;white-space:nowrap;padding:0.1em 0.6em"
+
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table, with cells to the right."""
@@ -38,8 +40,8 @@ def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str
     body = "".join(f"<tr>{''.join(_cell('td', cell) for cell in row)}</tr>" for row in rows)
     below = f"<p>{escape(caption)}</p>" if caption else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="apolar">{table}{below}</div>'
+    return f'<div class="apolar" style="overflow-x:auto">{table}{below}</div>'
 
 
 def _cell(tag: str, text: str) -> str:
-    return f'<{tag} style="text-align:right">{escape(str(text))}</{tag}>'
+    return f'<{tag} style="{CELL_STYLE}">{escape(str(text))}</{tag}>'

@@ -76,7 +76,8 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> import apolar
     >>> iris = apolar.datasets.load_iris()
-    >>> classifier = apolar.MixtureClassifier(random_state=0).fit(iris.data, iris.target)
+    >>> classifier = apolar.MixtureClassifier(covariance_type="full", random_state=0)
+    >>> classifier = classifier.fit(iris.data, iris.target)
     >>> classifier.score(iris.data, iris.target) > 0.97
     True
     >>> len(classifier.mixtures_)

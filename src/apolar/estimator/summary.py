@@ -17,7 +17,7 @@ from apolar.mixture.families import family
 
 __all__ = ["Summary", "headline", "summary_of"]
 
-# The width of the text in characters, the columns of X that a notebook shows, and the clusters that both show.
+# The width of the text in characters, the columns of X that a notebook shows, the clusters that both show.
 WIDTH, HTML_COLUMNS, MOST_CLUSTERS = 110, 10, 30
 # Characters of the name of a column.
 NAME_WIDTH = 20
@@ -94,17 +94,15 @@ class _Clusters:
 
     def table(self, n_columns: int) -> tuple[list[str], list[list[str]]]:
         """Return heads and cells, of so many columns of X."""
-        left_out = len(self.names) > n_columns
+        more = ["..."] if len(self.names) > n_columns else []
         counted = [] if self.counts is None else ["rows"]
-        heads = ["cluster", *counted, "weight", *self.names[:n_columns], *(["..."] if left_out else [])]
+        heads = ["cluster", *counted, "weight", *self.names[:n_columns], *more]
         rows = []
         for k in range(min(len(self.weights), MOST_CLUSTERS)):
             count = [] if self.counts is None else [f"{self.counts[k]:,}"]
             values = zip(self.means[k, :n_columns], self.deviations[k, :n_columns], strict=True)
             cells = [with_error(float(mean), float(deviation)) for mean, deviation in values]
-            rows.append(
-                [str(k + 1), *count, f"{self.weights[k]:.3f}", *cells, *(["..."] if left_out else [])]
-            )
+            rows.append([str(k + 1), *count, f"{self.weights[k]:.3f}", *cells, *more])
         return heads, rows
 
     def n_in_text(self) -> int:

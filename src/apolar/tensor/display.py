@@ -49,10 +49,10 @@ def latex_names(dim: int) -> list[str]:
 
 
 def latex_number(value: complex, precision: int = PRECISION) -> str:
-    """Return a number in LaTeX, with powers of ten as such.
+    r"""Return a number in LaTeX, with powers of ten as such.
 
     >>> latex_number(2.5e-9), latex_number(-0.33333)
-    ('2.5 \\\\cdot 10^{-9}', '-0.3333')
+    ('2.5 \\cdot 10^{-9}', '-0.3333')
     """
     text = re.sub(r"\b1i", "i", format_number(value, precision))
     return re.sub(r"e([+-]?)0*(\d+)", _power, text)
