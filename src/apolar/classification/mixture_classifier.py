@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,9 +13,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array, one_of, random_generator
+from apolar._core.literals import CovarianceType, Criterion, PriorName
 from apolar.classification.class_mixtures import ClassRows, separate_mixtures, shared_mixtures
 from apolar.data.weights import as_counts
 from apolar.estimator import GaussianMixture
+from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
 from apolar.selection import Selection
 
@@ -86,13 +88,13 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int | Iterable[int] | str = "auto",
+        n_components: int | Iterable[int] | Literal["auto"] = "auto",
         *,
-        covariance_type: str | Iterable[str] | None = None,
+        covariance_type: CovarianceType | str | Iterable[str] | None = None,
         shared: bool = False,
-        criterion: str = "bic",
+        criterion: Criterion | str = "bic",
         class_prior: Any = None,
-        prior: Any = None,
+        prior: PriorName | Prior | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
