@@ -5,6 +5,7 @@ import sys
 from benchmarks import (
     algorithm2,
     approximation,
+    classifier,
     cluster,
     criteria,
     disk,
@@ -53,6 +54,7 @@ BENCHMARKS = {
     "evidence": evidence.main,
     "noise_component": noise_component.main,
     "missing": missing.main,
+    "classifier": classifier.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
 NAMED = {"gpu": gpu.main, "threads": kernels.threads}

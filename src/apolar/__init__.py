@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ApolarWarning",
     "GaussianMixture",
+    "MixtureClassifier",
     "MixtureImputer",
     "MixtureStatus",
     "MomentSketch",
@@ -47,6 +48,7 @@ __all__ = [
 if TYPE_CHECKING:
     from apolar import datasets, decomposition, mixture, moments, plots, scores, tensor
     from apolar.citations import citation
+    from apolar.classification import MixtureClassifier
     from apolar.data.device import on_device
     from apolar.decomposition import Status, Waring, decompose, refine
     from apolar.estimator import GaussianMixture, MixtureImputer
@@ -71,6 +73,7 @@ _HOMES = {
     "apolar.estimator": ("GaussianMixture", "MixtureImputer"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
+    "apolar.classification": ("MixtureClassifier",),
     "apolar.plots": (),
     "apolar.citations": ("citation",),
     "apolar.versions": ("show_versions",),

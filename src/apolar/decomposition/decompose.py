@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number, random_generator
+from apolar._core.literals import Field, Method
 from apolar.decomposition import ranks
 from apolar.decomposition.methods import METHODS, Problem
 from apolar.decomposition.refine import to_waring
@@ -22,11 +23,11 @@ FIELDS = ("auto", "real", "complex")
 def decompose(
     tensor: Any,
     rank: int | ranks.RankRule | None = None,
-    method: str = "auto",
+    method: Method | str = "auto",
     refine: bool = True,
     random_state: Any = None,
     *,
-    field: str = "auto",
+    field: Field | str = "auto",
     row_degree: int | None = None,
     n_starts: int = 50,
     max_iter: int = 200,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,11 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import condition_number
-from apolar.tensor import SymmetricTensor
+from apolar.tensor import SymmetricTensor, display
 from apolar.tensor.formatting import format_sum, variable_names
+
+# What a notebook shows of a long decomposition: terms, and variables of each.
+LATEX_TERMS, LATEX_VARIABLES = 8, 6
 
 
 class Status(enum.Enum):
@@ -133,18 +136,34 @@ class Waring:
         """
         names = variable_names(self.dim, variables)
         terms: list[tuple[complex, str]] = []
+        for scaled, linear in self._scaled_terms(names, precision):
+            linear_form = format_sum(linear, precision)
+            power = f"^{self.order}" if self.order > 1 else ""
+            bare = len(linear) == 1 and linear[0][0] == 1
+            terms.append((scaled, f"{linear_form}{power}" if bare else f"({linear_form}){power}"))
+        return format_sum(terms, precision)
+
+    def _scaled_terms(
+        self, names: Sequence[str], precision: int
+    ) -> Iterator[tuple[complex, list[tuple[complex, str]]]]:
+        """Yield the terms, with the largest coefficient of each linear form one: a weight, and the form."""
         for weight, point in zip(self.weights, self.points, strict=True):
             if not np.any(point) or weight == 0:
                 continue
             largest = point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]
             form = _rounded(point / largest, precision)
             linear = [(c, name) for c, name in zip(form, names, strict=True) if c != 0]
-            linear_form = format_sum(linear, precision)
-            scaled = _rounded(np.array([weight * largest**self.order]), precision)[0]
-            power = f"^{self.order}" if self.order > 1 else ""
+            yield _rounded(np.array([weight * largest**self.order]), precision)[0], linear
+
+    def _repr_latex_(self) -> str:
+        """Return the sum of powers of linear forms for notebooks, with dots in place of what is too long."""
+        terms = []
+        for scaled, linear in self._scaled_terms(display.latex_names(self.dim), display.PRECISION):
+            form = display.latex_sum(linear[:LATEX_VARIABLES], len(linear) - LATEX_VARIABLES)
             bare = len(linear) == 1 and linear[0][0] == 1
-            terms.append((scaled, f"{linear_form}{power}" if bare else f"({linear_form}){power}"))
-        return format_sum(terms, precision)
+            body = form if bare else rf"\left({form}\right)"
+            terms.append((scaled, body if self.order == 1 else f"{body}^{{{self.order}}}"))
+        return f"${display.latex_sum(terms[:LATEX_TERMS], len(terms) - LATEX_TERMS)}$"
 
     def __repr__(self) -> str:
         field_name = "complex" if self.is_complex else "real"

@@ -88,6 +88,21 @@ class Completion:
             self._put(out, group, filled)
         return out
 
+    def variances(self, x: Array) -> Array:
+        """Return the variances of missing values given the observed ones of the row; zero for the others."""
+        out = np.zeros(x.shape)
+        for group, given, responsibilities in self._groups(x):
+            of_row = group.patterns_of_rows()
+            means = [_means(group, given, k) for k in range(len(responsibilities))]
+            centre = sum(shares[:, None] * mean for shares, mean in zip(responsibilities, means, strict=True))
+            within = np.diagonal(given.covariances, axis1=-2, axis2=-1)
+            spread = np.zeros((len(of_row), group.missing.shape[1]))
+            for k, (shares, mean) in enumerate(zip(responsibilities, means, strict=True)):
+                spread += shares[:, None] * (within[of_row, k] + (mean - centre) ** 2)
+            columns = group.missing[of_row]
+            out[group.positions[:, None], columns] = self.units[columns] ** 2 * spread
+        return out
+
     def drawn(self, x: Array, rng: np.random.Generator) -> Array:
         """Return rows with a draw, given what is observed of the row, in place of each missing value."""
         # In the order of rows, whatever their patterns are.

@@ -15,7 +15,7 @@ from apolar.data.derived import WeightedRows
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
-from apolar.estimator.standard_errors import StandardErrors
+from apolar.estimator.standard_errors import StandardErrors, errors_table
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
@@ -65,6 +65,13 @@ class Bootstrap:
     covariances: Array
     converged: Array
     has_noise: bool = False
+
+    def _repr_html_(self) -> str:
+        """Return the deviations over the resamples for notebooks."""
+        errors, n = self.standard_errors(), len(self.weights)
+        not_converged = n - int(np.count_nonzero(self.converged))
+        note = f", of which {not_converged} did not converge" if not_converged else ""
+        return errors_table(errors.weights, errors.means, f"Deviations over {n} resamples{note}")
 
     def standard_errors(self) -> StandardErrors:
         """Return the standard deviations over the resamples."""

@@ -18,6 +18,7 @@ from apolar.em.completion import Completion
 from apolar.em.whitening import whitening_around
 from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.estimator.inputs import float_type, opened
+from apolar.estimator.regression import Regression, regression
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
 
@@ -157,6 +158,42 @@ class ConditionalMixin:
             weights / weights.sum(), completion.centre[others] + units * means, covariances
         )
         return self._like(alone, mixture, others)
+
+    def regress(self, columns: Any, values: Any) -> Regression:
+        """Return the expected values of the other columns, given those of some, for many rows at a time.
+
+        Of each row they are the mean and the deviations of what `conditional` returns: regressions that are
+        not linear, with deviations that differ from row to row.
+
+        Parameters
+        ----------
+        columns : int, str, or sequence of these
+            The columns that are known, by number, from zero, or by name.
+        values : array_like, dataframe or another source of rows, shape (n_samples, n_known)
+            Their values, in the order of `columns`; of one column, shape (n_samples,) too. NaN where one is
+            not known either.
+
+        Returns
+        -------
+        regression : Regression
+            With `mean` and `deviations`, both of shape (n_samples, n_others).
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> petals = gm.regress([0, 1], [[5.0, 3.4], [6.5, 3.0]])
+        >>> petals.columns
+        (2, 3)
+        >>> petals.mean.round(1)
+        array([[1.5, 0.2],
+               [5.1, 1.8]])
+        """
+        kind, parameters, given = self._of_columns(columns)
+        return regression(
+            self, given, values, Completion.by_mixture(kind, whitening_around(parameters, kind), parameters)
+        )
 
     def _of_columns(self, columns: Any) -> tuple[Family, MixtureParameters, list[int]]:
         """Return the family, the mixture, and columns by their numbers."""

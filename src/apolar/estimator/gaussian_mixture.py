@@ -8,9 +8,11 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, DensityMixin
 
 from apolar._core.arrays import Array
+from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar._core.threads import one_blas_thread
 from apolar.estimator.checkpoint import check_writable
 from apolar.estimator.conditional import ConditionalMixin
+from apolar.estimator.description import DescriptionMixin
 from apolar.estimator.fit import fit_rows
 from apolar.estimator.inputs import opened, with_column_names, with_weight
 from apolar.estimator.parameters import checked_parameters
@@ -18,12 +20,13 @@ from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
 from apolar.estimator.queries import FittedMixtureMixin
 from apolar.estimator.storage import load_model, save_model
 from apolar.estimator.stream import Stream, update_from_batch
+from apolar.mixture.prior import Prior
 
 __all__ = ["GaussianMixture"]
 
 
 class GaussianMixture(
-    CallbackSupportMixin, FittedMixtureMixin, ConditionalMixin, DensityMixin, BaseEstimator
+    CallbackSupportMixin, FittedMixtureMixin, ConditionalMixin, DescriptionMixin, DensityMixin, BaseEstimator
 ):
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
@@ -153,13 +156,13 @@ class GaussianMixture(
         self,
         n_components: int = 1,
         *,
-        covariance_type: str = "full",
-        init_params: Any = "auto",
+        covariance_type: CovarianceType | str = "full",
+        init_params: StartName | Any = "auto",
         n_init: int = 1,
         max_iter: int = 500,
         tol: float = 1e-3,
         reg_covar: float | None = None,
-        prior: Any = "default",
+        prior: PriorName | Prior | None = "default",
         random_state: Any = None,
         warm_start: bool | str | os.PathLike[str] = False,
         verbose: int = 0,

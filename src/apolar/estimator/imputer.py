@@ -10,7 +10,9 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from apolar._core.arrays import Array
+from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar.estimator.gaussian_mixture import GaussianMixture
+from apolar.mixture.prior import Prior
 
 __all__ = ["MixtureImputer"]
 
@@ -64,12 +66,12 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         self,
         n_components: int = 1,
         *,
-        covariance_type: str = "full",
-        init_params: Any = "auto",
+        covariance_type: CovarianceType | str = "full",
+        init_params: StartName | Any = "auto",
         n_init: int = 1,
         max_iter: int = 500,
         tol: float = 1e-3,
-        prior: Any = "default",
+        prior: PriorName | Prior | None = "default",
         sample_posterior: bool = False,
         keep_empty_features: bool = False,
         add_indicator: bool = False,

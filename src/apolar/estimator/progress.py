@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
@@ -12,7 +12,8 @@ from apolar.em.result import FitResult
 from apolar.exceptions import ApolarWarning
 
 try:  # scikit-learn 1.9 or later
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _with_callbacks
 except ImportError:  # pragma: no cover - older scikit-learn
     CallbackSupportMixin = type(
         "CallbackSupportMixin",
@@ -20,9 +21,17 @@ except ImportError:  # pragma: no cover - older scikit-learn
         {"__doc__": "Takes the place of scikit-learn's class, where it has no callbacks."},
     )
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as it is."""
+    def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         return method
+
+
+AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
+
+
+def with_callbacks(method: AnyMethod) -> AnyMethod:
+    """Return a method that manages scikit-learn's callbacks, where it has them; its type stays what it is."""
+    managed: AnyMethod = _with_callbacks(method)
+    return managed
 
 
 __all__ = ["CallbackSupportMixin", "NotConvergedWarning", "Progress", "with_callbacks"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -62,6 +62,10 @@ class FittedMixtureMixin:
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
         return in_single_precision(answers) if is_single and answer is not labels else answers
 
+    @overload
+    def predict(self, X: Array) -> Array: ...
+    @overload
+    def predict(self, X: Any) -> Any: ...
     def predict(self, X: Any) -> Any:
         """Return the most probable component of each row, shape (n_samples,); -1 for noise.
 
@@ -70,6 +74,10 @@ class FittedMixtureMixin:
         """
         return self._predicted(X, labels)
 
+    @overload
+    def predict_proba(self, X: Array) -> Array: ...
+    @overload
+    def predict_proba(self, X: Any) -> Any: ...
     def predict_proba(self, X: Any) -> Any:
         """Return the posterior probability of each component, shape (n_samples, n_components).
 
@@ -77,6 +85,10 @@ class FittedMixtureMixin:
         """
         return self._predicted(X, probabilities)
 
+    @overload
+    def score_samples(self, X: Array) -> Array: ...
+    @overload
+    def score_samples(self, X: Any) -> Any: ...
     def score_samples(self, X: Any) -> Any:
         """Return the log-density of each row, of its values that are observed, shape (n_samples,)."""
         return self._predicted(X, densities)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar._core.numbers import figures
+from apolar._core.tables import html_table
 from apolar.data import CHUNK_SIZE
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
@@ -33,6 +35,8 @@ MOST_AWAY = 1.0
 # A component of exactly one row has a count of one up to rounding, which grows with the number of rows, and
 # stays far below this tolerance.
 LEAST_ROWS = 1 - 1e-6
+# What a notebook shows.
+MOST_COLUMNS, MOST_CLUSTERS = 10, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,25 @@ class StandardErrors:
     covariances: Array
     information_condition: float | None
     noise_weight: float = 0.0
+
+    def _repr_html_(self) -> str:
+        """Return the errors of weights and means for notebooks."""
+        return errors_table(self.weights, self.means, "Standard errors of the weights and means")
+
+
+def errors_table(weights: Array, means: Array, title: str) -> str:
+    """Return a table, as HTML, of the errors of weights and means."""
+    n_columns = min(means.shape[1], MOST_COLUMNS)
+    more = ["..."] if means.shape[1] > n_columns else []
+    heads = ["cluster", "weight", *(f"mean of x{j}" for j in range(n_columns)), *more]
+    rows = [
+        [str(k + 1), *(figures(float(error), 2) for error in (weights[k], *means[k, :n_columns])), *more]
+        for k in range(min(len(weights), MOST_CLUSTERS))
+    ]
+    rest = (
+        "" if len(weights) <= MOST_CLUSTERS else f", of the first {MOST_CLUSTERS} of {len(weights)} clusters"
+    )
+    return html_table(heads, rows, f"{title}{rest}; those of the covariances are in .covariances.")
 
 
 def standard_errors(

@@ -8,10 +8,15 @@ import numpy as np
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
+from apolar._core.numbers import figures
+from apolar._core.tables import html_table
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.sampling import sample
+
+# Columns that a notebook shows.
+HTML_COLUMNS = 10
 
 
 class MixtureStatus(enum.Enum):
@@ -85,6 +90,18 @@ class SphericalMixture:
     def message(self) -> str:
         """What happened and what to do, in words."""
         return self.status.value
+
+    def _repr_html_(self) -> str:
+        """Return a table of the components for notebooks."""
+        n_columns = min(self.n_features, HTML_COLUMNS)
+        more = ["..."] if self.n_features > n_columns else []
+        heads = ["component", "weight", "deviation", *(f"mean of x{j}" for j in range(n_columns)), *more]
+        rows = [
+            [str(k + 1), f"{self.weights[k]:.3f}", figures(float(np.sqrt(self.variances[k])), 3),
+             *(figures(float(mean)) for mean in self.means[k, :n_columns]), *more]
+            for k in range(self.n_components)
+        ]  # fmt: skip
+        return html_table(heads, rows, " ".join((self.message, *self.projected)))
 
     def sample(self, n_samples: int, random_state: Any = None) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.

@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from apolar._core.checks import check_integer, one_of, random_generator
+from apolar._core.literals import CovarianceType, Criterion
 from apolar.data import Rows
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fit import n_threads_of
@@ -39,8 +40,8 @@ MOST_COLUMNS = 32
 def select(
     X: Any,
     n_components: int | Iterable[int] = range(1, 10),
-    covariance_type: str | Iterable[str] | None = None,
-    criterion: str = "bic",
+    covariance_type: CovarianceType | str | Iterable[str] | None = None,
+    criterion: Criterion | str = "bic",
     *,
     sample_weight: Any = None,
     n_jobs: int | None = None,

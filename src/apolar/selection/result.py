@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from apolar._core.tables import html_table
 from apolar.estimator import GaussianMixture
 from apolar.scores import CRITERIA, criterion_title
 
@@ -141,9 +142,15 @@ class Selection:
         chosen = self.best.covariance_type, self.best.n_components
         return next(row for row in self.table if (row.covariance_type, row.n_components) == chosen)
 
+    def _repr_html_(self) -> str:
+        """Return the best candidates and the choice for notebooks."""
+        fitted = [row for row in self.table if row.is_fitted]
+        shown = sorted(fitted, key=lambda row: getattr(row, self.criterion))[:PRINTED_OF_MANY]
+        caption = self.reason if len(shown) == len(self.table) else f"{self.reason} {self._not_shown(shown)}"
+        return html_table(_heads(), [self._cells(row) for row in shown], caption)
+
     def __str__(self) -> str:
-        names = [criterion_title(name) for name in CRITERIA]
-        head = ("covariance", "components", "parameters", "log-likelihood", *names, "start", "")
+        head = _heads()
         in_words = (0, len(head) - 2, len(head) - 1)
         shown = self._shown()
         lines = [head, *(self._cells(row) for row in shown)]
@@ -196,6 +203,12 @@ class Selection:
         except ImportError as error:
             raise ImportError("to_pandas needs pandas: install it, or read the rows of .table.") from error
         return pandas.DataFrame([asdict(row) for row in self.table])
+
+
+def _heads() -> tuple[str, ...]:
+    """Return the heads of the printed table."""
+    names = [criterion_title(name) for name in CRITERIA]
+    return ("covariance", "components", "parameters", "log-likelihood", *names, "start", "")
 
 
 def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:

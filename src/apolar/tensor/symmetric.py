@@ -12,13 +12,10 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scaled_by_power
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
-from apolar.tensor import monomials
+from apolar.tensor import display, monomials
 from apolar.tensor.formatting import format_polynomial
 from apolar.tensor.parser import Terms
 from apolar.tensor.polynomial import homogeneous_terms
-
-# Terms that the representation of a tensor shows.
-SHOWN_TERMS = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,19 +190,11 @@ class SymmetricTensor:
         return format_polynomial(self.to_polynomial(), self.dim, variables, precision=precision)
 
     def __repr__(self) -> str:
-        kind = ", complex" if self.is_complex else ""
-        written = compact.as_written(self)
-        with np.errstate(over="ignore"):
-            largest = np.argsort(-np.abs(written), kind="stable")[:SHOWN_TERMS]
-        terms = {
-            tuple(map(int, self.exponents[i])): complex(written[i])
-            for i in np.sort(largest)
-            if self.coefficients[i] != 0
-        }
-        hidden = np.count_nonzero(self.coefficients) - len(terms)
-        shown = format_polynomial(terms, self.dim, None, precision=6)
-        ellipsis = f" + ... ({hidden} smaller terms)" if hidden else ""
-        return f"SymmetricTensor(order={self.order}, dim={self.dim}{kind}): {shown}{ellipsis}"
+        return display.in_text(self)
+
+    def _repr_latex_(self) -> str:
+        """Return the form for notebooks."""
+        return display.in_latex(self)
 
     # --- values and derivatives ---------------------------------------------
 

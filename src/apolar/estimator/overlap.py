@@ -1,0 +1,162 @@
+"""How much the components of a mixture overlap: exactly, from its parameters alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.tables import html_table, text_table
+from apolar.em.whitening import whitening_around
+from apolar.estimator.quadratic_forms import upper_tails
+from apolar.mixture.families import Family
+from apolar.mixture.families.base import LEAST_WEIGHT
+from apolar.mixture.parameters import MixtureParameters
+
+__all__ = ["Overlap", "overlap"]
+
+# Covariances that agree to this are the same: what is left of the quadratic terms is rounding.
+SAME = 1e-11
+# Of more components than this, a display shows the pairs that overlap most.
+MOST_SHOWN = 12
+PAIRS_SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Overlap:
+    """How much the components of a mixture overlap, pair by pair.
+
+    Attributes
+    ----------
+    bhattacharyya : ndarray, shape (n_components, n_components)
+        The Bhattacharyya coefficients, int sqrt(f_i f_j), of the densities of two components: 1 if they are
+        the same, as on the diagonal, 0 if they have no place in common. Weights play no part.
+    misclassification : ndarray, shape (n_components, n_components)
+        Entry (i, j) is the probability that a row that is drawn from component i is put into j if there are
+        only these two: that w_j f_j(x) > w_i f_i(x). Zero on the diagonal. Off it these are the overlaps
+        omega_{j|i} of [maitra2010], to rounding.
+    """
+
+    bhattacharyya: Array
+    misclassification: Array
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return len(self.bhattacharyya)
+
+    @property
+    def pairwise(self) -> Array:
+        """The overlap of each pair [maitra2010], omega_{i|j} + omega_{j|i}; zero on the diagonal."""
+        return self.misclassification + self.misclassification.T
+
+    def pair(self) -> tuple[int, int] | None:
+        """Return the two components that overlap most, by `pairwise`; None of one component."""
+        if self.n_components < 2:
+            return None
+        first, second = np.unravel_index(np.argmax(np.triu(self.pairwise, 1)), self.pairwise.shape)
+        # Where no two overlap at all, the first is the largest, and is on the diagonal.
+        return (int(first), int(second)) if first != second else (0, 1)
+
+    def __repr__(self) -> str:
+        return f"Overlap(n_components={self.n_components}, {self._words()})"
+
+    def __str__(self) -> str:
+        return "\n".join([*text_table(*self._table()), "", f"{self._title()}: {self._words()}."])
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return html_table(*self._table(), caption=f"{self._title()}: {self._words()}.")
+
+    def _title(self) -> str:
+        if self.n_components > MOST_SHOWN:
+            return "The pairs of clusters that overlap most"
+        return "Share of the rows of the cluster of each line that the cluster of the column would get"
+
+    def _words(self) -> str:
+        pair = self.pair()
+        if pair is None:
+            return "one cluster has nothing to overlap with"
+        return f"clusters {pair[0] + 1} and {pair[1] + 1} overlap most, by {_share(self.pairwise[pair])}"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        n = self.n_components
+        if n <= MOST_SHOWN:
+            rows = [
+                [str(i + 1), *("" if i == j else _share(self.misclassification[i, j]) for j in range(n))]
+                for i in range(n)
+            ]
+            return ["cluster", *(str(j + 1) for j in range(n))], rows
+        i, j = np.triu_indices(n, 1)
+        most = np.argsort(-self.pairwise[i, j], kind="stable")[:PAIRS_SHOWN]
+        rows = [
+            [
+                f"{i[p] + 1}, {j[p] + 1}",
+                _share(self.pairwise[i[p], j[p]]),
+                f"{self.bhattacharyya[i[p], j[p]]:.3f}",
+            ]
+            for p in most
+        ]
+        return ["clusters", "overlap", "Bhattacharyya"], rows
+
+
+def _share(probability: float) -> str:
+    """Return a probability in per cent; one that is small is not shown to be zero."""
+    percentage = 100 * float(probability)
+    return "<0.1%" if 0 < percentage < 0.05 else f"{percentage:.1f}%"
+
+
+def overlap(kind: Family, parameters: MixtureParameters) -> Overlap:
+    """Return how much the components of a mixture overlap.
+
+    In the coordinates in which component i is standard normal and j has the precisions d_l along the axes, at
+    an offset e, the difference of the logarithms of the weighted densities is a quadratic form in independent
+    standard normals, sum_l (1 - d_l) u_l^2 - 2 d_l e_l u_l - d_l e_l^2, plus a constant: its distribution is
+    computed by `upper_tails`. Where covariances are equal it is a Gaussian.
+
+    Parameters
+    ----------
+    kind : Family
+    parameters : MixtureParameters
+        In the units of the data.
+    """
+    n = parameters.n_components
+    log_weights = np.log(np.maximum(parameters.weights, LEAST_WEIGHT))
+    coefficients, errors = np.eye(n), np.zeros((n, n))
+    for i, (precisions, offsets) in enumerate(_relative(kind, parameters)):
+        others = np.flatnonzero(np.arange(n) != i)
+        d, e = precisions[others], offsets[others]
+        distances = np.sum(e**2 / (4 * (1 + 1 / d)) + 0.5 * np.log((np.sqrt(d) + 1 / np.sqrt(d)) / 2), axis=1)
+        coefficients[i, others] = np.exp(-distances)
+        squares = np.where(np.abs(1 - d) < SAME, 0.0, 1 - d)
+        constants = np.sum(np.log(d) - d * e**2, axis=1) + 2 * (log_weights[others] - log_weights[i])
+        errors[i, others] = upper_tails(squares, -2 * d * e, constants)
+    # The two halves are computed from opposite sides, and differ by rounding.
+    return Overlap(np.minimum((coefficients + coefficients.T) / 2, 1.0), errors)
+
+
+def _relative(kind: Family, parameters: MixtureParameters) -> list[tuple[Array, Array]]:
+    """Return all components where one is standard normal, for each: precisions along axes, and offsets.
+
+    Both have shape (n_components, n_features).
+    """
+    n, m = parameters.means.shape
+    if kind.is_axis_aligned:
+        stored = kind.diagonals(parameters.covariances)
+        variances = np.broadcast_to(stored if kind.n_axes else stored[..., None], (n, m))
+        return [
+            (variances[i] / variances, (parameters.means[i] - parameters.means) / np.sqrt(variances[i]))
+            for i in range(n)
+        ]
+    units = np.broadcast_to(whitening_around(parameters, kind).deviations, m)
+    matrices = kind.matrices(parameters.covariances, n, m) / units / units[:, None]
+    means = parameters.means / units
+    roots = np.linalg.cholesky(matrices)
+    out = []
+    for i in range(n):
+        # The singular values of L_j^-1 L_i: their squares are exact where eigenvalues of the product are not.
+        _, values, axes = np.linalg.svd(np.linalg.solve(roots, roots[i]))
+        offsets = np.linalg.solve(roots[i], (means[i] - means).T).T
+        out.append((values**2, np.einsum("jlm,jm->jl", axes, offsets)))
+    return out

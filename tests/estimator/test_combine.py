@@ -1,0 +1,136 @@
+"""Components combined into clusters: beside mclust, and by definition."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from apolar import GaussianMixture
+from apolar.estimator.combine import elbow
+from apolar.mixture.families import family
+from estimator.clusters import example, fitted
+from references import FOLDER, table
+
+
+def given(reference):
+    """Return the mixture of a reference, as a fitted one."""
+    n, kind = reference["n_components"], family(reference["model"])
+    means = np.reshape(reference["means"], (n, -1))
+    m = means.shape[1]
+    matrices = np.reshape(reference["covariances"], (n, m, m))
+    covariances = np.diagonal(matrices, axis1=1, axis2=2) if kind.is_axis_aligned else matrices
+    model = GaussianMixture(n, covariance_type=kind.name)
+    model.weights_, model.means_, model.covariances_ = np.array(reference["weights"]), means, covariances
+    model.n_features_in_ = m
+    return model
+
+
+@pytest.mark.parametrize("name", ["iris", "diabetes"])
+def test_the_same_are_combined_as_by_mclust(name):
+    reference = json.loads((FOLDER / "mclust" / f"combi_{name}.json").read_text())
+    X = table(reference["data"])
+    found = given(reference).combine(X)
+    # Sums over rows of numbers that are computed from parameters written with 15 digits.
+    np.testing.assert_allclose(found.entropies, reference["entropies"], rtol=1e-6, atol=1e-9)
+    assert found.n_clusters == reference["n_clusters"]
+    # mclust numbers the clusters that are left after each step: the combined one has the first of the two.
+    left = [(k,) for k in range(reference["n_components"])]
+    for step, pair in zip(reference["steps"], found.merges, strict=True):
+        first, second = (left[k - 1] for k in sorted(step))
+        # Where the entropy is zero up to rounding, all pairs are as good.
+        if found.entropies[len(left) - 1] > 1e-6:
+            assert set(pair) == {first, second}
+        left = [tuple(sorted(first + second)) if g == first else g for g in left if g != second]
+
+
+def crossed(n=300):
+    """Return rows of a cross, which is one cluster of two components, and of a ball apart from it."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(n) % 3
+    spreads = np.array([[3.0, 0.2], [0.2, 3.0], [0.5, 0.5]])[labels]
+    return rng.standard_normal((n, 2)) * spreads + 12.0 * (labels == 2)[:, None], labels
+
+
+def test_a_cluster_of_two_components_is_found():
+    X, labels = crossed()
+    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
+    found = model.combine(X)
+    assert found.n_clusters == 2
+    assert found.groups == ((0, 1), (2,))
+    np.testing.assert_array_equal(found.predict(X), labels == 2)
+    posteriors = model.predict_proba(X)
+    shares = found.predict_proba(X)
+    np.testing.assert_array_equal(shares[:, 0], posteriors[:, 0] + posteriors[:, 1])
+    np.testing.assert_array_equal(shares[:, 1], posteriors[:, 2])
+    entropy = -np.sum(posteriors * np.log(np.maximum(posteriors, 1e-300)))
+    # Rows that are certain to 1e-14 are left out.
+    assert found.entropies[2] == pytest.approx(entropy, rel=1e-9)
+
+
+def test_the_number_of_clusters_can_be_asked_for():
+    X, labels = crossed()
+    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
+    all_apart = model.combine(X, n_clusters=3)
+    assert all_apart.groups == ((0,), (1,), (2,))
+    np.testing.assert_array_equal(all_apart.predict(X), model.predict(X))
+    assert all_apart.with_n_clusters(1).groups == ((0, 1, 2),)
+    for wrong, error in ((0, "n_clusters"), (4, "at most 3"), (1.5, "n_clusters")):
+        with pytest.raises((TypeError, ValueError), match=error):
+            model.combine(X, n_clusters=wrong)
+
+
+def test_chunks_give_what_an_array_gives():
+    X, labels = crossed()
+    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
+    parts = model.combine(iter(np.array_split(X, 5)))
+    whole = model.combine(X)
+    assert parts.merges == whole.merges
+    # Added in another order.
+    np.testing.assert_allclose(parts.entropies, whole.entropies, rtol=1e-10, atol=1e-12)
+
+
+def test_rows_of_dask_stay_lazy():
+    da = pytest.importorskip("dask.array")
+    X, labels = crossed()
+    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
+    lazy = da.from_array(X, chunks=(100, 2))
+    found = model.combine(lazy)
+    assert found.groups == ((0, 1), (2,))
+    labels_there = found.predict(lazy)
+    assert hasattr(labels_there, "compute")
+    np.testing.assert_array_equal(labels_there.compute(), labels == 2)
+
+
+def test_noise_keeps_its_label():
+    X, labels = crossed()
+    far = np.array([[-40.0, 30.0], [35.0, -40.0]])
+    model = GaussianMixture(3, covariance_type="diag", init_params=np.append(labels, [-1, -1]), noise=True)
+    rows = np.vstack([X, far])
+    found = model.fit(rows).combine(rows, n_clusters=2)
+    np.testing.assert_array_equal(found.predict(far), -1)
+    assert np.mean(found.predict(X) == (labels == 2)) > 0.99
+
+
+def test_one_and_two_components_are_left_alone():
+    X, _ = example()
+    for n in (1, 2):
+        found = fitted(X, "tied", n_components=n).combine(X)
+        assert found.n_clusters == n
+        assert len(found.merges) == n - 1
+    with pytest.raises(NotFittedError):
+        GaussianMixture(2).combine(X)
+
+
+def test_the_elbow_is_where_two_lines_meet():
+    assert elbow(np.array([0.0, 1, 2, 3, 13, 23])) == 4
+    assert elbow(np.array([0.0, 0, 50, 100, 150, 200])) == 2
+    assert elbow(np.array([0.0, 5])) == 2
+
+
+def test_words_count_from_one():
+    X, labels = crossed()
+    found = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X).combine(X)
+    assert "3 components combine into 2 clusters: 1+2, 3." in str(found)
+    assert "3 components combine into 2 clusters: 1+2, 3." in found._repr_html_()
+    assert "2 clusters: 1+2, 3" in repr(found)

@@ -1,0 +1,158 @@
+"""A fitted mixture in words, and what notebooks show of results."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.exceptions import NotFittedError
+
+import apolar
+from apolar import GaussianMixture
+from apolar._core.tables import html_table
+from apolar.estimator.summary import headline
+from estimator.clusters import each_family, example, fitted
+
+X, _ = example()
+
+
+@each_family
+def test_it_says_what_the_mixture_is(name):
+    model = fitted(X, name)
+    text = model.summary(X)
+    assert text.startswith(f"400 rows fall into 3 clusters, {apolar.mixture.families.family(name).words}.")
+    lines = text.splitlines()
+    assert lines[2].split() == ["cluster", "rows", "weight", "x0", "x1", "x2", "x3"]
+    counts = np.bincount(model.predict(X))
+    assert [int(line.split()[1]) for line in lines[3:6]] == counts.tolist()
+    assert f"BIC {model.bic(X):,.1f}" in text
+    assert "The fit converged after" in text
+    assert repr(model.start_) in text
+    assert " ± " in lines[3]
+
+
+def test_without_rows_there_are_weights_only():
+    model = fitted(X, "diag")
+    text = model.summary()
+    assert "rows  weight" not in text
+    assert "BIC" not in text
+    assert text.startswith("400 rows fall into 3 clusters")
+    first = text.splitlines()[3]
+    deviation = np.sqrt(model.covariances_[0, 0])
+    assert f"{model.weights_[0]:.3f}" in first
+    assert f"± {deviation:.2f}" in first
+
+
+def test_it_is_a_string_that_reads_as_it_is():
+    text = fitted(X).summary()
+    assert isinstance(text, str)
+    assert repr(text) == str(text)
+    again = pickle.loads(pickle.dumps(text))
+    assert again == text
+    assert again._repr_html_() == text._repr_html_()
+
+
+def test_names_are_those_of_the_columns_and_escaped():
+    table = pd.DataFrame(
+        X, columns=["length", "<b>bold</b>", "a name that is much too long for a table", "d & e"]
+    )
+    text = fitted(table).summary(table)
+    assert "length" in text
+    assert "a name that is much…" in text
+    html = text._repr_html_()
+    assert "&lt;b&gt;bold&lt;/b&gt;" in html
+    assert "<b>bold" not in html
+    assert "d &amp; e" in html
+
+
+def test_many_columns_and_clusters_are_cut():
+    rng = np.random.default_rng(0)
+    labels = np.arange(320) % 32
+    wide = labels[:, None] * 10.0 + rng.standard_normal((320, 40))
+    model = GaussianMixture(32, covariance_type="tied_spherical", init_params=labels).fit(wide)
+    text = model.summary(wide)
+    assert max(map(len, text.splitlines())) <= 110
+    assert "40 columns, of which the first" in text
+    assert "32 clusters, of which the first 30 are shown." in text
+    assert "40 columns, of which the first 10 are shown." in text._repr_html_()
+
+
+def test_noise_is_said():
+    rows = np.vstack([X, np.random.default_rng(0).uniform(-30, 30, (40, 4))])
+    model = fitted(rows, "spherical", noise=True)
+    n_noise = int(np.sum(model.predict(rows) == -1))
+    assert f"{n_noise} of them ({n_noise / 440:.1%}) are noise, in no cluster." in model.summary(rows)
+    assert f"about {model.noise_weight_:.1%} of them are noise, in no cluster." in model.summary()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_that_did_not_converge_says_so():
+    model = GaussianMixture(3, max_iter=1, random_state=0).fit(X)
+    assert not model.converged_
+    assert model.message_ in model.summary()
+
+
+def test_headlines():
+    assert (
+        headline(1500, 2, "tied")
+        == "1,500 rows fall into 2 clusters, stretched in any direction, all in the same way."
+    )
+    assert headline(10.5, 2, "full").startswith("10.5 rows")
+    with pytest.raises(NotFittedError):
+        GaussianMixture().summary()
+
+
+# --- notebooks -------------------------------------------------------------------------------
+
+
+def test_a_fitted_mixture_shows_its_summary_below_the_diagram_of_scikit_learn():
+    model = GaussianMixture(3, random_state=0)
+    for shown in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        assert "GaussianMixture" in shown
+        assert "rows fall into" not in shown
+    model.fit(X)
+    for shown in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        assert "sk-" in shown
+        assert shown.count("rows fall into 3 clusters") == 1
+    with config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_a_mixture_whose_family_was_changed_is_still_shown():
+    model = fitted(X).set_params(covariance_type="diag")
+    assert "GaussianMixture" in model._repr_html_()
+
+
+def test_a_selection_shows_the_best_and_why():
+    selection = apolar.select(X, range(1, 4), ("spherical", "tied"), random_state=0)
+    html = selection._repr_html_()
+    assert selection.reason in html
+    assert html.index("spherical") < html.index("tied")
+    assert "&lt;- lowest BIC" in html
+
+
+def test_errors_of_parameters_are_tables():
+    model = fitted(X, "diag")
+    errors = model.standard_errors(X)
+    html = errors._repr_html_()
+    assert html.count("<tr>") == 4
+    assert f"{errors.weights[0]:.2g}" in html
+    resamples = model.bootstrap(X, n_resamples=10)
+    assert "Deviations over 10 resamples" in resamples._repr_html_()
+
+
+def test_a_spherical_mixture_is_a_table():
+    mixture = apolar.SphericalMixture([0.7, 0.3], [[0.0, 1.0], [5.0, 5.0]], [1.0, 4.0])
+    html = mixture._repr_html_()
+    assert html.count("<tr>") == 3
+    assert "0.700" in html
+    assert mixture.message in html
+
+
+def test_everything_in_a_table_is_escaped():
+    html = html_table(["<a>"], [["<script>"]], "x < y")
+    assert "<script>" not in html
+    assert "<a>" not in html
+    assert "x &lt; y" in html

@@ -1,0 +1,202 @@
+"""A mixture for each class: scikit-learn's contract, and beside its discriminant analyses."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import apolar
+from apolar import MixtureClassifier
+
+IRIS = apolar.datasets.load_iris()
+X, Y = np.asarray(IRIS.data), np.asarray(IRIS.target)
+
+
+def expected_failures(estimator):
+    if estimator.shared:
+        return {}
+    # Fifteen rows of thirty columns: some class has no two rows that differ.
+    return {"check_sample_weight_equivalence_on_dense_data": "a class without two rows that differ"}
+
+
+@parametrize_with_checks(
+    [
+        MixtureClassifier(random_state=0, covariance_type=("full", "diag", "tied")),
+        MixtureClassifier(random_state=0, shared=True),
+        MixtureClassifier(1, covariance_type="diag"),
+    ],
+    expected_failed_checks=expected_failures,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def moons(n=300, seed=0):
+    """Return two classes that are bent around each other: no single Gaussian describes one."""
+    rng = np.random.default_rng(seed)
+    angle, classes = rng.uniform(0, np.pi, n), np.arange(n) % 2
+    curve = np.column_stack([np.cos(angle), np.sin(angle)])
+    rows = np.where(classes[:, None] == 0, curve, [1.0, 0.4] - curve)
+    return rows + 0.12 * rng.standard_normal((n, 2)), classes
+
+
+def test_with_one_full_component_it_is_quadratic_discriminant_analysis():
+    ours = MixtureClassifier(1, covariance_type="full").fit(X, Y)
+    theirs = QuadraticDiscriminantAnalysis().fit(X, Y)
+    # Theirs divides by one row less: the logarithms of probabilities differ by some per cent.
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=0.05)
+
+
+def test_with_one_diagonal_component_it_is_naive_bayes():
+    ours = MixtureClassifier(1, covariance_type="diag").fit(X, Y)
+    theirs = GaussianNB(var_smoothing=0).fit(X, Y)
+    # Both at the maximum of the likelihood, ours up to its tolerance.
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+
+
+def test_shared_and_tied_it_is_linear_discriminant_analysis():
+    ours = MixtureClassifier(shared=True, covariance_type="tied").fit(X, Y)
+    theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, Y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+    assert ours.covariance_type_ == "tied"
+
+
+def test_the_family_that_classes_share_has_the_lowest_bic():
+    model = MixtureClassifier(shared=True).fit(X, Y)
+    assert model.covariance_type_ == min(model.bics_, key=model.bics_.get)
+    assert model.covariance_type_ == "VEV"
+    # mclust 6.0.0: MclustDA(iris[, 1:4], iris$Species, modelType = "EDDA", modelNames = ...)$loglik, which is
+    # that of rows without their classes. Shapes are found by iteration, to a tolerance.
+    for name, expected in (("VEV", -187.7097), ("full", -182.9208), ("tied", -256.6462), ("VEE", -238.3947)):
+        one = MixtureClassifier(shared=True, covariance_type=name).fit(X, Y)
+        assert one.score_samples(X).sum() == pytest.approx(expected, abs=1e-3)
+
+
+def test_components_are_chosen_for_each_class():
+    rows, classes = moons()
+    model = MixtureClassifier(random_state=0).fit(rows, classes)
+    assert all(mixture.n_components > 1 for mixture in model.mixtures_)
+    assert len(model.selections_) == 2
+    fresh, truth = moons(seed=1)
+    assert (
+        model.score(fresh, truth)
+        > QuadraticDiscriminantAnalysis().fit(rows, classes).score(fresh, truth) + 0.03
+    )
+
+
+def test_shrinkage_helps_where_rows_are_few():
+    wine = load_wine()
+    shrunk = MixtureClassifier(shared=True, covariance_type="full", prior="default")
+    plain = MixtureClassifier(shared=True, covariance_type="full")
+    rng = np.random.default_rng(0)
+    few = np.concatenate([rng.choice(np.flatnonzero(wine.target == c), 16, replace=False) for c in range(3)])
+    left = np.setdiff1d(np.arange(len(wine.target)), few)
+    scores = [
+        model.fit(wine.data[few], wine.target[few]).score(wine.data[left], wine.target[left])
+        for model in (shrunk, plain)
+    ]
+    assert scores[0] > scores[1] + 0.05
+
+
+def test_decisions_agree_with_probabilities():
+    model = MixtureClassifier(shared=True).fit(X, Y)
+    assert model.decision_function(X).shape == (150, 3)
+    np.testing.assert_array_equal(np.argmax(model.decision_function(X), axis=1), model.predict(X))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    two = MixtureClassifier(shared=True).fit(X[50:], Y[50:])
+    np.testing.assert_array_equal(two.decision_function(X[50:]) > 0, two.predict(X[50:]) == 2)
+
+
+def test_the_density_of_a_row_of_no_class_is_low():
+    model = MixtureClassifier(shared=True).fit(X, Y)
+    assert model.score_samples([[20.0, 20, 20, 20]])[0] < model.score_samples(X).min() - 100
+
+
+def test_probabilities_of_classes_can_be_given():
+    model = MixtureClassifier(shared=True, class_prior=[0, 0.5, 0.5]).fit(X, Y)
+    assert set(model.predict(X)) == {1, 2}
+    for wrong in ([0.5, 0.5], [0.5, 0.6, 0.1], [-1, 1, 1]):
+        with pytest.raises(ValueError, match="class_prior"):
+            MixtureClassifier(class_prior=wrong).fit(X, Y)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_missing_values_are_allowed(shared):
+    holes = np.random.default_rng(0).random(X.shape) < 0.15
+    holed = np.where(holes, np.nan, X)
+    model = MixtureClassifier(1, covariance_type="full", shared=shared, random_state=0).fit(holed, Y)
+    assert model.score(X, Y) > 0.95
+    assert model.score(holed, Y) > 0.9
+    # A row without any value: the shares of the classes.
+    np.testing.assert_allclose(model.predict_proba([[np.nan] * 4]), [model.class_prior_], atol=1e-9)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_weight_is_a_number_of_rows(shared):
+    counts = np.random.default_rng(0).integers(1, 4, len(X))
+    model = MixtureClassifier(1, covariance_type=("diag", "full"), shared=shared, random_state=0)
+    weighted = model.fit(X, Y, sample_weight=counts).predict_proba(X)
+    repeated = model.fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts)).predict_proba(X)
+    # Additions in another order, and fits up to their tolerance.
+    np.testing.assert_allclose(weighted, repeated, atol=1e-5)
+
+
+def test_classes_and_columns_have_names():
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    names = np.array(["setosa", "versicolor", "virginica"])[Y]
+    model = MixtureClassifier(shared=True).fit(table, names)
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+    assert set(model.predict(table)) == set(names)
+
+
+def test_constant_columns_say_nothing():
+    wider = np.column_stack([X, np.full(150, 7.0)])
+    one = MixtureClassifier(shared=True, covariance_type="full").fit(X, Y)
+    two = MixtureClassifier(shared=True, covariance_type="full").fit(wider, Y)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(wider))
+    with pytest.raises(ValueError, match="constant"):
+        MixtureClassifier().fit(np.ones((10, 2)), np.arange(10) % 2)
+
+
+def test_a_class_of_few_rows_has_one_component():
+    rng = np.random.default_rng(0)
+    few = np.concatenate([np.arange(50), 50 + rng.choice(50, 8, replace=False)])
+    model = MixtureClassifier(3, covariance_type="tied_diag", random_state=0).fit(X[few], Y[few])
+    assert [mixture.n_components for mixture in model.mixtures_] == [3, 1]
+
+
+def test_a_class_of_too_few_rows_is_named():
+    few = np.append(np.arange(50), 60)
+    with pytest.raises(ValueError, match=r"Class 1 has no two rows that differ.*shared=True"):
+        MixtureClassifier().fit(X[few], Y[few])
+    model = MixtureClassifier(shared=True, covariance_type="tied").fit(X[few], Y[few])
+    assert model.predict(X[few])[-1] == 1
+    with pytest.raises(ValueError, match=r"No family could be fitted.*Class 1 has the fewest rows, 1"):
+        MixtureClassifier(shared=True, covariance_type="full").fit(X[few], Y[few])
+
+
+def test_what_makes_no_sense_is_refused():
+    for parameters, error in (
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": "many"}, "n_components"),
+        ({"n_components": ()}, "n_components is empty"),
+        ({"criterion": "best"}, "criterion"),
+        ({"covariance_type": "round"}, "covariance_type"),
+        ({"covariance_type": "round", "shared": True}, "covariance_type"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            MixtureClassifier(**parameters).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        MixtureClassifier().predict(X)
+
+
+def test_it_cross_validates():
+    assert cross_val_score(MixtureClassifier(shared=True), X, Y, cv=3).mean() > 0.95
