@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 8
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+class FormCommand(click.Command):
+    """A command whose argument may begin with a minus sign: only -h alone asks for help, -h^3 is a form."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(
+            ctx, ["--help" if arg == "-h" and i < end else arg for i, arg in enumerate(args)]
+        )
+
+
+@click.command(
+    cls=FormCommand, context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]}
+)
 @click.argument("polynomial")
 @click.option("--rank", type=click.IntRange(min=1), help="Number of terms; detected by default.")
 @click.option(

@@ -117,7 +117,7 @@ def fit_sketch(path: Path, components: str, covariance: str | None, output: Path
         mixture = mixture_from_moments(sums, int(components))
     except ValueError as error:
         raise BadInput(str(error)) from error
-    with Output(output) as files:
+    with Output(output, reads=[str(path)], is_fit=True) as files:
         written = files.add("model.npz", _as_model(mixture, sums).save)
     if as_json:
         result = {
