@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from apolar.cli.tables import TableFile
     from apolar.reports.analysis import Analysis
 
-# The widths of the first columns of the table of means, and of each mean.
-FIRST_WIDTH, MEAN_WIDTH = 26, 15
+# The width of the first columns of the table of means, that of a name, and the most columns of means.
+FIRST_WIDTH, NAME_WIDTH, MOST_COLUMNS = 26, 15, 40
 
 
 @click.command()
@@ -270,20 +270,26 @@ def _print(
     console.print(line(headline(analysis)))
     if analysis.selection is not None:
         console.print(line(in_options(analysis.selection.reason)))
-    shown = analysis.names[: max((console.width - FIRST_WIDTH) // MEAN_WIDTH, 1)]
-    counts = analysis.counts
+    counts, n_components = analysis.counts, len(model.weights_)
+    means = [
+        [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
+        for j in range(min(len(analysis.names), MOST_COLUMNS))
+    ]
+    shown = _shown(analysis.names, means, console.width - FIRST_WIDTH)
+    dots = ["..."] if len(analysis.names) > len(shown) else []
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("cluster", "rows", "weight", *shown, *(["..."] if len(analysis.names) > len(shown) else [])):
-        grid.add_column(line(name), justify="right", no_wrap=True, max_width=MEAN_WIDTH)
-    for k in range(len(model.weights_)):
-        means = [
-            with_error(mean, deviation)
-            for mean, deviation in zip(model.means_[k], analysis.deviations[k], strict=True)
-        ]
-        cells = [str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *means[: len(shown)]]
-        grid.add_row(*(line(cell) for cell in cells), *(["..."] if len(analysis.names) > len(shown) else []))
+    for name in ("cluster", "rows", "weight"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    for name, cells in zip(shown, means, strict=False):
+        width = max(max(map(len, cells)), min(len(name), NAME_WIDTH))
+        grid.add_column(line(name), justify="right", no_wrap=True, max_width=width)
+    for name in dots:
+        grid.add_column(name)
+    for k in range(n_components):
+        of_cluster = [cells[k] for cells in means[: len(shown)]]
+        grid.add_row(str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *of_cluster, *dots)
     if analysis.has_noise:
-        empty = [""] * (len(shown) + (len(analysis.names) > len(shown)))
+        empty = [""] * (len(shown) + len(dots))
         grid.add_row("noise", f"{analysis.n_noise:,}", f"{model.noise_weight_:.3f}", *empty)
     console.print(grid)
     console.print(line("Means ± deviations within the cluster."))
@@ -297,3 +303,14 @@ def _print(
         console.print(line(f"Warning: {in_options(message)}"))
     for name, path in written.items():
         console.print(line(f"{name + ':':10}{path}"))
+
+
+def _shown(names: Sequence[str], means: Sequence[Sequence[str]], width: int) -> Sequence[str]:
+    """Return the names of the columns that the width of the terminal has room for: at least one."""
+    used, n_shown = 0, 0
+    for name, cells in zip(names, means, strict=False):
+        used += max(*map(len, cells), min(len(name), NAME_WIDTH)) + 1
+        if used > width:
+            break
+        n_shown += 1
+    return names[: max(n_shown, 1)]
