@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 import apolar
+from apolar.cli.append import appended
+from apolar.cli.errors import BadInput
+from apolar.cli.labels import label_lines
+from apolar.cli.tables import TableError
 from cli.commands import labels, run
 
 pa = pytest.importorskip("pyarrow")
@@ -171,3 +175,23 @@ def test_a_table_is_not_replaced_by_its_own_results(flowers):
     assert "table.csv is what is read: choose another -o." in result.output
     assert table.read_bytes() == before
     assert not (table.parent / "labels.csv").exists()
+
+
+def test_several_files_are_one_table(tmp_path, points):
+    model = apolar.GaussianMixture(2, covariance_type="tied", random_state=0).fit(points)
+    for name, rows in (("a.csv", points[:40]), ("b.csv", points[40:])):
+        (tmp_path / name).write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    lines = []
+    sources = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    appended(sources, model, points, None, 0.05, lines.extend)
+    assert [line.split(",")[0] for line in lines] == ["x", *map(str, points[:, 0].tolist())]
+    assert [int(line.split(",")[2]) - 1 for line in lines[1:]] == model.predict(points).tolist()
+    (tmp_path / "b.csv").write_text("y,x\n" + "".join(f"{y},{x}\n" for x, y in points[40:]))
+    with pytest.raises(TableError, match="in the same order"):
+        appended(sources, model, points, None, 0.05, lines.extend)
+    (tmp_path / "b.csv").write_text("x,y\n1,2\n3,4\n")
+    with pytest.raises(BadInput, match="changed while it was read"):
+        appended(sources, model, points, None, 0.05, lines.extend)
+    files = ["a, first.csv"] * 40 + ["b.csv"] * 21
+    written = list(csv.DictReader("".join(label_lines(model, points, level=0.05, files=files)).splitlines()))
+    assert [row["file"] for row in written] == files

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 def appended(
-    source: str,
+    sources: Sequence[str],
     model: GaussianMixture,
     X: Array,
     row_numbers: Array | None,
     level: float,
     write: Callable[[Iterator[str]], Any],
 ) -> None:
-    """Write the table of a file with the columns cluster, p1, p2, ..., outlier at the right.
+    """Write the table of some files with the columns cluster, p1, p2, ..., outlier at the right.
 
-    All columns and rows of the file are kept, in their order and as they are written there. Rows that were
+    All columns and rows of the files are kept, in their order and as they are written there. Rows that were
     left out have nothing in the new cells.
 
     Parameters
     ----------
-    source : str
-        The path of the file, which is read again.
+    sources : sequence of str
+        The paths of the files of the table, which are read again.
     model : GaussianMixture
     X : ndarray, shape (n_samples, n_features)
         The numbers of the rows that were not left out.
     row_numbers : ndarray of int, shape (n_samples,), or None
-        Their numbers in the file, from zero.
+        Their numbers in the files, from zero.
     level : float
         Of the rule for outliers.
     write : callable
@@ -53,7 +53,7 @@ def appended(
         if row_numbers is None:
             for row, new in zip_longest(table.rows, added):
                 if row is None or new is None:
-                    raise BadInput(f"{source} changed while it was read: run the command again.")
+                    raise BadInput(f"{sources[0]} changed while it was read: run the command again.")
                 yield row + new
             return
         kept = iter(row_numbers.tolist())
@@ -65,7 +65,7 @@ def appended(
             else:
                 yield row + nothing
 
-    write_again(source, lambda table: write(lines(table)))
+    write_again(sources, lambda table: write(lines(table)))
 
 
 def check_rereadable(source: str) -> None:

@@ -163,7 +163,7 @@ def fit(
             if append:
                 name = table_name(data)
                 appended(
-                    *(data, model, table.X, rows, level),
+                    *([data], model, table.X, rows, level),
                     write=lambda lines: written.update(table=files.add_lines(name, lines)),
                 )
             if outliers is not None:

@@ -133,7 +133,7 @@ def predict(
             if as_json:
                 click.echo(json.dumps(_as_object(mixture, table, outlying, level), allow_nan=False))
             elif append:
-                appended(data, mixture, table.X, numbers, level, lambda lines: _write(lines, output))
+                appended([data], mixture, table.X, numbers, level, lambda lines: _write(lines, output))
             else:
                 _write(label_lines(mixture, table.X, numbers, level=level), output)
     if missing:

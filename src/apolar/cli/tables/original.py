@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from apolar.cli.tables.lines import LineBlock, Lines, is_blank, records
@@ -42,21 +43,39 @@ class OriginalTable:
     rows: Iterator[str]
 
 
-def write_again(source: str, write: Callable[[OriginalTable], None]) -> None:
-    """Open a table of any format, and pass it on as it is written.
+def write_again(sources: Sequence[str], write: Callable[[OriginalTable], None]) -> None:
+    """Open tables of any format, and pass them on as they are written, as one table.
 
     Parameters
     ----------
-    source : str
-        The path of a file.
+    sources : sequence of str
+        Paths of files with the same columns in the same order.
     write : callable
         Takes the table, whose rows are read as far as they are asked for.
     """
+    with _opened(sources[0]) as first:
+        write(replace(first, rows=_rows_of_all(first, sources)))
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[OriginalTable]:
     with opened(source, None) as (table_format, file):
         name = next(name for name, entry in FORMATS.items() if entry is table_format)
         if name not in _READERS:
             raise TableError(f"{source}: tables of this format cannot be appended to. Save it as CSV first.")
-        write(_READERS[name](file))
+        yield _READERS[name](file)
+
+
+def _rows_of_all(first: OriginalTable, sources: Sequence[str]) -> Iterator[str]:
+    yield from first.rows
+    for source in sources[1:]:
+        with _opened(source) as table:
+            if (table.names, table.delimiter) != (first.names, first.delimiter):
+                raise TableError(
+                    f"{source} is not written as {sources[0]} is, with the same columns in the same order: "
+                    "--append cannot put them into one table."
+                )
+            yield from table.rows
 
 
 # --- text -----------------------------------------------------------------------------------
