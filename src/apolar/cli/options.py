@@ -149,6 +149,7 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
         click.option(
             "--noise",
             type=NOISE,
+            metavar="[SHARE]",
             is_flag=False,
             flag_value=Share.ALONE,
             default=None,
@@ -189,6 +190,7 @@ def outliers_option(command: Command) -> Command:
     return click.option(
         "--outliers",
         type=LEVEL,
+        metavar="[LEVEL]",
         is_flag=False,
         flag_value=Share.ALONE,
         default=None,
