@@ -259,6 +259,8 @@ def described(
     model.feature_names_in_ = np.array(names, dtype=object)
     scores = scored(model, X, outlier_level)
     is_own = _is_fitted_to(model, scores.likelihood)
+    # The evidence is that of the rows of the fit.
+    criteria = scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan)
     errors, no_errors = None, "They belong to the rows that the mixture was fitted to, and these are others."
     if is_own:
         errors, no_errors = _errors(model, X, np.ones(X.shape[1]), names)
@@ -272,7 +274,7 @@ def described(
         scores.predicted,
         scores.uncertainty,
         scores.likelihood.log_likelihood,
-        scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan),
+        {name: value for name, value in criteria.items() if is_own or name != "evidence"},
         model.n_parameters_,
         errors,
         no_errors,
