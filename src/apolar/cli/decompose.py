@@ -11,6 +11,7 @@ import click
 
 from apolar.cli.console import line
 from apolar.cli.errors import BadInput
+from apolar.cli.messages import in_options
 from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def decompose(
         tensor, names = _read(polynomial, variables)
         waring = decompose(tensor, rule, method, not no_refine, seed, field=field)
     except (ValueError, TypeError, MemoryError) as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(in_options(str(error))) from error
     if as_json:
         click.echo(json.dumps(_as_json(waring, tensor, names), allow_nan=False))
     else:
