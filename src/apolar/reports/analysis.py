@@ -5,16 +5,13 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.checks import is_missing
-from apolar.data import open_rows
-from apolar.data.checks import MissingValueError
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.estimator.predict import NOISE, Likelihood
@@ -22,13 +19,13 @@ from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.covariance import is_constant
 from apolar.plots.mixtures import MixtureView
-from apolar.scores import adjusted_rand_index, error_rate
-from apolar.selection import Selection, select
+from apolar.reports.classes import KnownClasses, known_classes
+from apolar.reports.scoring import OUTLIER_LEVEL, scored
+from apolar.reports.units import deviations, in_units_of, observed, selected
+from apolar.selection import Selection
 
-"""Among which a family is chosen, unless one is given."""
 MOST_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
 
@@ -36,37 +33,8 @@ MOST_COMPONENTS = 9
 MOST_NUMBERS = 2e9
 # The largest mean of a column whose square does not overflow.
 MOST_MEAN = 1e150
-# Rows that are read at a time.
-CHUNK = 65_536
-# A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
-LEAST_DENSITY = -1e270
-
-
-@dataclass(frozen=True, eq=False)
-class KnownClasses:
-    """Known classes, compared with the clusters.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of the classes, in the order of the codes.
-    codes : ndarray of int, shape (n_samples,)
-        -1 where the class is not known.
-    ari, error_rate : float
-    counts : ndarray of int, shape (n_classes, n_components)
-    noise_counts : ndarray of int, shape (n_classes,)
-        Rows of each class that are noise, which counts as one more cluster.
-    n_unknown : int
-        Rows without a class; they do not count.
-    """
-
-    names: tuple[str, ...]
-    codes: Array
-    ari: float
-    error_rate: float
-    counts: Array
-    noise_counts: Array
-    n_unknown: int
+# Rows with the same mean log-likelihood, to this relative accuracy, as those of the fit are these.
+SAME_LIKELIHOOD = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +74,10 @@ class Analysis:
         The number of missing values of each column.
     outliers : ndarray of bool, shape (n_samples,)
         Rows too far from every cluster, by the rule of `GaussianMixture.outliers`.
+    outlier_level : float
+        The level of that rule.
+    is_fitted_to_rows : bool
+        Whether these are the rows that the mixture was fitted to.
     """
 
     model: GaussianMixture
@@ -126,6 +98,8 @@ class Analysis:
     seconds: float
     n_missing: Array
     outliers: Array
+    outlier_level: float = OUTLIER_LEVEL
+    is_fitted_to_rows: bool = True
 
     @property
     def counts(self) -> Array:
@@ -164,6 +138,8 @@ def analysed(
     criterion: str = "bic",
     noise: bool | float = False,
     seed: int = 0,
+    outlier_level: float = OUTLIER_LEVEL,
+    callback: Callable[[str, int, int], object] | None = None,
 ) -> Analysis:
     """Cluster a table.
 
@@ -186,13 +162,17 @@ def analysed(
     noise : bool or float, default=False
         Whether rows may be noise, or the share of them that is expected to be.
     seed : int, default=0
+    outlier_level : float, default=0.05
+        As in `GaussianMixture.outliers`.
+    callback : callable, optional
+        Of `select`, where the number of components is chosen.
 
     Returns
     -------
     analysis : Analysis
     """
     began = time.perf_counter()
-    mean, variances, n_missing = _observed(X, names)
+    mean, variances, n_missing = observed(X, names)
     vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MOST_MEAN))
     if len(vast):
         problem = "has numbers whose squares overflow: divide it by its scale first."
@@ -201,10 +181,8 @@ def analysed(
         raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else None)
-    units = _units(mean, variances, names) if standardise else np.ones(X.shape[1])
-    data: Any = X
-    if standardise:
-        data = _StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
+    units = deviations(mean, variances, names) if standardise else np.ones(X.shape[1])
+    data = in_units_of(X, units)
     selection = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -212,7 +190,8 @@ def analysed(
             fitted = GaussianMixture(numbers[0], covariance_type=kinds, random_state=seed, noise=noise)
             fitted.fit(data)
         else:
-            selection = select(data, numbers, kinds, criterion, random_state=seed, noise=noise)
+            choice = {"random_state": seed, "noise": noise, "callback": callback}
+            selection = selected(X, numbers, kinds, criterion, units=units, n_missing=n_missing, **choice)
             fitted = selection.best
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if selection is not None:
@@ -222,9 +201,8 @@ def analysed(
     n_parameters = fitted.n_parameters_
     kind = fitted.covariance_type
     model = _in_units(fitted, units, names, n_missing / len(X))
-    predicted, uncertainty, log_likelihood = scored(model, X)
-    likelihood = Likelihood(log_likelihood, float(len(X)), float(np.log(1 - uncertainty).sum()))
-    truth = None if labels is None else _known_classes(labels, predicted, len(model.weights_))
+    scores = scored(model, X, outlier_level)
+    truth = None if labels is None else known_classes(labels, scores.predicted, len(model.weights_))
     return Analysis(
         model,
         kind,
@@ -232,10 +210,10 @@ def analysed(
         len(X),
         standardise,
         selection,
-        predicted,
-        uncertainty,
-        log_likelihood,
-        likelihood.criteria(n_parameters, model.evidence_),
+        scores.predicted,
+        scores.uncertainty,
+        scores.likelihood.log_likelihood,
+        scores.likelihood.criteria(n_parameters, model.evidence_),
         n_parameters,
         errors,
         no_errors,
@@ -243,51 +221,78 @@ def analysed(
         truth,
         time.perf_counter() - began,
         n_missing,
-        _outliers(model, X),
+        scores.outliers,
+        outlier_level,
     )
 
 
-def _outliers(model: GaussianMixture, X: Array) -> Array:
-    """Return which rows are too far from every cluster, read a chunk at a time."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
-        chunks = (np.asarray(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK))
-        return np.concatenate([model.outliers(rows) for rows in chunks])
+def described(
+    model: GaussianMixture,
+    X: Array,
+    names: Sequence[str],
+    *,
+    labels: Any = None,
+    outlier_level: float = OUTLIER_LEVEL,
+) -> Analysis:
+    """Describe rows by a mixture that is already fitted, to these rows or to others.
+
+    Parameters
+    ----------
+    model : GaussianMixture
+        Fitted; it is not changed.
+    X : ndarray, shape (n_samples, n_features)
+        May be a memory map; NaN where a value is missing.
+    names : sequence of str
+        Of the columns.
+    labels : array_like, shape (n_samples,), optional
+        Known classes, to be compared with the clusters.
+    outlier_level : float, default=0.05
+        As in `GaussianMixture.outliers`.
+
+    Returns
+    -------
+    analysis : Analysis
+        Without standard errors if the mixture was fitted to other rows, to which they would belong.
+    """
+    began = time.perf_counter()
+    model = copy.copy(model)
+    model.feature_names_in_ = np.array(names, dtype=object)
+    scores = scored(model, X, outlier_level)
+    is_own = _is_fitted_to(model, scores.likelihood)
+    # The evidence is that of the rows of the fit.
+    criteria = scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan)
+    errors, no_errors = None, "They belong to the rows that the mixture was fitted to, and these are others."
+    if is_own:
+        errors, no_errors = _errors(model, X, np.ones(X.shape[1]), names)
+    return Analysis(
+        model,
+        model.covariance_type,
+        tuple(names),
+        len(X),
+        False,
+        None,
+        scores.predicted,
+        scores.uncertainty,
+        scores.likelihood.log_likelihood,
+        {name: value for name, value in criteria.items() if is_own or name != "evidence"},
+        model.n_parameters_,
+        errors,
+        no_errors,
+        (),
+        None if labels is None else known_classes(labels, scores.predicted, len(model.weights_)),
+        time.perf_counter() - began,
+        scores.n_missing,
+        scores.outliers,
+        outlier_level,
+        is_own,
+    )
 
 
-def _observed(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
-    """Return means and variances of the columns, and the number of missing values of each."""
-    rows = open_rows(X)
-    try:
-        moments = column_moments(rows)
-        return moments.mean, moments.variances, np.zeros(rows.n_features, dtype=np.int64)
-    except MissingValueError:
-        pass
-    try:
-        available = available_moments(rows)
-    except ColumnError as error:
-        raise error.with_name(names) from error
-    n_missing = np.rint(available.weight - available.counts).astype(np.int64)
-    return available.mean, available.variances, n_missing
-
-
-class _StandardisedRows:
-    """Rows with each column divided by its unit, a chunk at a time; can be read again."""
-
-    def __init__(self, X: Array, units: Array) -> None:
-        self.X, self.units = X, units
-
-    def __iter__(self) -> Iterator[Array]:
-        for start in range(0, len(self.X), CHUNK):
-            yield self.X[start : start + CHUNK] / self.units
-
-
-def _units(mean: Array, variances: Array, names: Sequence[str]) -> Array:
-    """Return the deviation of each column; refuse columns without one."""
-    constant = np.flatnonzero(is_constant(mean, variances))
-    if len(constant):
-        raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
-    return np.sqrt(variances)
+def _is_fitted_to(model: GaussianMixture, likelihood: Likelihood) -> bool:
+    """Return whether rows are those of the fit: as many, and as likely."""
+    mean = likelihood.log_likelihood / likelihood.weight
+    is_same = abs(mean - model.lower_bound_) <= SAME_LIKELIHOOD * max(1.0, abs(mean))
+    return bool(is_same and likelihood.weight == model.n_samples_seen_)
 
 
 def _errors(
@@ -335,51 +340,3 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str], missin
         model.evidence_ -= log_units * model.n_samples_seen_
     model.feature_names_in_ = np.array(names, dtype=object)
     return model
-
-
-def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
-    """Return labels, uncertainties, and the log-likelihood of all rows, read a chunk at a time."""
-    predicted = np.empty(len(X), dtype=np.int64)
-    uncertainty = np.empty(len(X))
-    log_likelihood = 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
-        for start in range(0, len(X), CHUNK):
-            rows = np.asarray(X[start : start + CHUNK])
-            posteriors, densities = model.predict_proba(rows), model.score_samples(rows)
-            bad = np.flatnonzero(~(densities > LEAST_DENSITY))
-            if len(bad):
-                raise ValueError(
-                    f"Row {start + bad[0] + 1} is too far from every cluster for its probabilities to be "
-                    "numbers. Check its values, or leave it out."
-                )
-            cut = slice(start, start + len(rows))
-            if model.noise_box_ is not None:
-                posteriors = np.column_stack([posteriors, 1 - posteriors.sum(axis=1)])
-            most_probable = posteriors.argmax(axis=1)
-            predicted[cut] = np.where(most_probable < len(model.weights_), most_probable, NOISE)
-            uncertainty[cut] = 1 - posteriors.max(axis=1)
-            log_likelihood += float(densities.sum(dtype=np.float64))
-    return predicted, uncertainty, log_likelihood
-
-
-def _known_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
-    strings = np.asarray(labels).astype(str)
-    known = np.array([not is_missing(string) for string in strings.tolist()])
-    if not known.any():
-        raise ValueError("All labels are missing: leave them out.")
-    names, known_codes = np.unique(strings[known], return_inverse=True)
-    codes = np.full(len(strings), -1)
-    codes[known] = known_codes
-    counts = np.zeros((len(names), n_components), dtype=np.int64)
-    in_cluster = predicted[known] != NOISE
-    np.add.at(counts, (known_codes[in_cluster], predicted[known][in_cluster]), 1)
-    return KnownClasses(
-        tuple(names.tolist()),
-        codes,
-        adjusted_rand_index(known_codes, predicted[known]),
-        error_rate(known_codes, predicted[known]),
-        counts,
-        np.bincount(known_codes[~in_cluster], minlength=len(names)),
-        int(np.count_nonzero(~known)),
-    )

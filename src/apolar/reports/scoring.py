@@ -1,0 +1,178 @@
+"""Rows under a fitted mixture, a chunk at a time: clusters, their probabilities, densities and outliers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2
+
+from apolar._core.arrays import Array
+from apolar.estimator import GaussianMixture
+from apolar.estimator.outliers import OutlierRule
+from apolar.estimator.predict import NOISE, Likelihood
+from apolar.mixture.distances import least_distances
+
+# Rows that are read at a time.
+CHUNK = 65_536
+# A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
+LEAST_DENSITY = -1e270
+# By so much a squared distance may be wrong that is computed from a density.
+MARGIN = 1e-3
+# The probability of any outlier at all among the rows of a fit, if they were drawn from the mixture.
+OUTLIER_LEVEL = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """What a mixture says of each of some consecutive rows.
+
+    Attributes
+    ----------
+    predicted : ndarray of int, shape (n,)
+        The most probable cluster, or the nearest one for rows that are out of reach; -1 for noise.
+    posteriors : ndarray, shape (n, n_components), or one more column for noise
+        The probability of each cluster. NaN for rows that are out of reach.
+    log_densities : ndarray, shape (n,)
+    outliers : ndarray of bool, shape (n,)
+        By the rule of `GaussianMixture.outliers`, and all rows that are out of reach.
+    """
+
+    predicted: Array
+    posteriors: Array
+    log_densities: Array
+    outliers: Array
+
+    @property
+    def uncertainty(self) -> Array:
+        """One less the probability of the cluster; zero for rows that are out of reach."""
+        certainty = self.posteriors.max(axis=1)
+        return np.where(np.isnan(certainty), 0.0, 1 - certainty)
+
+
+def scored_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> Iterator[RowScores]:
+    """Yield the scores of all rows, a chunk at a time, so that a memory map is never held in memory.
+
+    Parameters
+    ----------
+    model : GaussianMixture
+        Fitted.
+    X : ndarray, shape (n_samples, n_features)
+        May be a memory map; NaN where a value is missing.
+    level : float, default=0.05
+        Of the rule for outliers.
+
+    Yields
+    ------
+    scores : RowScores
+    """
+    rule = _Outliers.of(model, level)
+    for start in range(0, len(X), CHUNK):
+        rows = np.asarray(X[start : start + CHUNK])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
+            posteriors, densities = np.asarray(model.predict_proba(rows)), model.score_samples(rows)
+        if model.noise_box_ is not None:
+            posteriors = np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])
+        most_probable = posteriors.argmax(axis=1)
+        predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE)
+        outliers = rule(rows, densities, posteriors)
+        far = np.flatnonzero(~(densities > LEAST_DENSITY))
+        if len(far):
+            posteriors = np.array(posteriors, dtype=np.float64)
+            posteriors[far], outliers[far] = np.nan, True
+            predicted[far] = _nearest(rule.exact, rows[far])
+        yield RowScores(predicted, posteriors, densities, outliers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outliers:
+    """The rule for outliers, of rows whose densities and posteriors are known.
+
+    Of the most probable component they give the squared distance of a row at once; only the few rows for
+    which it is above the limit can be outliers, and are measured from every component.
+    """
+
+    exact: OutlierRule
+    log_heights: Array
+    limit: float
+
+    @classmethod
+    def of(cls, model: GaussianMixture, level: float) -> _Outliers:
+        """Return the rule of a fitted mixture."""
+        exact = OutlierRule.of(model, level)
+        n_features = exact.means.shape[1]
+        if exact.covariances.ndim == 2:
+            log_dets = np.log(exact.covariances).sum(axis=1)
+        else:
+            log_dets = np.linalg.slogdet(exact.covariances)[1]
+        with np.errstate(divide="ignore"):  # an empty component has weight zero
+            log_weights = np.log(model.weights_)
+        log_heights = log_weights - (log_dets + n_features * np.log(2 * np.pi)) / 2
+        return cls(exact, log_heights, float(chi2.isf(exact.tail, n_features)))
+
+    def __call__(self, rows: Array, log_densities: Array, posteriors: Array) -> Array:
+        """Return whether each row is an outlier."""
+        top = posteriors[:, : len(self.log_heights)].argmax(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_terms = log_densities + np.log(posteriors[np.arange(len(rows)), top])
+            squares = 2 * (self.log_heights[top] - log_terms)
+        # Also rows with missing values, of which the densities are those of the values that are there.
+        suspects = ~(squares < self.limit - MARGIN) | np.isnan(rows).any(axis=1)
+        outliers = np.zeros(len(rows), dtype=bool)
+        if suspects.any():
+            outliers[suspects] = self.exact(rows[suspects])
+        return outliers
+
+
+@dataclass(frozen=True, eq=False)
+class TableScores:
+    """What a mixture says of all rows together.
+
+    Attributes
+    ----------
+    predicted, uncertainty, outliers : ndarray, shape (n_samples,)
+        As in `RowScores`.
+    n_missing : ndarray of int, shape (n_features,)
+        The number of missing values of each column.
+    likelihood : Likelihood
+    """
+
+    predicted: Array
+    uncertainty: Array
+    outliers: Array
+    n_missing: Array
+    likelihood: Likelihood
+
+
+def scored(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
+    """Return labels, uncertainties, outliers and the likelihood of all rows, read a chunk at a time."""
+    predicted = np.empty(len(X), dtype=np.int64)
+    uncertainty, outliers = np.empty(len(X)), np.empty(len(X), dtype=bool)
+    log_likelihood, start = 0.0, 0
+    n_missing = np.zeros(X.shape[1], dtype=np.int64)
+    for scores in scored_chunks(model, X, level):
+        cut = slice(start, start + len(scores.predicted))
+        predicted[cut], uncertainty[cut] = scores.predicted, scores.uncertainty
+        outliers[cut] = scores.outliers
+        log_likelihood += float(scores.log_densities.sum(dtype=np.float64))
+        n_missing += np.isnan(X[cut]).sum(axis=0)
+        start = cut.stop
+    certainty = float(np.log(1 - uncertainty).sum())
+    likelihood = Likelihood(log_likelihood, float(len(X)), certainty)
+    return TableScores(predicted, uncertainty, outliers, n_missing, likelihood)
+
+
+def _nearest(rule: OutlierRule, rows: Array) -> Array:
+    """Return the cluster whose Mahalanobis distance is least, of rows whose squares may overflow."""
+    scales = np.nanmax(np.abs(rows), axis=1)
+    distances = [
+        [
+            least_distances(mean[None] / scale, covariance[None], row[None] / scale)[0][0]
+            for mean, covariance in zip(rule.means, rule.covariances, strict=True)
+        ]
+        for row, scale in zip(rows, scales, strict=True)
+    ]
+    return np.argmin(distances, axis=1)
