@@ -107,7 +107,7 @@ def test_figures_go_through_pickle():
     assert again._repr_png_() == figure._repr_png_()
 
 
-def test_pyplot_is_left_alone():
+def test_pyplot_shows_figures_where_it_is_used_and_is_left_alone_elsewhere():
     code = """
 import sys, numpy as np, apolar.plots
 assert "matplotlib" not in sys.modules
@@ -118,9 +118,17 @@ apolar.plots.profiles(mixture)
 apolar.plots.uncertainty(mixture, mixture.sample(20, 0)[0])
 apolar.plots.convergence([1.0, 2.0])
 assert "matplotlib.pyplot" not in sys.modules
-import matplotlib.pyplot
-apolar.plots.scatter_matrix(np.eye(4), columns=1)
+import matplotlib.pyplot, threading
+from apolar.plots.canvas import off_screen
+with off_screen():
+    apolar.plots.scatter_matrix(np.eye(4), columns=1)
+elsewhere = threading.Thread(target=apolar.plots.convergence, args=([1.0, 2.0],))
+elsewhere.start()
+elsewhere.join()
 assert matplotlib.pyplot.get_fignums() == []
+figure = apolar.plots.scatter_matrix(np.eye(4), columns=1)
+assert matplotlib.pyplot.get_fignums() == [figure.number] == [1]
+assert apolar.plots.profiles(mixture).figure is matplotlib.pyplot.gcf()
 """
     result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -42,7 +42,7 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apolar.plots.canvas import need_matplotlib
-from apolar.plots.palette import DASHES, INK, style
+from apolar.plots.palette import DASHES, GREY, INK, style
 from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import plain_numbers
 from apolar.scores import criterion_title
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["bic_curves"]
 
+# The part of the candidates, the best ones, for which there is room whatever the others are.
+SHOWN = 0.4
+# If all take at most this many times the room of these, all are shown.
+ROOM_FOR_ALL = 1.6
+
+_NEXT = {"marker": "o", "color": GREY, "markerfacecolor": "none", "markersize": 14, "markeredgewidth": 1.0}
 _BEST = {"marker": "o", "color": INK, "markerfacecolor": "none", "markersize": 14, "markeredgewidth": 1.4}
 
 
@@ -35,10 +41,11 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----
+    The better candidates fill the frame, so that the decision shows, and a note says how many are above it.
     A candidate that failed is a gap in its line, and a hollow mark is one whose EM did not converge. The
     legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes room
     for both.
@@ -77,17 +84,46 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     lowest = getattr(best, criterion)
     panel.plot([best.n_components], [lowest], linestyle="none", zorder=4, **_BEST)
     entries.append((f"lowest: {best.n_components} {best.covariance_type}", _BEST))
+    others = [row for row in selection.table if row.is_fitted and row is not best]
+    if others:
+        second = min(others, key=lambda row: float(getattr(row, criterion)))
+        value = getattr(second, criterion)
+        panel.plot([second.n_components], [value], linestyle="none", zorder=4, **_NEXT)
+        behind = f"{second.n_components} {second.covariance_type}, {value - lowest:.1f} behind"
+        entries.append((f"next: {behind}", _NEXT))
 
     numbers = sorted({row.n_components for row in selection.table})
     panel.set_xlim(numbers[0] - 0.5, numbers[-1] + 0.5)
     panel.set_xticks(numbers[:: -(-len(numbers) // 20)])
-    panel.margins(y=0.1)
+    highest = _highest(selection)
+    panel.set_ylim(lowest - 0.1 * (highest - lowest), highest + 0.1 * (highest - lowest))
     plain_numbers(panel.yaxis)
     single.name_axes("number of components", f"{name} (lower is better)")
     single.title(f"{name} of {len(selection.table)} candidate{'s' * (len(selection.table) != 1)}")
     single.key(entries)
-    single.note(selection.reason, _failures(selection), _open_ends(selection))
+    single.note(selection.reason, _outside(selection, highest), _failures(selection), _open_ends(selection))
     return single.done()
+
+
+def _highest(selection: Selection) -> float:
+    """Return up to which value of the criterion candidates are in the frame."""
+    criterion, best = selection.criterion, selection.best_row
+    rows = [row for row in selection.table if np.isfinite(getattr(row, criterion))]
+    values = np.sort([float(getattr(row, criterion)) for row in rows])
+    lowest, highest = float(values[0]), float(values[int(np.ceil(SHOWN * len(values))) - 1])
+    for number in (best.n_components - 1, best.n_components + 1):
+        # One component less, and one more, with which the choice is compared.
+        beside = [float(getattr(row, criterion)) for row in rows if row.n_components == number]
+        highest = max([highest, *([min(beside)] if beside else [])])
+    if values[-1] - lowest <= ROOM_FOR_ALL * (highest - lowest):
+        highest = float(values[-1])
+    return highest if highest > lowest else lowest + max(1.0, 1e-6 * abs(lowest))
+
+
+def _outside(selection: Selection, highest: float) -> str:
+    values = [getattr(row, selection.criterion) for row in selection.table]
+    count = sum(bool(value > highest) for value in values)
+    return f"{count} candidate{'s are' if count > 1 else ' is'} above the frame." if count else ""
 
 
 def _look(number: int) -> dict[str, Any]:

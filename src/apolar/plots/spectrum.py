@@ -49,7 +49,7 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----
