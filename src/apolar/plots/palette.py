@@ -25,6 +25,9 @@ NOISE = -1
 NOISE_STYLE = ("#9A9A9A", ".")
 """The colour and the marker of noise: small grey dots."""
 
+SHADES = ("#5C5C5C", "#8C8C8C", "#747474", "#A3A3A3")
+"""Lines that are no clusters, beside one in ink: colours are for clusters alone."""
+
 INK = "#222222"
 """Text and lines."""
 

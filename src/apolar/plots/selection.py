@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apolar.plots.canvas import need_matplotlib
-from apolar.plots.palette import DASHES, GREY, INK, style
+from apolar.plots.palette import DASHES, GREY, INK, MARKERS, SHADES
 from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import plain_numbers
 from apolar.scores import criterion_title
@@ -30,6 +30,8 @@ _BEST = {"marker": "o", "color": INK, "markerfacecolor": "none", "markersize": 1
 
 def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     """Draw the criterion of each candidate against its number of components, one line per family.
+
+    The family of the choice is drawn in ink, the others in grey: colours are for clusters.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
             "pass apolar.select(X)."
         )
     single = SinglePanel.of(ax, (4.8, 3.4))
-    panel, criterion = single.panel, selection.criterion
+    panel, criterion, highest = single.panel, selection.criterion, _highest(selection)
     entries = []
     by_kind: dict[str, list[Row]] = {}
     for row in selection.table:
@@ -76,9 +78,10 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     for number, (kind, rows) in enumerate(by_kind.items()):
         if not any(np.isfinite(getattr(row, criterion)) for row in rows):
             continue
-        look = _look(number)
+        look = _look(number, kind == selection.best_row.covariance_type)
         _draw(panel, sorted(rows, key=lambda row: row.n_components), criterion, look)
-        entries.append((kind, look))
+        is_outside = not any(getattr(row, criterion) <= highest for row in rows)
+        entries.append((f"{kind} (above the frame)" if is_outside else kind, look))
     name = criterion_title(criterion)
     best = selection.best_row
     lowest = getattr(best, criterion)
@@ -95,7 +98,6 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     numbers = sorted({row.n_components for row in selection.table})
     panel.set_xlim(numbers[0] - 0.5, numbers[-1] + 0.5)
     panel.set_xticks(numbers[:: -(-len(numbers) // 20)])
-    highest = _highest(selection)
     panel.set_ylim(lowest - 0.1 * (highest - lowest), highest + 0.1 * (highest - lowest))
     plain_numbers(panel.yaxis)
     single.name_axes("number of components", f"{name} (lower is better)")
@@ -126,9 +128,14 @@ def _outside(selection: Selection, highest: float) -> str:
     return f"{count} candidate{'s are' if count > 1 else ' is'} above the frame." if count else ""
 
 
-def _look(number: int) -> dict[str, Any]:
-    colour, marker = style(number)
-    return {"color": colour, "marker": marker, "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.3}
+def _look(number: int, is_chosen: bool) -> dict[str, Any]:
+    """Return how the line of a family looks: that of the chosen one stands out."""
+    return {
+        "color": INK if is_chosen else SHADES[number % len(SHADES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": "-" if is_chosen else DASHES[1 + number % (len(DASHES) - 1)],
+        "linewidth": 2.0 if is_chosen else 1.0,
+    }
 
 
 def _draw(panel: Any, rows: list[Row], criterion: str, look: dict[str, Any]) -> None:
