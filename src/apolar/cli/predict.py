@@ -49,7 +49,7 @@ def predict(
         raise BadInput(f"{output} is what is read: choose another -o.")
     from apolar import GaussianMixture
     from apolar.cli.tables import read_table
-    from apolar.reports.analysis import scored
+    from apolar.reports.scoring import scored
 
     try:
         mixture = GaussianMixture.load(model)
@@ -75,7 +75,8 @@ def predict(
                     f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
                 )
             bar.begin("labelling")
-            predicted, uncertainty, _ = scored(mixture, table.X)
+            scores = scored(mixture, table.X)
+            predicted, uncertainty = scores.predicted, scores.uncertainty
             numbers, missing = table.row_numbers, table.missing_line
     if missing:
         click.echo(escaped(missing), err=True)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.checks import is_missing
 from apolar.data import open_rows
 from apolar.data.checks import MissingValueError
 from apolar.estimator import GaussianMixture
@@ -25,10 +24,10 @@ from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.available import available_moments
 from apolar.moments.covariance import column_moments, is_constant
 from apolar.plots.mixtures import MixtureView
-from apolar.scores import adjusted_rand_index, error_rate
+from apolar.reports.classes import KnownClasses, known_classes
+from apolar.reports.scoring import CHUNK, OUTLIER_LEVEL, scored
 from apolar.selection import Selection, select
 
-"""Among which a family is chosen, unless one is given."""
 MOST_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
 
@@ -36,37 +35,8 @@ MOST_COMPONENTS = 9
 MOST_NUMBERS = 2e9
 # The largest mean of a column whose square does not overflow.
 MOST_MEAN = 1e150
-# Rows that are read at a time.
-CHUNK = 65_536
-# A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
-LEAST_DENSITY = -1e270
-
-
-@dataclass(frozen=True, eq=False)
-class KnownClasses:
-    """Known classes, compared with the clusters.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of the classes, in the order of the codes.
-    codes : ndarray of int, shape (n_samples,)
-        -1 where the class is not known.
-    ari, error_rate : float
-    counts : ndarray of int, shape (n_classes, n_components)
-    noise_counts : ndarray of int, shape (n_classes,)
-        Rows of each class that are noise, which counts as one more cluster.
-    n_unknown : int
-        Rows without a class; they do not count.
-    """
-
-    names: tuple[str, ...]
-    codes: Array
-    ari: float
-    error_rate: float
-    counts: Array
-    noise_counts: Array
-    n_unknown: int
+# Rows with the same mean log-likelihood, to this relative accuracy, as those of the fit are these.
+SAME_LIKELIHOOD = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +76,10 @@ class Analysis:
         The number of missing values of each column.
     outliers : ndarray of bool, shape (n_samples,)
         Rows too far from every cluster, by the rule of `GaussianMixture.outliers`.
+    outlier_level : float
+        The level of that rule.
+    is_fitted_to_rows : bool
+        Whether these are the rows that the mixture was fitted to.
     """
 
     model: GaussianMixture
@@ -126,6 +100,8 @@ class Analysis:
     seconds: float
     n_missing: Array
     outliers: Array
+    outlier_level: float = OUTLIER_LEVEL
+    is_fitted_to_rows: bool = True
 
     @property
     def counts(self) -> Array:
@@ -164,6 +140,7 @@ def analysed(
     criterion: str = "bic",
     noise: bool | float = False,
     seed: int = 0,
+    outlier_level: float = OUTLIER_LEVEL,
 ) -> Analysis:
     """Cluster a table.
 
@@ -186,6 +163,8 @@ def analysed(
     noise : bool or float, default=False
         Whether rows may be noise, or the share of them that is expected to be.
     seed : int, default=0
+    outlier_level : float, default=0.05
+        As in `GaussianMixture.outliers`.
 
     Returns
     -------
@@ -222,9 +201,8 @@ def analysed(
     n_parameters = fitted.n_parameters_
     kind = fitted.covariance_type
     model = _in_units(fitted, units, names, n_missing / len(X))
-    predicted, uncertainty, log_likelihood = scored(model, X)
-    likelihood = Likelihood(log_likelihood, float(len(X)), float(np.log(1 - uncertainty).sum()))
-    truth = None if labels is None else _known_classes(labels, predicted, len(model.weights_))
+    scores = scored(model, X, outlier_level)
+    truth = None if labels is None else known_classes(labels, scores.predicted, len(model.weights_))
     return Analysis(
         model,
         kind,
@@ -232,10 +210,10 @@ def analysed(
         len(X),
         standardise,
         selection,
-        predicted,
-        uncertainty,
-        log_likelihood,
-        likelihood.criteria(n_parameters, model.evidence_),
+        scores.predicted,
+        scores.uncertainty,
+        scores.likelihood.log_likelihood,
+        scores.likelihood.criteria(n_parameters, model.evidence_),
         n_parameters,
         errors,
         no_errors,
@@ -243,16 +221,76 @@ def analysed(
         truth,
         time.perf_counter() - began,
         n_missing,
-        _outliers(model, X),
+        scores.outliers,
+        outlier_level,
     )
 
 
-def _outliers(model: GaussianMixture, X: Array) -> Array:
-    """Return which rows are too far from every cluster, read a chunk at a time."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
-        chunks = (np.asarray(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK))
-        return np.concatenate([model.outliers(rows) for rows in chunks])
+def described(
+    model: GaussianMixture,
+    X: Array,
+    names: Sequence[str],
+    *,
+    labels: Any = None,
+    outlier_level: float = OUTLIER_LEVEL,
+) -> Analysis:
+    """Describe rows by a mixture that is already fitted, to these rows or to others.
+
+    Parameters
+    ----------
+    model : GaussianMixture
+        Fitted; it is not changed.
+    X : ndarray, shape (n_samples, n_features)
+        May be a memory map; NaN where a value is missing.
+    names : sequence of str
+        Of the columns.
+    labels : array_like, shape (n_samples,), optional
+        Known classes, to be compared with the clusters.
+    outlier_level : float, default=0.05
+        As in `GaussianMixture.outliers`.
+
+    Returns
+    -------
+    analysis : Analysis
+        Without standard errors if the mixture was fitted to other rows, to which they would belong.
+    """
+    began = time.perf_counter()
+    model = copy.copy(model)
+    model.feature_names_in_ = np.array(names, dtype=object)
+    scores = scored(model, X, outlier_level)
+    is_own = _is_fitted_to(model, scores.likelihood)
+    errors, no_errors = None, "They belong to the rows that the mixture was fitted to, and these are others."
+    if is_own:
+        errors, no_errors = _errors(model, X, np.ones(X.shape[1]), names)
+    return Analysis(
+        model,
+        model.covariance_type,
+        tuple(names),
+        len(X),
+        False,
+        None,
+        scores.predicted,
+        scores.uncertainty,
+        scores.likelihood.log_likelihood,
+        scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan),
+        model.n_parameters_,
+        errors,
+        no_errors,
+        (),
+        None if labels is None else known_classes(labels, scores.predicted, len(model.weights_)),
+        time.perf_counter() - began,
+        scores.n_missing,
+        scores.outliers,
+        outlier_level,
+        is_own,
+    )
+
+
+def _is_fitted_to(model: GaussianMixture, likelihood: Likelihood) -> bool:
+    """Return whether rows are those of the fit: as many, and as likely."""
+    mean = likelihood.log_likelihood / likelihood.weight
+    is_same = abs(mean - model.lower_bound_) <= SAME_LIKELIHOOD * max(1.0, abs(mean))
+    return bool(is_same and likelihood.weight == model.n_samples_seen_)
 
 
 def _observed(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
@@ -335,51 +373,3 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str], missin
         model.evidence_ -= log_units * model.n_samples_seen_
     model.feature_names_in_ = np.array(names, dtype=object)
     return model
-
-
-def scored(model: GaussianMixture, X: Array) -> tuple[Array, Array, float]:
-    """Return labels, uncertainties, and the log-likelihood of all rows, read a chunk at a time."""
-    predicted = np.empty(len(X), dtype=np.int64)
-    uncertainty = np.empty(len(X))
-    log_likelihood = 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
-        for start in range(0, len(X), CHUNK):
-            rows = np.asarray(X[start : start + CHUNK])
-            posteriors, densities = model.predict_proba(rows), model.score_samples(rows)
-            bad = np.flatnonzero(~(densities > LEAST_DENSITY))
-            if len(bad):
-                raise ValueError(
-                    f"Row {start + bad[0] + 1} is too far from every cluster for its probabilities to be "
-                    "numbers. Check its values, or leave it out."
-                )
-            cut = slice(start, start + len(rows))
-            if model.noise_box_ is not None:
-                posteriors = np.column_stack([posteriors, 1 - posteriors.sum(axis=1)])
-            most_probable = posteriors.argmax(axis=1)
-            predicted[cut] = np.where(most_probable < len(model.weights_), most_probable, NOISE)
-            uncertainty[cut] = 1 - posteriors.max(axis=1)
-            log_likelihood += float(densities.sum(dtype=np.float64))
-    return predicted, uncertainty, log_likelihood
-
-
-def _known_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
-    strings = np.asarray(labels).astype(str)
-    known = np.array([not is_missing(string) for string in strings.tolist()])
-    if not known.any():
-        raise ValueError("All labels are missing: leave them out.")
-    names, known_codes = np.unique(strings[known], return_inverse=True)
-    codes = np.full(len(strings), -1)
-    codes[known] = known_codes
-    counts = np.zeros((len(names), n_components), dtype=np.int64)
-    in_cluster = predicted[known] != NOISE
-    np.add.at(counts, (known_codes[in_cluster], predicted[known][in_cluster]), 1)
-    return KnownClasses(
-        tuple(names.tolist()),
-        codes,
-        adjusted_rand_index(known_codes, predicted[known]),
-        error_rate(known_codes, predicted[known]),
-        counts,
-        np.bincount(known_codes[~in_cluster], minlength=len(names)),
-        int(np.count_nonzero(~known)),
-    )
