@@ -159,6 +159,7 @@ def fit(
                     table.n_dropped,
                     table.skipped,
                     table.notes,
+                    table.row_numbers,
                 )
                 page = report_page(analysis, table.X, provenance, wording=in_options)
                 written["report"] = files.add_lines("report.html", [page])
@@ -204,7 +205,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missi
     from rich import box
     from rich.table import Table
 
-    from apolar.reports.words import agreement, headline
+    from apolar.reports.words import agreement, choice, headline
 
     console, model = new_console(), analysis.model
     if table.skipped:
@@ -219,7 +220,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missi
         console.print(line(missing))
     console.print(line(headline(analysis)))
     if analysis.selection is not None:
-        console.print(line(in_options(analysis.selection.reason)))
+        console.print(line(in_options(choice(analysis))))
     shown = analysis.names[: max((console.width - FIRST_WIDTH) // MEAN_WIDTH, 1)]
     counts = analysis.counts
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))

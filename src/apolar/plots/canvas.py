@@ -264,7 +264,7 @@ def wrap(text: Any, *paragraphs: str, width: float, most_lines: int = 20) -> Non
         write(text, "\n".join(itertools.chain(*lines)))
         return bool(text.get_window_extent().width <= width)
 
-    least, most = 3, max(3, *(len(words) for words in paragraphs))
+    least, most = 3, max([3, *(len(words) for words in paragraphs)])
     if fits(most):
         return
     # The most letters per line that fit, by bisection.

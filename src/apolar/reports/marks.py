@@ -1,11 +1,10 @@
 """The marks of clusters, and of the lines of pictures, as SVG that a page holds.
 
-Colours are variables of the page, so that pictures, tables and words have the same ones, in light and in dark.
+Colours are variables of the page: pictures, tables and words have the same ones, in light and in dark.
 """
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -91,8 +90,8 @@ def mark_of_line(line: Any) -> str:
             f'style="fill: {face}; stroke: {edge}; stroke-width: 1"/>'
         )
     box = f"0 -{number(SWATCH / 2)} {number(width)} {number(SWATCH)}"
-    size = f"width: {number(width / 12)}em"
-    return f'<svg class="mark" viewBox="{box}" style="{escape(size)}" aria-hidden="true">{"".join(parts)}</svg>'
+    head = f'<svg class="mark" viewBox="{box}" style="width: {number(width / SWATCH)}em" aria-hidden="true">'
+    return f"{head}{''.join(parts)}</svg>"
 
 
 def in_variables(style: str) -> str:

@@ -23,6 +23,7 @@ LINK = "{http://www.w3.org/1999/xlink}href"
 N_SIZES = 8
 # In inches, around what is drawn.
 PAD = 0.03
+_KIND = re.compile(r"cluster-\d+")
 _POINTS = re.compile(r"(cluster-\d+|noise|ring)~(\d+)")
 
 Titles = Callable[[Any, str, Array], Sequence[str] | None]
@@ -83,12 +84,12 @@ def inline_svg(figure: Any, name: str, alt: str, titles: Titles | None = None) -
 
 
 def _taken_points(figure: Any, box: Any, titles: Titles | None) -> dict[str, _Points]:
-    """Return the points of a figure by ids of their collections, which keep one point each for their place."""
+    """Return the points of a figure by the ids of their collections, which keep one point each."""
     points: dict[str, _Points] = {}
     for axes in figure.axes:
         for collection in axes.collections:
             kind = collection.get_gid()
-            if kind is None:
+            if kind is None or not hasattr(collection, "get_sizes"):
                 continue
             offsets = np.asarray(collection.get_offsets(), dtype=float)
             inches = axes.transData.transform(offsets) / figure.dpi
@@ -150,6 +151,8 @@ class _Writer:
         return f"<{tag}{attributes}>{words}{inside}</{tag}>"
 
     def _attribute(self, key: str, value: str) -> str:
+        if key == "id" and _KIND.fullmatch(value):
+            return f' data-kind="{value}"'
         if key == "id":
             return f' id="{self.new[value]}"' if value in self.new else ""
         if key == LINK:
@@ -175,7 +178,10 @@ class _Writer:
         )
         uses = []
         for i, ((x, y), level) in enumerate(zip(points.places, levels, strict=True)):
-            words = "" if points.titles is None else f"<title>{escape(points.titles[i], quote=False)}</title>"
-            uses.append(f'<use href="#{base}{level}" x="{x:.1f}" y="{y:.1f}">{words}</use>')
+            use = f'<use href="#{base}{level}" x="{x:.1f}" y="{y:.1f}"'
+            if points.titles is None:
+                uses.append(f"{use}/>")
+            else:
+                uses.append(f"{use}><title>{escape(points.titles[i], quote=False)}</title></use>")
         head = f'<g class="points" data-kind="{points.kind}" style="{points.style}">'
         return f"{head}<defs>{marks}</defs>{''.join(uses)}</g>"
