@@ -162,7 +162,7 @@ class _Gallery:
             " ".join(["Point at a mark to see its row.", *shown.remarks]),
             axes.figure,
             self._legend(shown, with_doubt=True),
-            lambda _, kind, offsets: shown.titles(offsets, *columns, kind),
+            lambda _, kind, offsets: shown.titles(offsets, columns[0], columns[1], kind),
         )
 
     def _shown(self, columns: list[int], most: int) -> ShownRows:
