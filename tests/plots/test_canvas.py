@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -99,6 +100,42 @@ def test_notebooks_show_a_new_figure():
     saved = io.BytesIO()
     figure.savefig(saved, format="png")
     assert shown == saved.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("backend", "times", "stays_open"), [("inline", 1, False), ("agg", 1, True), ("qtagg", 0, True)]
+)
+def test_notebooks_show_a_figure_once(monkeypatch, backend, times, stays_open):
+    import matplotlib.pyplot as plt
+
+    shown = []
+    notebook = types.SimpleNamespace(display=lambda data, raw: shown.append((data, raw)))
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setattr("apolar.plots.picture.get_backend", lambda: backend)
+    figure = scatter_matrix(np.eye(4), columns=1)
+    assert plt.fignum_exists(figure.number)
+    figure._ipython_display_()
+    # Inline, what is open at the end of the cell is shown then.
+    assert plt.fignum_exists(figure.number) == stays_open
+    assert len(shown) == times
+    assert all(raw and list(data) == ["image/png"] for data, raw in shown)
+    if times:
+        figure._ipython_display_()
+        assert len(shown) == 2 * times
+
+
+def test_notebooks_show_figures_without_pyplot_being_asked_for():
+    code = """
+import sys, types, numpy as np, apolar.plots
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: None)
+apolar.plots.convergence([1.0, 2.0])
+assert "matplotlib.pyplot" not in sys.modules
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: "a shell")
+apolar.plots.convergence([1.0, 2.0])
+assert sys.modules["matplotlib.pyplot"].get_fignums() == [1]
+"""
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 def test_figures_go_through_pickle():

@@ -8,6 +8,9 @@ from matplotlib.figure import Figure
 
 __all__ = ["Picture"]
 
+# Backends without windows.
+STILL = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
+
 
 class Picture(Figure):
     """A figure that a notebook shows once, whether pyplot knows of it or not."""
@@ -18,13 +21,14 @@ class Picture(Figure):
         return target.getvalue()
 
     def _ipython_display_(self) -> None:
-        if self._is_shown_by_pyplot():
-            # At the end of the cell, or in its window: as the value of the cell it would be there twice.
-            return
-        sys.modules["IPython.display"].display({"image/png": self._repr_png_()}, raw=True)
-
-    def _is_shown_by_pyplot(self) -> bool:
+        """Show the figure: as the value of a cell, or when the inline backend shows those that are open."""
         pyplot = sys.modules.get("matplotlib.pyplot")
-        if pyplot is None or not pyplot.fignum_exists(getattr(self, "number", -1)):
-            return False
-        return get_backend().lower() not in ("agg", "pdf", "svg", "ps", "cairo", "template", "pgf")
+        is_open = pyplot is not None and pyplot.fignum_exists(getattr(self, "number", -1))
+        backend = get_backend().lower() if is_open else ""
+        is_inline = "inline" in backend
+        if is_open and not is_inline and backend not in STILL:
+            return  # it is in a window
+        sys.modules["IPython.display"].display({"image/png": self._repr_png_()}, raw=True)
+        if pyplot is not None and is_inline:
+            # The end of the cell would show it once more.
+            pyplot.close(self)
