@@ -127,10 +127,12 @@ def test_notebooks_show_a_figure_once(monkeypatch, backend, times, stays_open):
 def test_notebooks_show_figures_without_pyplot_being_asked_for():
     code = """
 import sys, types, numpy as np, apolar.plots
-sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: None)
+shell = types.SimpleNamespace(get_ipython=lambda: None, version_info=(9, 0))
+sys.modules["IPython"] = shell
 apolar.plots.convergence([1.0, 2.0])
 assert "matplotlib.pyplot" not in sys.modules
-sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: "a shell")
+events = types.SimpleNamespace(register=lambda *_: None)
+shell.get_ipython = lambda: types.SimpleNamespace(events=events)
 apolar.plots.convergence([1.0, 2.0])
 assert sys.modules["matplotlib.pyplot"].get_fignums() == [1]
 """

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from urllib.parse import unquote
 
 import pytest
 
@@ -47,10 +48,10 @@ def measured(pages, script, folder, *, dark=False):
     -------
     measured : dict
     """
-    # Frames with the page as their source can be read; a policy of their own would be in the way of the script.
+    # Frames that hold the page as their source can be read by the script.
+    look = "height: 900px; border: 0"
     frames = "".join(
-        f'<iframe name="{name}" style="width: {width}px; height: 900px; border: 0" srcdoc="{html.escape(page)}">'
-        "</iframe>"
+        f'<iframe name="{name}" style="width: {width}px; {look}" srcdoc="{html.escape(page)}"></iframe>'
         for name, (page, width) in pages.items()
     )
     code = """
@@ -68,6 +69,4 @@ addEventListener("load", () => {
     harness = folder / "harness.html"
     harness.write_text(f'<!doctype html><meta charset="utf-8"><body>{frames}<script>{code}</script>')
     result = run_browser(harness, folder, "--virtual-time-budget=5000", "--dump-dom", dark=dark)
-    from urllib.parse import unquote
-
     return json.loads(unquote(re.search(r"<output>(.*?)</output>", result.stdout, re.DOTALL)[1]))

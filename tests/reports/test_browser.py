@@ -39,7 +39,8 @@ found.legends = [...document.querySelectorAll("ul.legend")].map(list =>
   [...list.querySelectorAll("li")].map(item => item.textContent.trim()));
 found.classes = [...document.querySelectorAll("table.classes tbody tr")].map(row =>
   [...row.querySelectorAll("td")].map(cell => cell.textContent.trim()));
-found.findings = [...document.querySelectorAll(".findings li")].map(item => [item.className, item.textContent]);
+found.findings = [...document.querySelectorAll(".findings li")].map(item =>
+  [item.className, item.textContent]);
 found.doubtful = text("#doubtful tbody th");
 found.titles = text("use title");
 found.bic = text("#trust ~ dl dd");

@@ -106,3 +106,15 @@ def test_errors_name_the_remedy(flowers, model, tmp_path):
 def test_the_name_costs_nothing_until_it_is_used():
     code = "import sys, apolar; apolar.report; assert not {'matplotlib', 'jinja2'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_row_that_is_missing_as_a_whole_and_names_of_no_characters(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0, 0], [9, 9, 0]], [60, 40], axis=0) + rng.normal(size=(100, 3))
+    model = apolar.GaussianMixture(2, random_state=0).fit(X)
+    X[3], X[4, 0] = np.nan, 1e200
+    names = ["a\x00b\x1b", "\ud800", "日本語"]
+    page = apolar.report(model, X, tmp_path / "a.html", feature_names=names).read_text(encoding="utf-8")
+    # As text, for which a browser has letters.
+    assert page.count("日本語</text>") == 2
+    assert "inf" not in page.partition('id="data"')[2].partition("</table>")[0]

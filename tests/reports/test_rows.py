@@ -8,7 +8,7 @@ import pytest
 import apolar
 from apolar.reports.analysis import analysed, described
 from apolar.reports.points import shown_rows
-from apolar.reports.rows import doubtful_rows, labels_link, nameless, outlying_rows, row_words
+from apolar.reports.rows import doubtful_rows, labels_link, nameless, outlying_rows, posteriors_of, row_words
 
 NAMES = ("a", "b", "c", "d")
 
@@ -37,7 +37,8 @@ def test_the_rows_most_in_doubt(flowers):
 
 def test_words_of_a_row(flowers):
     X, analysis = flowers
-    first, doubtful = row_words(analysis, X, np.array([0, int(analysis.uncertainty.argmax())]), None)
+    positions = np.array([0, int(analysis.uncertainty.argmax())])
+    first, doubtful = row_words(analysis, positions, posteriors_of(analysis, X[positions]), None)
     cluster = analysis.predicted[0] + 1
     assert first == f"row 1: cluster {cluster} ({1 - analysis.uncertainty[0]:.2f}); class setosa"
     assert doubtful.count("cluster ") == 2

@@ -191,12 +191,14 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     for position, name in enumerate(analysis.names[:MOST_COLUMNS]):
         values = np.asarray(X[:, position])
         values = values[~np.isnan(values)] if analysis.n_missing[position] else values
+        # In units of the largest, whose square may overflow.
+        scale = float(np.abs(values).max()) or 1.0
         columns.append(
             {
                 "name": name,
                 "least": float(values.min()),
-                "mean": float(values.mean()),
-                "deviation": float(values.std()),
+                "mean": scale * float((values / scale).mean()),
+                "deviation": scale * float((values / scale).std()),
                 "largest": float(values.max()),
                 "n_missing": int(analysis.n_missing[position]),
             }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,8 @@ SPECTRUM_COLUMNS = 300
 # In inches: a panel that can be read on a phone; of the profiles, the room of a cluster in a column.
 PANEL = (3.6, 2.7)
 ROOM, WIDEST = 0.085, 8.0
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,8 @@ class _Gallery:
     def __init__(self, analysis: Analysis, X: Array, row_numbers: Array | None) -> None:
         self.analysis, self.X, self.row_numbers = analysis, X, row_numbers
         self.model = nameless(analysis.model)
-        self.names = list(analysis.names)
+        # What is no character of XML, such as a control code, has no place in a picture.
+        self.names = [_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", name) for name in analysis.names]
         self.n_clusters = len(self.model.weights_)
         mixture = MixtureView.of(self.model)
         self.by_separation = np.argsort(-mixture.share_between, kind="stable").tolist()
@@ -147,7 +152,7 @@ class _Gallery:
         columns = sorted(self.by_separation[:2])
         shown = self._shown(columns, MOST_POINTS)
         axes = uncertainty(
-            self.model,
+            self._knowing(shown),
             shown.values,
             columns=columns,
             feature_names=self.names,
@@ -163,6 +168,21 @@ class _Gallery:
             axes.figure,
             self._legend(shown, with_doubt=True),
             lambda _, kind, offsets: shown.titles(offsets, columns[0], columns[1], kind),
+        )
+
+    def _knowing(self, shown: ShownRows) -> SimpleNamespace:
+        """Return the mixture with the probabilities of the shown rows.
+
+        Missing values are drawn where they are expected; what a row belongs to is known without them.
+        """
+        model = self.model
+        return SimpleNamespace(
+            covariance_type=model.covariance_type,
+            weights_=model.weights_,
+            means_=model.means_,
+            covariances_=model.covariances_,
+            noise_box_=model.noise_box_,
+            predict_proba=lambda _: shown.posteriors,
         )
 
     def _shown(self, columns: list[int], most: int) -> ShownRows:

@@ -12,7 +12,7 @@ from apolar.estimator import GaussianMixture
 from apolar.estimator.predict import NOISE
 from apolar.plots.clusters import kept_rows, numbered_clusters
 from apolar.reports.analysis import Analysis
-from apolar.reports.rows import is_doubtful, is_outlying, row_words
+from apolar.reports.rows import is_doubtful, is_outlying, posteriors_of, row_words
 from apolar.reports.words import matched_clusters
 
 __all__ = ["ShownRows", "shown_rows"]
@@ -40,6 +40,7 @@ class ShownRows:
         Rows that are not in the cluster of their class, unless they are many.
     n_disagreeing : int
         How many they are among all rows.
+    posteriors : ndarray, shape (n_shown, n_components)
     words : list of str
         What is known of each.
     remarks : list of str
@@ -50,6 +51,7 @@ class ShownRows:
     predicted: Array
     disagrees: Array
     n_disagreeing: int
+    posteriors: Array
     words: list[str]
     remarks: list[str]
 
@@ -113,12 +115,21 @@ def shown_rows(
     if n_outside:
         which = "1 outlier is" if n_outside == 1 else f"{n_outside:,} outliers are"
         remarks.append(f"{which} far outside the frame.")
-    words = row_words(analysis, X, positions[kept], row_numbers)
+    posteriors = posteriors_of(analysis, X[positions[kept]])
+    words = row_words(analysis, positions[kept], posteriors, row_numbers)
     n_wrong = int(np.count_nonzero(wrong))
     if n_wrong > MOST_RINGS:
         # So many rings would hide the rows.
         wrong, n_wrong = np.zeros_like(wrong), 0
-    return ShownRows(values[kept], predicted[kept], wrong[positions[kept]], n_wrong, words, remarks)
+    return ShownRows(
+        values[kept],
+        predicted[kept],
+        wrong[positions[kept]],
+        n_wrong,
+        posteriors[:, : len(model.weights_)],
+        words,
+        remarks,
+    )
 
 
 def _candidates(analysis: Analysis) -> Array:

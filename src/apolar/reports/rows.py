@@ -137,9 +137,11 @@ def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
     ]
 
 
-def row_words(analysis: Analysis, X: Array, positions: Array, row_numbers: Array | None) -> list[str]:
-    """Return what is known of each of some rows, in a line."""
-    posteriors, outlying, truth = posteriors_of(analysis, X[positions]), is_outlying(analysis), analysis.truth
+def row_words(
+    analysis: Analysis, positions: Array, posteriors: Array, row_numbers: Array | None
+) -> list[str]:
+    """Return what is known of each of some rows, in a line; `posteriors` are theirs."""
+    outlying, truth = is_outlying(analysis), analysis.truth
     lines = []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
