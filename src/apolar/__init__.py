@@ -38,6 +38,7 @@ __all__ = [
     "plots",
     "recover",
     "refine",
+    "report",
     "scores",
     "select",
     "show_versions",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
     from apolar.recovery import mixture_from_moments, recover
+    from apolar.reports import report
     from apolar.selection import Selection, select
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
@@ -75,6 +77,7 @@ _HOMES = {
     "apolar.selection": ("Selection", "select"),
     "apolar.classification": ("MixtureClassifier",),
     "apolar.plots": (),
+    "apolar.reports": ("report",),
     "apolar.citations": ("citation",),
     "apolar.versions": ("show_versions",),
 }

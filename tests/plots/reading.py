@@ -119,7 +119,7 @@ def check_texts(axes):
 
 
 def check_drawn_into(draw):
-    """A given panel is used, and nothing else of its figure; a new figure is none of pyplot's."""
+    """A given panel is used, and nothing else of its figure; pyplot shows a new figure."""
     import matplotlib.pyplot as plt
 
     figure = Figure(figsize=(8, 4))
@@ -129,7 +129,8 @@ def check_drawn_into(draw):
     assert not left.lines + left.collections + left.texts + left.patches
     assert not figure.texts + figure.legends
     assert tuple(figure.get_size_inches()) == (8, 4)
-    alone = draw(ax=None)
     assert plt.get_fignums() == []
+    alone = draw(ax=None)
+    assert [plt.figure(number) for number in plt.get_fignums()] == [alone.figure]
     assert alone.figure.axes == [alone]
     assert pickle.dumps(alone)

@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -101,13 +102,51 @@ def test_notebooks_show_a_new_figure():
     assert shown == saved.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("backend", "times", "stays_open"), [("inline", 1, False), ("agg", 1, True), ("qtagg", 0, True)]
+)
+def test_notebooks_show_a_figure_once(monkeypatch, backend, times, stays_open):
+    import matplotlib.pyplot as plt
+
+    shown = []
+    notebook = types.SimpleNamespace(display=lambda data, raw: shown.append((data, raw)))
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setattr("apolar.plots.picture.get_backend", lambda: backend)
+    figure = scatter_matrix(np.eye(4), columns=1)
+    assert plt.fignum_exists(figure.number)
+    figure._ipython_display_()
+    # Inline, what is open at the end of the cell is shown then.
+    assert plt.fignum_exists(figure.number) == stays_open
+    assert len(shown) == times
+    assert all(raw and list(data) == ["image/png"] for data, raw in shown)
+    if times:
+        figure._ipython_display_()
+        assert len(shown) == 2 * times
+
+
+def test_notebooks_show_figures_without_pyplot_being_asked_for():
+    code = """
+import sys, types, numpy as np, apolar.plots
+shell = types.SimpleNamespace(get_ipython=lambda: None, version_info=(9, 0))
+sys.modules["IPython"] = shell
+apolar.plots.convergence([1.0, 2.0])
+assert "matplotlib.pyplot" not in sys.modules
+events = types.SimpleNamespace(register=lambda *_: None)
+shell.get_ipython = lambda: types.SimpleNamespace(events=events)
+apolar.plots.convergence([1.0, 2.0])
+assert sys.modules["matplotlib.pyplot"].get_fignums() == [1]
+"""
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
 def test_figures_go_through_pickle():
     figure = scatter_matrix(np.eye(4), columns=1)
     again = pickle.loads(pickle.dumps(figure))
     assert again._repr_png_() == figure._repr_png_()
 
 
-def test_pyplot_is_left_alone():
+def test_pyplot_shows_figures_where_it_is_used_and_is_left_alone_elsewhere():
     code = """
 import sys, numpy as np, apolar.plots
 assert "matplotlib" not in sys.modules
@@ -118,9 +157,17 @@ apolar.plots.profiles(mixture)
 apolar.plots.uncertainty(mixture, mixture.sample(20, 0)[0])
 apolar.plots.convergence([1.0, 2.0])
 assert "matplotlib.pyplot" not in sys.modules
-import matplotlib.pyplot
-apolar.plots.scatter_matrix(np.eye(4), columns=1)
+import matplotlib.pyplot, threading
+from apolar.plots.canvas import off_screen
+with off_screen():
+    apolar.plots.scatter_matrix(np.eye(4), columns=1)
+elsewhere = threading.Thread(target=apolar.plots.convergence, args=([1.0, 2.0],))
+elsewhere.start()
+elsewhere.join()
 assert matplotlib.pyplot.get_fignums() == []
+figure = apolar.plots.scatter_matrix(np.eye(4), columns=1)
+assert matplotlib.pyplot.get_fignums() == [figure.number] == [1]
+assert apolar.plots.profiles(mixture).figure is matplotlib.pyplot.gcf()
 """
     result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

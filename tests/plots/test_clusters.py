@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from apolar.plots.clusters import kept_rows, numbered_clusters
+from apolar.plots.palette import COLOURS
 from apolar.scores import error_rate
 from plots.reading import three_clusters
 
@@ -37,8 +38,21 @@ def test_names_of_classes():
     assert numbered_clusters(labels, None, dict(enumerate(names)), 60).names == names
     assert numbered_clusters(np.array(names)[labels], None, None, 60).names == names
     assert numbered_clusters(10**9 + labels, None, None, 60).names[0] == "class 1000000000"
-    assert numbered_clusters(None, labels.astype(float), None, 60).names[0] == "cluster 0"
+    assert numbered_clusters(None, labels.astype(float), None, 60).names[0] == "cluster 1"
     assert numbered_clusters(None, None, None, 60).names == []
+
+
+def test_clusters_of_a_mixture_keep_their_numbers_and_classes_take_them():
+    # Components 2 and 0 match classes "a" and "b"; component 1 is empty, and class "c" has no cluster.
+    labels = ["a"] * 5 + ["b"] * 4 + ["c"] * 2
+    predicted = np.array([2, 2, 2, 2, 0, 0, 0, 0, 0, 2, 2])
+    clusters = numbered_clusters(labels, predicted, None, 11, 3)
+    assert clusters.names == ["cluster 1: b", "cluster 2", "cluster 3: a", "c"]
+    np.testing.assert_array_equal(clusters.below, predicted)
+    np.testing.assert_array_equal(clusters.above, [2] * 5 + [0] * 4 + [3] * 2)
+    assert np.flatnonzero(clusters.wrong).tolist() == [4, 9, 10]
+    assert [clusters.component_colour(k) for k in range(3)] == list(COLOURS[:3])
+    assert numbered_clusters(None, predicted, None, 11, 3).names == ["cluster 1", "cluster 2", "cluster 3"]
 
 
 @pytest.mark.parametrize("max_points", [1, 10, 100, 599, 600, 601])

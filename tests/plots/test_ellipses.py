@@ -80,7 +80,7 @@ def test_a_model_alone_gives_the_found_clusters():
     model = apolar.GaussianMixture(3, random_state=0).fit(X)
     figure = scatter_matrix(X, model=model)
     counts = np.bincount(model.predict(X))
-    assert texts(figure)[0] == [f"cluster {k} ({count})" for k, count in enumerate(counts)]
+    assert texts(figure)[0] == [f"cluster {k + 1} ({count})" for k, count in enumerate(counts)]
     # Labels of texts say nothing on components.
     figure = scatter_matrix(X, predicted=labels.astype(str), model=model)
     colours = {to_hex(ellipse.get_edgecolor()) for ellipse in ellipses(panel(figure, 1, 0))}

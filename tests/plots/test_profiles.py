@@ -64,7 +64,7 @@ def test_standard_deviations_from_the_mean_of_the_mixture():
     scale = model.means_[0, 0] - model.means_[1, 0]
     np.testing.assert_allclose((means[0, 0] - means[1, 0]) / deviations[0, 0], scale / spread[0, 0])
     assert axes.get_ylabel() == "standard deviations from the mean"
-    assert legend(axes) == [f"cluster {k} (weight {weight:.2f})" for k, weight in enumerate(weights)]
+    assert legend(axes) == [f"cluster {k + 1} (weight {weight:.2f})" for k, weight in enumerate(weights)]
     assert "Bars: one standard deviation within the cluster" in note(axes)
     assert "Shown" not in note(axes)
     check_texts(axes)

@@ -120,12 +120,12 @@ def test_clusters_without_a_class_have_colours_of_their_own():
 def test_one_kind_of_labels_colours_both_triangles():
     X, labels = three_clusters()
     for figure, name, caption in (
-        (scatter_matrix(X, labels), "class", "Colours: true clusters."),
-        (scatter_matrix(X, predicted=labels), "cluster", "Colours: found clusters."),
+        (scatter_matrix(X, labels), "class 0", "Colours: true clusters."),
+        (scatter_matrix(X, predicted=labels), "cluster 1", "Colours: found clusters."),
     ):
         above, below = colour_by_point(panel(figure, 0, 1)), colour_by_point(panel(figure, 1, 0))
         assert above == {(y, x): colour for (x, y), colour in below.items()}
-        assert texts(figure)[0][0] == f"{name} 0 (30)"
+        assert texts(figure)[0][0] == f"{name} (30)"
         assert caption in texts(figure)[1]
 
 

@@ -52,11 +52,36 @@ def test_the_best_is_marked_and_named():
     axes = bic_curves(chosen)
     kind, number = chosen.best.covariance_type, chosen.best.n_components
     lowest = min(row.bic for row in chosen.table)
-    (ring,) = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
+    ring, second = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
     np.testing.assert_array_equal(ring.get_xydata(), [[number, lowest]])
-    assert legend(axes) == [*FAMILIES, f"lowest: {number} {kind}"]
-    assert note(axes) == chosen.reason
+    behind = sorted(row.bic for row in chosen.table)[1] - lowest
+    np.testing.assert_allclose(second.get_ydata(), lowest + behind)
+    assert legend(axes)[:-1] == [*FAMILIES, f"lowest: {number} {kind}"]
+    assert legend(axes)[-1].startswith("next: ")
+    assert legend(axes)[-1].endswith(f", {behind:.1f} behind")
+    assert note(axes).startswith(chosen.reason)
     check_texts(axes)
+
+
+def test_candidates_far_behind_leave_the_frame():
+    chosen = selection()
+    lowest = chosen.best_row.bic
+    rows = [row for row in chosen.table if row is not chosen.best_row]
+    near = [replace(row, bic=lowest + 10 + k) for k, row in enumerate(rows[: len(rows) - 5])]
+    far = [replace(row, bic=lowest + 1e6) for row in rows[len(rows) - 5 :]]
+    axes = bic_curves(replace(chosen, table=(chosen.best_row, *near, *far)))
+    low, high = axes.get_ylim()
+    assert low < lowest
+    assert lowest + 20 < high < lowest + 100
+    # Beside the values there is a tenth of their range, above and below.
+    highest = lowest + (high - low) / 1.2
+    n_above = sum(row.bic > highest + 0.5 for row in (*near, *far))
+    assert n_above >= 5
+    assert f" {n_above} candidates are above the frame." in note(axes)
+    near = [replace(row, bic=lowest + 9) for row in near]
+    axes = bic_curves(replace(chosen, table=(chosen.best_row, *near)))
+    assert axes.get_ylim()[1] > lowest + 9
+    assert "above the frame" not in note(axes)
 
 
 def test_failed_candidates_are_gaps():

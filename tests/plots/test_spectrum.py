@@ -62,7 +62,7 @@ def test_eigenvalues_and_noise_are_those_that_are_counted(X):
     stems = np.concatenate([np.array(part.get_segments()) for part in axes.collections])
     assert len(stems) == 6
     assert set(stems[:, 0, 1]) == {0.0}
-    assert to_hex(axes.collections[1].get_color()[0]) == palette.COLOURS[0].lower()
+    assert to_hex(axes.collections[1].get_color()[0]) == palette.INK
     check_texts(axes)
 
 

@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import apolar
-from apolar.plots import uncertainty
+from apolar.plots import palette, uncertainty
 from plots.reading import (
     FAMILIES,
     HOSTILE,
@@ -45,7 +45,9 @@ def drawn(axes):
     """Return the points, their areas and their colours, in the order of the first coordinate."""
     points = np.concatenate([part.get_offsets() for part in axes.collections])
     areas = np.concatenate([part.get_sizes() for part in axes.collections])
-    colours = np.concatenate([part.get_facecolors() for part in axes.collections])
+    colours = np.concatenate(
+        [np.repeat(part.get_facecolors(), len(part.get_offsets()), axis=0) for part in axes.collections]
+    )
     order = np.lexsort(points.T)
     return points[order], areas[order], colours[order]
 
@@ -54,7 +56,7 @@ def doubts(X, model):
     return 1 - model.predict_proba(X).max(axis=1)
 
 
-def test_points_are_larger_and_darker_the_more_uncertain_they_are():
+def test_points_are_larger_the_more_uncertain_they_are_and_have_the_colours_of_their_clusters():
     X, _, model = overlapping()
     axes = uncertainty(model, X, columns=[1, 2])
     points, areas, colours = drawn(axes)
@@ -62,20 +64,28 @@ def test_points_are_larger_and_darker_the_more_uncertain_they_are():
     np.testing.assert_array_equal(points, X[order][:, [1, 2]])
     doubt = doubts(X, model)[order]
     np.testing.assert_allclose(areas / areas.min(), (1 + 7.5 * doubt) / (1 + 7.5 * doubt.min()))
-    brightness = colours[:, :3] @ [0.299, 0.587, 0.114]
-    by_doubt = np.argsort(doubt)
-    assert np.all(np.diff(brightness[by_doubt]) <= 1e-12)
+    expected = [to_rgb(palette.COLOURS[number]) for number in model.predict(X)[order]]
+    np.testing.assert_allclose(colours[:, :3], expected)
     above, half = np.count_nonzero(doubt > 0.1), np.count_nonzero(doubt > 0.5)
     assert note(axes) == f"Uncertainty above 0.1: {above} of 300 rows; above 0.5: {half}."
     assert axes.get_title() == "Where the cluster of a row is uncertain"
+    assert f"in doubt ({above})" in legend(axes)
     check_texts(axes)
+
+
+def test_rows_in_doubt_have_a_rim():
+    X, _, model = overlapping()
+    doubt = dict(zip(map(tuple, X[:, [0, 3]].tolist()), doubts(X, model), strict=True))
+    for part in shown().collections:
+        is_doubtful = [doubt[tuple(point)] > 0.1 for point in part.get_offsets().tolist()]
+        assert all(is_doubtful) == any(is_doubtful) == (part.get_linewidths()[0] > 0)
 
 
 def test_clusters_differ_by_markers():
     X, _, model = overlapping()
     axes = shown()
     counts = np.bincount(model.predict(X))
-    assert legend(axes) == [f"cluster {k} ({count})" for k, count in enumerate(counts)]
+    assert legend(axes)[:3] == [f"cluster {k + 1} ({count})" for k, count in enumerate(counts)]
     shapes = {}
     for part in axes.collections:
         shapes.setdefault(part.get_label(), set()).add(part.get_paths()[0].vertices.tobytes())
@@ -133,19 +143,14 @@ def test_wrong_rows_have_a_marker_of_their_own():
     X, labels, model = overlapping()
     names = np.array(["$a$", "b", "c"])[labels]
     axes = uncertainty(model, X, columns=[0, 3], labels=names)
-    (wrong,) = [part for part in axes.collections if part.get_label() == "in a wrong cluster"]
+    wrong = [part for part in axes.collections if part.get_label() == "in a wrong cluster"]
     n_wrong = round(300 * apolar.scores.error_rate(labels, model.predict(X)))
-    assert len(wrong.get_offsets()) == n_wrong > 0
-    assert legend(axes)[0].startswith("$a$ (")
+    assert sum(len(part.get_offsets()) for part in wrong) == n_wrong > 0
+    matched = next(words for words in legend(axes) if ": $a$ (" in words)
+    assert matched.startswith(f"cluster {np.bincount(model.predict(X)[labels == 0]).argmax() + 1}: $a$ (")
     assert legend(axes)[-1] == f"in a wrong cluster ({n_wrong})"
     assert sum(len(part.get_offsets()) for part in axes.collections) == 300
     check_texts(axes)
-
-
-def test_the_colour_bar_has_words_and_ends_where_uncertainty_does():
-    (bar,) = shown().child_axes
-    assert bar.get_ylabel() == "uncertainty: 1 \N{MINUS SIGN} probability of its cluster"
-    np.testing.assert_allclose(bar.get_ylim(), (0, 2 / 3))
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -207,8 +212,8 @@ def test_names_of_users_are_shown_as_they_are():
 def test_certain_rows_show_on_white():
     X, _ = three_clusters(m=4)
     axes = uncertainty(fitted(), X * [1, 2, 3, 4], ax=blank())
-    assert all(max(colour[:3]) < 0.85 for colour in drawn(axes)[2])
-    assert all(part.get_edgecolors()[0][:3].max() < to_rgb("#808080")[0] for part in axes.collections)
+    # On white, by their alpha: the darkest of the three parts tells them from the ground.
+    assert all(1 - colour[3] * (1 - min(colour[:3])) < 0.75 for colour in drawn(axes)[2])
 
 
 def test_axes_can_be_given():

@@ -1,13 +1,17 @@
 """A table, clustered: units, choices, classes, and what is said about it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import apolar
 from apolar.reports.analysis import analysed, component_deviations
-from apolar.reports.words import agreement, diagnostics, headline
+from apolar.reports.choice import choice, table_selection
+from apolar.reports.words import Finding, agreement, findings, headline, traits
 
 NAMES = ("a", "b", "c", "d")
+LEVELS = ["problem", "note", "good"]
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +93,60 @@ def test_constant_columns_cannot_be_standardised(flowers):
 def test_what_is_said_in_words(flowers):
     analysis = analysed(flowers.data, NAMES, 3, covariance_type="spherical", seed=0)
     assert headline(analysis) == "150 rows fall into 3 clusters, round, each with its own size."
-    said = diagnostics(analysis)
-    assert said[0] == (True, f"The fit converged after {analysis.model.n_iter_} passes over the data.")
-    assert any("the cluster is in doubt" in text for _, text in said)
+    said = findings(analysis)
+    fit = f"The fit converged after {analysis.model.n_iter_} passes over the data"
+    assert any(finding.level == "good" and finding.text.startswith(fit) for finding in said)
+    (doubt,) = [finding for finding in said if "in doubt" in finding.text]
+    n_doubtful = np.count_nonzero(1 - analysis.uncertainty < 0.9)
+    assert f"For {n_doubtful} rows" in doubt.text
+    assert doubt.level == ("problem" if n_doubtful > 15 else "note")
     small = np.concatenate([flowers.data, [[50.0, 50, 50, 50], [50.1, 50, 50, 50]]])
     two = analysed(small, NAMES, 2, covariance_type="spherical", seed=0)
-    assert (False, "Cluster 2 has 2 rows: it may be chance. Try fewer clusters.") in diagnostics(two)
+    said = findings(two)
+    assert Finding("problem", "Cluster 2 has 2 rows: it may be chance. Try fewer clusters.") in said
+    assert [finding.level for finding in said] == sorted((f.level for f in said), key=LEVELS.index)
+
+
+def test_findings_do_not_contradict(flowers):
+    analysis = analysed(flowers.data, NAMES, 2, covariance_type="spherical", seed=0)
+    problem = "Cluster 2 is not at a maximum of the likelihood of these rows."
+    ended = [
+        finding
+        for finding in findings(replace(analysis, errors=None, no_errors=problem))
+        if "passes" in finding.text
+    ]
+    assert [finding.level for finding in ended] == ["problem"]
+    assert "converged" not in ended[0].text
+    assert problem in ended[0].text
+    (sure,) = [f for f in findings(replace(analysis, uncertainty=np.zeros(150))) if "in doubt" in f.text]
+    assert sure.level == "good"
+
+
+def test_what_makes_a_cluster(flowers):
+    analysis = analysed(flowers.data, NAMES, 3, seed=0)
+    model = analysis.model
+    small = int(model.means_[:, 2].argmin())
+    # Setosa: short and narrow petals.
+    assert [trait.words for trait in traits(analysis)[small]][:2] == ["low c", "low d"]
+    for listed in traits(analysis):
+        sizes = [abs(trait.difference) for trait in listed]
+        assert sizes == sorted(sizes, reverse=True)
+        assert all(size >= 1 for size in sizes)
+    others = np.delete(np.arange(3), small)
+    weights = model.weights_[others] / model.weights_[others].sum()
+    pooled = np.sqrt(model.weights_ @ np.diagonal(model.covariances_, axis1=1, axis2=2))
+    expected = (model.means_[small] - weights @ model.means_[others]) / pooled
+    assert traits(analysis)[small][0].difference == pytest.approx(expected[2])
+    assert traits(analysed(flowers.data, NAMES, 1, seed=0)) == [[]]
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+def test_there_is_one_bic(flowers, standardise):
+    units = np.array([1.0, 10.0, 0.01, 1000.0])
+    analysis = analysed(flowers.data * units, NAMES, [2, 3], standardise=standardise, seed=0)
+    selection = table_selection(analysis)
+    assert selection.best_row.bic == pytest.approx(analysis.criteria["bic"], rel=1e-12)
+    assert f", {analysis.criteria['bic']:.1f}, " in choice(analysis)
+    behind = [row.bic - selection.best_row.bic for row in selection.table]
+    before = [row.bic - analysis.selection.best_row.bic for row in analysis.selection.table]
+    np.testing.assert_allclose(behind, before, atol=1e-6)

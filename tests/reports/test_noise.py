@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apolar.reports.analysis import analysed
-from apolar.reports.words import diagnostics, headline
+from apolar.reports.words import findings, headline
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,7 @@ def test_noise_is_in_no_cluster(analysis):
 
 def test_noise_is_named(analysis):
     assert f"; {analysis.n_noise} of them (" in headline(analysis)
-    assert not any("Cluster" in remark for is_good, remark in diagnostics(analysis) if not is_good)
+    assert not any("Cluster" in finding.text for finding in findings(analysis))
+    assert not any("outlier" in finding.text for finding in findings(analysis))
     assert analysis.errors is not None
     assert analysis.errors.noise_weight > 0

@@ -181,6 +181,7 @@ def fit(
                     table.n_dropped,
                     table.skipped,
                     table.notes,
+                    table.row_numbers,
                 )
                 page = report_page(analysis, table.X, provenance, wording=in_options)
                 written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
@@ -254,7 +255,7 @@ def _print(
     from rich.table import Table
 
     from apolar._core.numbers import with_error
-    from apolar.reports.words import agreement, headline
+    from apolar.reports.words import agreement, choice, headline
 
     console, model = new_console(), analysis.model
     if table.skipped:
@@ -269,14 +270,8 @@ def _print(
         console.print(line(missing))
     console.print(line(headline(analysis)))
     if analysis.selection is not None:
-        console.print(line(in_options(analysis.selection.reason)))
-    counts, n_components = analysis.counts, len(model.weights_)
-    means = [
-        [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
-        for j in range(min(len(analysis.names), MOST_COLUMNS))
-    ]
-    shown = _shown(analysis.names, means, console.width - FIRST_WIDTH)
-    dots = ["..."] if len(analysis.names) > len(shown) else []
+    from apolar._core.numbers import with_error
+    from apolar.reports.words import agreement, choice, headline
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("cluster", "rows", "weight"):
         grid.add_column(name, justify="right", no_wrap=True)

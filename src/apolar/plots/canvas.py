@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import itertools
+import sys
 import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.plots.palette import GREY, INK
+from apolar.plots.palette import GREY, INK, PAPER
 
 if TYPE_CHECKING:
     from apolar.plots.picture import Picture
@@ -23,6 +28,7 @@ __all__ = [
     "file_bytes",
     "need_matplotlib",
     "new_figure",
+    "off_screen",
     "shortened",
     "styled",
     "wrap",
@@ -45,16 +51,49 @@ def need_matplotlib() -> None:
         raise ImportError('Pictures need matplotlib: pip install "apolar[plots]".') from error
 
 
-def new_figure() -> Picture:
-    """Return an empty figure, of which pyplot knows nothing."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+# Whether new figures are kept from pyplot; each thread has its own value.
+_off_screen: ContextVar[bool] = ContextVar("off_screen", default=False)
 
+
+@contextmanager
+def off_screen() -> Iterator[None]:
+    """Keep figures that are made in this block from pyplot: no window opens, and nothing has to be closed."""
+    token = _off_screen.set(True)
+    try:
+        yield
+    finally:
+        _off_screen.reset(token)
+
+
+def new_figure() -> Picture:
+    """Return an empty figure, which pyplot shows if the user works with it."""
     from apolar.plots.picture import Picture
 
     # Fine enough for print, where points are drawn as an image.
-    figure = Picture(dpi=150, facecolor="white")
+    how: dict[str, Any] = {"dpi": 150, "facecolor": PAPER}
+    if _uses_pyplot():
+        from matplotlib import pyplot
+
+        return cast(Picture, pyplot.figure(FigureClass=Picture, **how))
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = Picture(**how)
     FigureCanvasAgg(figure)
     return figure
+
+
+def _uses_pyplot() -> bool:
+    """Return whether pyplot shows new figures: where it has been imported, and in notebooks.
+
+    Elsewhere it stays unused: it would keep every figure until it is closed. Windows belong to the main
+    thread.
+    """
+    if _off_screen.get() or threading.current_thread() is not threading.main_thread():
+        return False
+    if "matplotlib.pyplot" in sys.modules:
+        return True
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None
 
 
 def file_bytes(figure: Any, kind: str, dpi: int) -> bytes:
@@ -225,7 +264,7 @@ def wrap(text: Any, *paragraphs: str, width: float, most_lines: int = 20) -> Non
         write(text, "\n".join(itertools.chain(*lines)))
         return bool(text.get_window_extent().width <= width)
 
-    least, most = 3, max(3, *(len(words) for words in paragraphs))
+    least, most = 3, max([3, *(len(words) for words in paragraphs)])
     if fits(most):
         return
     # The most letters per line that fit, by bisection.

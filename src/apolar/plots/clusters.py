@@ -37,6 +37,10 @@ class Clusters:
     has_true, has_predicted : bool
     component_numbers : dict
         The number of each predicted label that can be that of a component.
+
+    Notes
+    -----
+    Numbers begin with 0, as components do; names count from 1.
     """
 
     above: Array
@@ -67,7 +71,9 @@ class Clusters:
         )
 
 
-def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int) -> Clusters:
+def numbered_clusters(
+    labels: Any, predicted: Any, class_names: Any, n_rows: int, n_components: int | None = None
+) -> Clusters:
     """Return the clusters of all rows, found ones with the numbers of the classes that match them best.
 
     Parameters
@@ -77,7 +83,12 @@ def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int
     class_names : list of str, dict or None
         The names of the classes, in sorted order of the labels, or by label.
     n_rows : int
+    n_components : int, optional
+        That of the mixture whose components are predicted. Clusters then have the numbers of the components,
+        in this picture as in all others of the mixture, and classes those of the clusters that match them.
     """
+    if n_components is not None and predicted is not None:
+        return _component_clusters(labels, np.asarray(predicted), class_names, n_rows, n_components)
     right = np.zeros(n_rows, dtype=bool)
     if labels is None and predicted is None:
         same = np.zeros(n_rows, dtype=np.intp)
@@ -109,6 +120,35 @@ def numbered_clusters(labels: Any, predicted: Any, class_names: Any, n_rows: int
     below = np.where(predicted_codes == NOISE, NOISE, numbers[predicted_codes])
     wrong = (below != codes) & (below != NOISE)
     return Clusters(codes, below, wrong, names, True, True, _component_numbers(predicted_values, numbers))
+
+
+def _component_clusters(
+    labels: Any, predicted: Array, class_names: Any, n_rows: int, n_components: int
+) -> Clusters:
+    """Return clusters with the numbers of the components of a mixture."""
+    if predicted.shape != (n_rows,):
+        raise ValueError(
+            f"predicted must have one entry for each of the {n_rows} rows of X; got shape {predicted.shape}."
+        )
+    components = np.arange(n_components)
+    numbers = {component: component for component in components.tolist()}
+    right = np.zeros(n_rows, dtype=bool)
+    if labels is None:
+        names = _named(components, class_names, "cluster")
+        return Clusters(predicted, predicted, right, names, False, True, numbers)
+    values, codes = _coded(labels, "labels", n_rows)
+    names, classes = _named(components, None, "cluster"), _named(values, class_names, "class")
+    in_both = (codes != NOISE) & (predicted != NOISE)
+    counts = np.zeros((n_components, len(values)), dtype=np.intp)
+    np.add.at(counts, (predicted[in_both], codes[in_both]), 1)
+    of_classes = _matched(counts)
+    for number, name in zip(of_classes.tolist(), classes, strict=True):
+        if number < n_components:
+            names[number] += f": {name}"
+    names += [classes[k] for k in np.argsort(of_classes) if of_classes[k] >= n_components]
+    above = np.where(codes == NOISE, NOISE, of_classes[codes])
+    wrong = (above != predicted) & (predicted != NOISE)
+    return Clusters(above, predicted, wrong, names, True, True, numbers)
 
 
 def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
@@ -173,6 +213,9 @@ def _named(values: Array, class_names: Any, kind: str) -> list[str]:
                 f"got {len(names)} names."
             )
         return names
+    if kind == "cluster" and values.dtype.kind in "iuf" and len(values) and values[0] == 0:
+        # Clusters count from 1, in pictures as on pages; classes are called as the user calls them.
+        values = values + 1
     # A number alone says little; a string is a name already.
     prefix = f"{kind} " if values.dtype.kind in "iuf" else ""
     return [prefix + str(value).removesuffix(".0") for value in values.tolist()]

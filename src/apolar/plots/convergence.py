@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
 from apolar.mixture import SphericalMixture
 from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
-from apolar.plots.palette import COLOURS, GREY
+from apolar.plots.palette import GREY, INK
 from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import integer_ticks, plain_numbers, powers
 
@@ -24,8 +24,8 @@ __all__ = ["convergence"]
 # Points are marked up to this many passes.
 MOST_MARKS = 100
 
-_LINE = {"color": COLOURS[0], "linestyle": "-", "linewidth": 1.2}
-_END = {"color": COLOURS[0], "marker": "o", "markerfacecolor": "white"}
+_LINE = {"color": INK, "linestyle": "-", "linewidth": 1.2}
+_END = {"color": INK, "marker": "o", "markerfacecolor": "white"}
 _TOLERANCE = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 
 
@@ -42,7 +42,7 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----

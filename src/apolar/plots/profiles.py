@@ -46,7 +46,7 @@ def profiles(
     feature_names : list of str, optional
         The names of all columns; by default those that the model was fitted with.
     class_names : list of str, optional
-        The names of the clusters, in the order of the components; "cluster 0" and so on by default.
+        The names of the clusters, in the order of the components; "cluster 1" and so on by default.
     standardise : bool, default=True
         Whether to show columns in standard deviations from the overall mean, both of the mixture itself;
         otherwise in their own units.
@@ -59,7 +59,7 @@ def profiles(
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----
@@ -72,8 +72,8 @@ def profiles(
     >>> iris = apolar.datasets.load_iris()
     >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
     >>> ax = apolar.plots.profiles(gm, feature_names=iris.feature_names)
-    >>> [text.get_text()[: len("cluster 0")] for text in ax.get_legend().get_texts()]
-    ['cluster 0', 'cluster 1', 'cluster 2']
+    >>> [text.get_text()[: len("cluster 1")] for text in ax.get_legend().get_texts()]
+    ['cluster 1', 'cluster 2', 'cluster 3']
     """
     need_matplotlib()
     mixture = MixtureView.of(model)
@@ -127,7 +127,7 @@ def _names(model: Any, feature_names: Iterable[Any] | None, n_features: int) -> 
 
 def _cluster_names(class_names: Iterable[Any] | None, n_components: int) -> list[str]:
     if class_names is None:
-        return [f"cluster {number}" for number in range(n_components)]
+        return [f"cluster {number + 1}" for number in range(n_components)]
     names = [str(name) for name in class_names]
     if len(names) != n_components:
         raise ValueError(f"class_names must name all {n_components} components; got {len(names)} names.")
@@ -156,6 +156,7 @@ def _draw(
             elinewidth=min(max(15 * inches, 0.6), 1.4),
             zorder=2,
             label=clusters[number],
+            gid=f"cluster-{number + 1}",
             **look,
         )
         entries.append((f"{clusters[number]} (weight {weights[number]:.2f})", look | {"linewidth": 1.0}))

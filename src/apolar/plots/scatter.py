@@ -22,7 +22,7 @@ from apolar.plots.canvas import (
     write,
 )
 from apolar.plots.clusters import Clusters, kept_rows, most_probable, numbered_clusters
-from apolar.plots.ellipses import CAPTION, draw_ellipses, marginal_components
+from apolar.plots.ellipses import CAPTION, MarginalComponents, draw_ellipses, marginal_components
 from apolar.plots.palette import INK, NOISE, WRONG
 from apolar.plots.table import TableView, chosen_columns
 from apolar.plots.ticks import limits, set_ticks
@@ -60,9 +60,10 @@ def scatter_matrix(
     """Return a matrix of scatter plots of the columns of X, with true and with found clusters.
 
     Panels above the diagonal are coloured by `labels`, those below by `predicted`; where only one of them is
-    known, all are coloured by it. A found cluster has the colour of the class that the best matching gives
-    it. Panels on the diagonal have the name of the column and, as thin steps, the histogram of each class,
-    all of the same area, so that small ones show.
+    known, all are coloured by it. Clusters of a model have the colours of their numbers, as in all pictures,
+    and a class that of the cluster that the best matching gives it; `predicted` ones beside `labels` have
+    those of their classes. Panels on the diagonal have the name of the column and, as thin steps, the
+    histogram of each class, all of the same area, so that small ones show.
 
     Parameters
     ----------
@@ -73,8 +74,8 @@ def scatter_matrix(
         The found clusters; what the model says, if one is given.
     model : GaussianMixture or SphericalMixture, optional
         Fitted; its components are drawn below the diagonal as ellipses at two standard deviations, which
-        hold 86% of a Gaussian in the plane. Component k has the colour of the predicted label k, and is
-        grey if there is none.
+        hold 86% of a Gaussian in the plane. Component k is cluster k + 1; beside `labels` and `predicted`
+        it has the colour of the predicted label k, and is grey if there is none.
     columns : int or list of int or str, optional
         How many of the first columns to show, or which ones, by number or name; the first five by default.
     feature_names : list of str, optional
@@ -93,11 +94,12 @@ def scatter_matrix(
     Returns
     -------
     figure : matplotlib.figure.Figure
-        `figure.savefig(path)` writes it. Nothing of pyplot is used, so there is nothing to close.
+        `figure.savefig(path)` writes it.
 
     Notes
     -----
-    A notebook shows a new figure as it is, and one that is given after `%matplotlib inline`.
+    A notebook shows a new figure, and where pyplot has been imported `plt.show()` does, and `plt.close()`
+    closes it. Otherwise nothing of pyplot is used, and there is nothing to close.
 
     Examples
     --------
@@ -116,8 +118,10 @@ def scatter_matrix(
     components = None
     if model is not None:
         components = marginal_components(model, shown.positions, table.n_features)
+        by_component = predicted is None or (labels is None and _are_components(predicted, components))
         predicted = most_probable(model, X, table) if predicted is None else predicted
-    clusters = numbered_clusters(labels, predicted, class_names, len(values))
+    n_components = len(components.means) if components is not None and by_component else None
+    clusters = numbered_clusters(labels, predicted, class_names, len(values), n_components)
     kept = kept_rows(values, clusters, max_points, rng)
 
     drawing: Any = new_figure() if figure is None else figure
@@ -142,6 +146,14 @@ def scatter_matrix(
     for panel, name in zip(panels.diagonal(), shown.names, strict=True):
         _write_name(panel, name)
     return drawing
+
+
+def _are_components(predicted: Any, components: MarginalComponents) -> bool:
+    """Return whether labels are numbers of components, or -1 for noise."""
+    labels = np.asarray(predicted)
+    if labels.dtype.kind not in "iu" or labels.size == 0:
+        return False
+    return bool(labels.min() >= NOISE and labels.max() < len(components.means))
 
 
 # --- panels -------------------------------------------------------------------------------
@@ -198,6 +210,7 @@ def _draw_points(panels: Array, values: Array, clusters: Clusters) -> None:
                     values[rows, i],
                     alpha=0.75,
                     rasterized=len(values) > MOST_VECTORS,
+                    gid="noise" if number == NOISE else f"cluster-{number + 1}",
                     **{"facecolors": colour, "marker": marker} | how,
                 )
 

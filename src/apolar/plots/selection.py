@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apolar.plots.canvas import need_matplotlib
-from apolar.plots.palette import DASHES, INK, style
+from apolar.plots.palette import DASHES, GREY, INK, MARKERS, SHADES
 from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import plain_numbers
 from apolar.scores import criterion_title
@@ -19,11 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["bic_curves"]
 
+# The part of the candidates, the best ones, for which there is room whatever the others are.
+SHOWN = 0.4
+# If all take at most this many times the room of these, all are shown.
+ROOM_FOR_ALL = 1.6
+
+_NEXT = {"marker": "o", "color": GREY, "markerfacecolor": "none", "markersize": 14, "markeredgewidth": 1.0}
 _BEST = {"marker": "o", "color": INK, "markerfacecolor": "none", "markersize": 14, "markeredgewidth": 1.4}
 
 
 def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     """Draw the criterion of each candidate against its number of components, one line per family.
+
+    The family of the choice is drawn in ink, the others in grey: colours are for clusters.
 
     Parameters
     ----------
@@ -35,10 +43,11 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----
+    The better candidates fill the frame, so that the decision shows, and a note says how many are above it.
     A candidate that failed is a gap in its line, and a hollow mark is one whose EM did not converge. The
     legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes room
     for both.
@@ -61,7 +70,7 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
             "pass apolar.select(X)."
         )
     single = SinglePanel.of(ax, (4.8, 3.4))
-    panel, criterion = single.panel, selection.criterion
+    panel, criterion, highest = single.panel, selection.criterion, _highest(selection)
     entries = []
     by_kind: dict[str, list[Row]] = {}
     for row in selection.table:
@@ -69,30 +78,64 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     for number, (kind, rows) in enumerate(by_kind.items()):
         if not any(np.isfinite(getattr(row, criterion)) for row in rows):
             continue
-        look = _look(number)
+        look = _look(number, kind == selection.best_row.covariance_type)
         _draw(panel, sorted(rows, key=lambda row: row.n_components), criterion, look)
-        entries.append((kind, look))
+        is_outside = not any(getattr(row, criterion) <= highest for row in rows)
+        entries.append((f"{kind} (above the frame)" if is_outside else kind, look))
     name = criterion_title(criterion)
     best = selection.best_row
     lowest = getattr(best, criterion)
     panel.plot([best.n_components], [lowest], linestyle="none", zorder=4, **_BEST)
     entries.append((f"lowest: {best.n_components} {best.covariance_type}", _BEST))
+    others = [row for row in selection.table if row.is_fitted and row is not best]
+    if others:
+        second = min(others, key=lambda row: float(getattr(row, criterion)))
+        value = getattr(second, criterion)
+        panel.plot([second.n_components], [value], linestyle="none", zorder=4, **_NEXT)
+        behind = f"{second.n_components} {second.covariance_type}, {value - lowest:.1f} behind"
+        entries.append((f"next: {behind}", _NEXT))
 
     numbers = sorted({row.n_components for row in selection.table})
     panel.set_xlim(numbers[0] - 0.5, numbers[-1] + 0.5)
     panel.set_xticks(numbers[:: -(-len(numbers) // 20)])
-    panel.margins(y=0.1)
+    panel.set_ylim(lowest - 0.1 * (highest - lowest), highest + 0.1 * (highest - lowest))
     plain_numbers(panel.yaxis)
     single.name_axes("number of components", f"{name} (lower is better)")
     single.title(f"{name} of {len(selection.table)} candidate{'s' * (len(selection.table) != 1)}")
     single.key(entries)
-    single.note(selection.reason, _failures(selection), _open_ends(selection))
+    single.note(selection.reason, _outside(selection, highest), _failures(selection), _open_ends(selection))
     return single.done()
 
 
-def _look(number: int) -> dict[str, Any]:
-    colour, marker = style(number)
-    return {"color": colour, "marker": marker, "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.3}
+def _highest(selection: Selection) -> float:
+    """Return up to which value of the criterion candidates are in the frame."""
+    criterion, best = selection.criterion, selection.best_row
+    rows = [row for row in selection.table if np.isfinite(getattr(row, criterion))]
+    values = np.sort([float(getattr(row, criterion)) for row in rows])
+    lowest, highest = float(values[0]), float(values[int(np.ceil(SHOWN * len(values))) - 1])
+    for number in (best.n_components - 1, best.n_components + 1):
+        # One component less, and one more, with which the choice is compared.
+        beside = [float(getattr(row, criterion)) for row in rows if row.n_components == number]
+        highest = max([highest, *([min(beside)] if beside else [])])
+    if values[-1] - lowest <= ROOM_FOR_ALL * (highest - lowest):
+        highest = float(values[-1])
+    return highest if highest > lowest else lowest + max(1.0, 1e-6 * abs(lowest))
+
+
+def _outside(selection: Selection, highest: float) -> str:
+    values = [getattr(row, selection.criterion) for row in selection.table]
+    count = sum(bool(value > highest) for value in values)
+    return f"{count} candidate{'s are' if count > 1 else ' is'} above the frame." if count else ""
+
+
+def _look(number: int, is_chosen: bool) -> dict[str, Any]:
+    """Return how the line of a family looks: that of the chosen one stands out."""
+    return {
+        "color": INK if is_chosen else SHADES[number % len(SHADES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": "-" if is_chosen else DASHES[1 + number % (len(DASHES) - 1)],
+        "linewidth": 2.0 if is_chosen else 1.0,
+    }
 
 
 def _draw(panel: Any, rows: list[Row], criterion: str, look: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from apolar.mixture import SphericalMixture
 from apolar.moments import ComponentCount, n_components_from_spectrum
 from apolar.plots.canvas import need_matplotlib
 from apolar.plots.mixtures import MixtureView
-from apolar.plots.palette import COLOURS, GREY
+from apolar.plots.palette import GREY, INK
 from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import integer_ticks, plain_numbers, powers
 
@@ -49,7 +49,7 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----
@@ -201,7 +201,7 @@ def _components(number: int) -> str:
 
 # --- the drawing --------------------------------------------------------------------------
 
-_BAND = {"color": COLOURS[4], "alpha": 0.3}
+_BAND = {"color": GREY, "alpha": 0.3}
 _LEVEL = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 
 
@@ -215,7 +215,7 @@ def _draw(panel: Any, eigenvalues: _Eigenvalues, shown: Array) -> None:
     places, bottom = np.arange(1, len(shown) + 1), panel.get_ylim()[0]
     for which, look, stem in (
         (places > eigenvalues.n_signal, _noise_look(), GREY),
-        (places <= eigenvalues.n_signal, _signal_look(), COLOURS[0]),
+        (places <= eigenvalues.n_signal, _signal_look(), INK),
     ):
         if which.any():
             panel.vlines(places[which], bottom, shown[which], color=stem, linewidth=1.0, zorder=2)
@@ -223,7 +223,7 @@ def _draw(panel: Any, eigenvalues: _Eigenvalues, shown: Array) -> None:
 
 
 def _signal_look() -> dict[str, Any]:
-    return {"marker": "o", "color": COLOURS[0]}
+    return {"marker": "o", "color": INK}
 
 
 def _noise_look() -> dict[str, Any]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
-from apolar.plots.canvas import MOST_VECTORS, TEXT_SIZE, TICK_SIZE, need_matplotlib, wrap
+from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
 from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors
 from apolar.plots.mixtures import MixtureView
-from apolar.plots.palette import GREY, INK, NOISE, WRONG, style
+from apolar.plots.palette import INK, NOISE, PAPER, WRONG, style
 from apolar.plots.single import SinglePanel
 from apolar.plots.table import TableView, chosen_columns
 from apolar.plots.ticks import limits, set_ticks
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["uncertainty"]
 
-# From light to dark, so that it reads in grey as well: pale grey, vermilion, nearly black.
-COLOURS = ("#CFCFCF", "#E0A070", "#D55E00", "#7A2A00", "#2A0E00")
 # Rows above these are counted; those above the first lie on top of the others.
 DOUBTFUL, UNDECIDED = 0.1, 0.5
 # How much larger the mark of the most uncertain row is than that of a certain one, in area.
 GROWTH = 6.0
-
-_LABEL = "uncertainty: 1 \N{MINUS SIGN} probability of its cluster"
+# Of the colours of rows that are not in doubt.
+CERTAIN_ALPHA = 0.5
 
 
 def uncertainty(
@@ -45,10 +43,11 @@ def uncertainty(
     random_state: Any = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw rows in a plane, larger and darker the less sure the mixture is of their cluster.
+    """Draw rows in a plane, larger the less sure the mixture is of their cluster, and with a rim if in doubt.
 
-    The uncertainty of a row is one less the probability of its most probable cluster: 0 if that is certain,
-    and 1 - 1 / n_components at most. Noise counts as one more cluster.
+    Colours and markers are those of the clusters, as in all pictures of a mixture. The uncertainty of a row
+    is one less the probability of its most probable cluster: 0 if that is certain, and 1 - 1 / n_components
+    at most. Noise counts as one more cluster.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def uncertainty(
         column is shown against the uncertainty itself.
     labels : array_like, shape (n_samples,), optional
         The true clusters: numbers or strings. Found clusters then have the names of those that match them
-        best, and rows in a wrong cluster a marker of their own.
+        best too, and rows in a wrong cluster a marker of their own.
     feature_names : list of str, optional
         The names of all columns of X; by default those of the dataframe.
     class_names : list or dict of names, optional
@@ -77,12 +76,12 @@ def uncertainty(
     Returns
     -------
     ax : matplotlib.axes.Axes
-        `ax.figure.savefig(path)` writes the picture, and `ax.figure` shows it in a notebook.
+        `ax.figure.savefig(path)` writes the picture; notebooks and `plt.show()` show it.
 
     Notes
     -----
-    Clusters differ by their markers, of which there are thirteen. The colour bar and the legend are at the
-    right of the axes and a note below them: a figure with `layout="constrained"` makes room for all.
+    The legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes
+    room for both.
 
     Examples
     --------
@@ -107,7 +106,7 @@ def uncertainty(
         found = np.where(of_noise > probabilities.max(axis=1), NOISE, found)
         probabilities, n_choices = np.column_stack([probabilities, of_noise]), n_choices + 1
     doubt = 1 - probabilities.max(axis=1)
-    clusters = numbered_clusters(labels, found, class_names, table.n_rows)
+    clusters = numbered_clusters(labels, found, class_names, table.n_rows, len(mixture.weights))
     is_line = plane.values.shape[1] == 1
     values = np.column_stack([plane.values, doubt]) if is_line else plane.values
     order = np.argsort(-doubt, kind="stable")
@@ -127,12 +126,10 @@ def uncertainty(
             for axis, name in zip((panel.xaxis, panel.yaxis), plane.names, strict=True)
         )
     )
-    most = _most(n_choices)
-    image = _draw(panel, values[kept], doubt[kept], clusters.of_rows(kept), most)
+    _draw(panel, values[kept], doubt[kept], clusters.of_rows(kept), _most(n_choices))
     single.title("Where the cluster of a row is uncertain")
-    _add_bar(panel, image)
-    single.key(_entries(clusters))
-    single.note(*_notes(doubt, clusters, len(kept), n_choices))
+    single.key(_entries(clusters, doubt))
+    single.note(*_notes(doubt, len(kept), n_choices))
     return single.done()
 
 
@@ -192,61 +189,53 @@ def _most(n_components: int) -> float:
     return 1 - 1 / n_components if n_components > 1 else 1.0
 
 
-def _draw(panel: Any, values: Array, doubt: Array, clusters: Clusters, most: float) -> Any:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-
-    image = ScalarMappable(Normalize(0, most), LinearSegmentedColormap.from_list("doubt", COLOURS))
+def _draw(panel: Any, values: Array, doubt: Array, clusters: Clusters, most: float) -> None:
     as_image = len(values) > MOST_VECTORS
     base = min(max(400 / np.sqrt(len(values)), 8.0), 22.0)
     area = base * (1 + (GROWTH - 1) * doubt / most)
     order = np.argsort(doubt, kind="stable")
-    right = {"edgecolors": GREY, "linewidths": 0.4}
-    wrong = {"edgecolors": INK, "linewidths": 0.6}
+    certain = {"alpha": CERTAIN_ALPHA, "linewidths": 0}
+    doubtful = {"edgecolors": INK, "linewidths": 0.7}
     # Uncertain rows lie on top of certain ones, and of them the wrong ones.
     layers = [
-        (is_layer & (clusters.below == number) & ~clusters.wrong, style(number)[1], name, right)
-        for is_layer in (doubt <= DOUBTFUL, doubt > DOUBTFUL)
+        (is_layer & (clusters.below == number) & ~clusters.wrong, number, style(number)[1], name, how)
+        for is_layer, how in ((doubt <= DOUBTFUL, certain), (doubt > DOUBTFUL, doubtful))
         for number, name in [(NOISE, "noise"), *enumerate(clusters.names)]
     ]
-    layers.append((clusters.wrong, WRONG, "in a wrong cluster", wrong))
-    for is_layer, marker, name, how in layers:
+    layers += [
+        (clusters.wrong & (clusters.below == number), number, WRONG, "in a wrong cluster", doubtful)
+        for number in np.unique(clusters.below)
+    ]
+    for is_layer, number, marker, name, how in layers:
         rows = order[is_layer[order]]
         if len(rows):
             panel.scatter(
                 values[rows, 0],
                 values[rows, 1],
                 s=area[rows] * (1.5 if marker == WRONG else 1.0),
-                facecolors=image.to_rgba(doubt[rows]),
+                facecolors=style(number)[0],
                 marker=marker,
                 label=name,
+                gid="noise" if number == NOISE else f"cluster-{number + 1}",
                 rasterized=as_image,
                 zorder=2,
                 **how,
             )
-    return image
 
 
-def _add_bar(panel: Any, image: Any) -> None:
-    inset = panel.inset_axes((1.03, 0, 0.035, 1))
-    bar = panel.figure.colorbar(image, cax=inset)
-    bar.outline.set(linewidth=0.6, edgecolor=GREY)
-    inset.tick_params(labelsize=TICK_SIZE, length=2.5, width=0.6, pad=2, color=INK, labelcolor=INK)
-    inset.yaxis.label.set(fontsize=TEXT_SIZE, color=INK, rotation=0)
-    wrap(inset.yaxis.label, _LABEL, width=panel.bbox.height)
-    inset.yaxis.label.set_rotation(90)
-
-
-def _entries(clusters: Clusters) -> list[tuple[str, dict[str, Any]]]:
+def _entries(clusters: Clusters, doubt: Array) -> list[tuple[str, dict[str, Any]]]:
     entries: list[tuple[str, dict[str, Any]]] = []
     for number, name in enumerate(clusters.names):
         count = np.count_nonzero(clusters.below == number)
         if count:
-            entries.append((f"{name} ({count})", {"marker": style(number)[1], "color": GREY}))
+            entries.append((f"{name} ({count})", _look(number)))
     n_noise = np.count_nonzero(clusters.below == NOISE)
     if n_noise:
-        colour, marker = style(NOISE)
-        entries.append((f"noise ({n_noise})", {"marker": marker, "color": colour}))
+        entries.append((f"noise ({n_noise})", _look(NOISE)))
+    n_doubtful = np.count_nonzero(doubt > DOUBTFUL)
+    if n_doubtful:
+        look = {"marker": "o", "color": PAPER, "markeredgecolor": INK, "markersize": 8}
+        entries.append((f"in doubt ({n_doubtful})", look))
     n_wrong = np.count_nonzero(clusters.wrong)
     if n_wrong:
         look = {"marker": WRONG, "color": "white", "markeredgecolor": INK}
@@ -254,7 +243,12 @@ def _entries(clusters: Clusters) -> list[tuple[str, dict[str, Any]]]:
     return entries
 
 
-def _notes(doubt: Array, clusters: Clusters, n_shown: int, n_components: int) -> list[str]:
+def _look(number: int) -> dict[str, Any]:
+    colour, marker = style(number)
+    return {"marker": marker, "color": colour}
+
+
+def _notes(doubt: Array, n_shown: int, n_components: int) -> list[str]:
     n_rows = len(doubt)
     doubtful, undecided = np.count_nonzero(doubt > DOUBTFUL), np.count_nonzero(doubt > UNDECIDED)
     counts = f"Uncertainty above {DOUBTFUL}: {doubtful} of {n_rows} row{'s' * (n_rows != 1)}; "
@@ -265,5 +259,4 @@ def _notes(doubt: Array, clusters: Clusters, n_shown: int, n_components: int) ->
     else:
         counts += f"above {UNDECIDED}: {undecided}."
     shown = f"Shown: {n_shown} of {n_rows} rows, the most uncertain among them." if n_shown < n_rows else ""
-    names = "Names are those of the classes that clusters match best." if clusters.has_true else ""
-    return [counts, shown, names]
+    return [counts, shown]

@@ -6,21 +6,30 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.estimator.predict import NOISE
 from apolar.mixture.families import family
 from apolar.plots.canvas import need_matplotlib
 from apolar.reports.analysis import Analysis
+from apolar.reports.choice import candidates, choice, table_selection
+from apolar.reports.glossary import terms
+from apolar.reports.marks import DARK, LIGHT, swatch
 from apolar.reports.pages import need_jinja2, rendered
 from apolar.reports.pictures import pictures
-from apolar.reports.words import agreement, choice, diagnostics, headline
+from apolar.reports.rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
+from apolar.reports.words import Finding, agreement, findings, headline, matched_clusters, traits
 from apolar.scores import criterion_title
 
-# Columns of which the page shows numbers, and candidates of a selection.
+# Columns of which the page shows numbers.
 MOST_COLUMNS = 30
-MOST_CANDIDATES = 60
+# Clusters side by side in a table: as many as a printed page has room for.
+MEANS_BESIDE, COUNTS_BESIDE = 5, 10
+# Candidates that show at once.
+FIRST_CANDIDATES = 12
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class Provenance:
     ----------
     source : str
     command : str
-    seed : int
+    seed : int or None
     version : str
         Of apolar.
     n_dropped : int
@@ -40,15 +49,24 @@ class Provenance:
         Columns that hold no numbers to cluster by.
     notes : tuple of str
         What was noticed about the columns and what was done, a sentence each.
+    row_numbers : ndarray of int, shape (n_samples,), or None
+        The numbers of the rows in the file, from 0; None if no row was dropped.
+    title : str
+        Of the page; by default from the source.
+    is_python : bool
+        Whether the page was made from Python, of a mixture that was fitted before.
     """
 
     source: str
     command: str
-    seed: int
+    seed: int | None
     version: str
     n_dropped: int = 0
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    row_numbers: Array | None = None
+    title: str = ""
+    is_python: bool = False
 
 
 def need_report() -> None:
@@ -80,6 +98,9 @@ def report_page(
     html : str
     """
     need_report()
+    numbers = provenance.row_numbers
+    selection = table_selection(analysis)
+    listed = candidates(selection)
     return rendered(
         "apolar.reports",
         {
@@ -89,41 +110,79 @@ def report_page(
         },
         analysis=analysis,
         provenance=provenance,
+        title=provenance.title or f"Clusters of {provenance.source}",
+        swatch=swatch,
+        light=LIGHT,
+        dark=DARK,
         headline=headline(analysis),
         agreement=agreement(analysis),
         choice=wording(choice(analysis)),
-        diagnostics=[(is_good, wording(remark)) for is_good, remark in diagnostics(analysis)],
-        pictures=pictures(analysis, X),
+        findings=[
+            Finding(finding.level, wording(finding.text)) for finding in _all_findings(analysis, provenance)
+        ],
+        pictures={picture.title: picture for picture in pictures(analysis, X, numbers)},
         clusters=_clusters(analysis),
+        means_beside=MEANS_BESIDE,
+        counts_beside=COUNTS_BESIDE,
         columns=_columns(analysis, X),
         n_hidden=max(len(analysis.names) - MOST_COLUMNS, 0),
-        candidates=_candidates(analysis),
+        selection=selection,
+        first_candidates=listed[:FIRST_CANDIDATES],
+        more_candidates=listed[FIRST_CANDIDATES:],
         family=family(analysis.covariance_type).words,
+        criteria={name: value for name, value in analysis.criteria.items() if np.isfinite(value)},
+        doubtful=doubtful_rows(analysis, X, numbers),
+        n_doubtful=int(np.count_nonzero(is_doubtful(analysis))),
+        outlying=outlying_rows(analysis, X, numbers),
+        n_outlying=int(np.count_nonzero(is_outlying(analysis))),
+        labels_link=labels_link(analysis, numbers),
+        matched=_matched_names(analysis),
+        terms=terms(analysis),
         versions=_versions(provenance.version),
         n_missing=int(analysis.n_missing.sum()),
     )
 
 
-def _clusters(analysis: Analysis) -> list[dict[str, object]]:
+def _all_findings(analysis: Analysis, provenance: Provenance) -> list[Finding]:
+    """Return the findings on the result and on the table, problems first."""
+    found = findings(analysis)
+    of_table = [Finding("note", note) for note in provenance.notes]
+    if provenance.n_dropped:
+        rows = "1 row" if provenance.n_dropped == 1 else f"{provenance.n_dropped:,} rows"
+        of_table.append(
+            Finding("note", f"{rows} with missing values {'was' if rows == '1 row' else 'were'} left out.")
+        )
+    n_good = sum(finding.level == "good" for finding in found)
+    return [*found[: len(found) - n_good], *of_table, *found[len(found) - n_good :]]
+
+
+def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
     """Return number, rows, weight, means and deviations of each cluster, with standard errors."""
     model, errors = analysis.model, analysis.errors
-    counts = analysis.counts
-    clusters: list[dict[str, object]] = []
-    for k in range(len(model.weights_)):
-        shown = slice(0, MOST_COLUMNS)
-        clusters.append(
-            {
-                "number": k + 1,
-                "rows": int(counts[k]),
-                "weight": float(model.weights_[k]),
-                "weight_error": None if errors is None else float(errors.weights[k]),
-                "means": model.means_[k, shown].tolist(),
-                "mean_errors": None if errors is None else errors.means[k, shown].tolist(),
-                "deviations": analysis.deviations[k, shown].tolist(),
-                "classes": None if analysis.truth is None else analysis.truth.counts[:, k].tolist(),
-            }
-        )
-    return clusters
+    counts, deviations, differences = analysis.counts, analysis.deviations, traits(analysis)
+    shown = slice(0, MOST_COLUMNS)
+    return [
+        {
+            "index": k,
+            "rows": int(counts[k]),
+            "weight": float(model.weights_[k]),
+            "weight_error": None if errors is None else float(errors.weights[k]),
+            "means": model.means_[k, shown].tolist(),
+            "mean_errors": None if errors is None else errors.means[k, shown].tolist(),
+            "deviations": deviations[k, shown].tolist(),
+            "traits": differences[k],
+            "classes": None if analysis.truth is None else analysis.truth.counts[:, k].tolist(),
+        }
+        for k in range(len(model.weights_))
+    ]
+
+
+def _matched_names(analysis: Analysis) -> dict[int, str]:
+    """Return the names of the classes that match clusters, or noise, by their numbers."""
+    if analysis.truth is None:
+        return {}
+    pairs = zip(matched_clusters(analysis).tolist(), analysis.truth.names, strict=True)
+    return {cluster: name for cluster, name in pairs if cluster >= NOISE}
 
 
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
@@ -132,37 +191,19 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     for position, name in enumerate(analysis.names[:MOST_COLUMNS]):
         values = np.asarray(X[:, position])
         values = values[~np.isnan(values)] if analysis.n_missing[position] else values
+        # In units of the largest, whose square may overflow.
+        scale = float(np.abs(values).max()) or 1.0
         columns.append(
             {
                 "name": name,
                 "least": float(values.min()),
-                "mean": float(values.mean()),
-                "deviation": float(values.std()),
+                "mean": scale * float((values / scale).mean()),
+                "deviation": scale * float((values / scale).std()),
                 "largest": float(values.max()),
                 "n_missing": int(analysis.n_missing[position]),
             }
         )
     return columns
-
-
-def _candidates(analysis: Analysis) -> list[dict[str, object]]:
-    """Return the candidates of a selection, the best first."""
-    selection = analysis.selection
-    if selection is None:
-        return []
-    good = [row for row in selection.table if row.is_fitted]
-    ranked = sorted(good, key=lambda row: getattr(row, selection.criterion))[:MOST_CANDIDATES]
-    best = getattr(ranked[0], selection.criterion)
-    return [
-        {
-            "family": row.covariance_type,
-            "n_components": row.n_components,
-            "n_parameters": row.n_parameters,
-            "value": getattr(row, selection.criterion),
-            "behind": getattr(row, selection.criterion) - best,
-        }
-        for row in ranked
-    ]
 
 
 def _versions(version: str) -> str:

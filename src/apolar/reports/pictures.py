@@ -1,12 +1,12 @@
-"""The pictures of a report, as data that a page can hold."""
+"""The pictures of a report, as elements of a page."""
 
 from __future__ import annotations
 
-import base64
+import re
 import warnings
-from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,148 +14,300 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.mixture.families import family
 from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
-from apolar.plots.canvas import file_bytes
+from apolar.plots.canvas import new_figure, off_screen
+from apolar.plots.ellipses import CAPTION
 from apolar.plots.mixtures import MixtureView
+from apolar.plots.palette import NOISE
 from apolar.reports.analysis import Analysis
+from apolar.reports.choice import table_selection
+from apolar.reports.marks import mark_of_line, swatch
+from apolar.reports.points import ShownRows, shown_rows
+from apolar.reports.rows import is_doubtful, nameless
+from apolar.reports.svg import Titles, inline_svg
 from apolar.scores import criterion_title
 
-# Columns of the scatter-plot matrix, rows that are drawn, and rows of which the spectrum is taken.
-MOST_COLUMNS = 5
-MOST_POINTS = 1500
+# Columns of the scatter-plot matrix and of the profiles.
+MOST_COLUMNS, MOST_PROFILES = 5, 16
+# Points of a panel, of all panels of the matrix, and of those of the matrix that say what they are.
+MOST_POINTS, MOST_MARKS, MOST_TITLES = 1200, 10_000, 3600
+# Rows of which the spectrum is taken.
 SPECTRUM_ROWS = 200_000
 SPECTRUM_COLUMNS = 300
-DPI = 100
+# In inches: a panel that can be read on a phone; of the profiles, the room of a cluster in a column.
+PANEL = (3.6, 2.7)
+ROOM, WIDEST = 0.085, 8.0
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
 class PagePicture:
-    """A picture: its title, what it shows in words, and its data as a URI."""
+    """A picture of a page.
+
+    Attributes
+    ----------
+    title : str
+    alt : str
+        What it shows, in words.
+    caption : str
+        How to read it.
+    svg : str
+        The element.
+    width : float
+        In points.
+    legend : list of pair of str
+        Marks, as elements, and their words.
+    """
 
     title: str
     alt: str
-    data: str
+    caption: str
+    svg: str
+    width: float
+    legend: list[tuple[str, str]]
 
 
-def pictures(analysis: Analysis, X: Array) -> list[PagePicture]:
+def pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None) -> list[PagePicture]:
     """Return the pictures that suit an analysis.
 
     Parameters
     ----------
     analysis : Analysis
     X : ndarray, shape (n_samples, n_features)
+    row_numbers : ndarray of int, shape (n_samples,), optional
+        The numbers of the rows in the file, from 0.
 
     Returns
     -------
     pictures : list of PagePicture
     """
-    # Rows here are arrays without column names; a model without names does not warn of that.
-    model, names = copy(analysis.model), list(analysis.names)
-    del model.feature_names_in_
-    sample = _sample(analysis)
-    rows, predicted = np.asarray(X[sample]), analysis.predicted[sample]
-    is_whole = not np.any(analysis.n_missing)
-    if not is_whole:
-        # Rows are drawn where the mixture expects them.
-        rows = model.impute(rows)
-    truth = None if analysis.truth is None else analysis.truth.codes[sample]
-    if truth is not None and np.any(truth < 0):
-        known = truth >= 0
-        rows, predicted, truth = rows[known], predicted[known], truth[known]
-    columns = _separating_columns(analysis)
-    drawn: list[PagePicture] = []
+    gallery = _Gallery(analysis, X, row_numbers)
+    with off_screen(), warnings.catch_warnings():
+        # matplotlib's, where its font lacks the letters of a name: as text, the browser has a font for them.
+        warnings.simplefilter("ignore", UserWarning)
+        drawn = [
+            gallery.matrix(),
+            gallery.profiles(),
+            gallery.plane(),
+            gallery.choice(),
+            gallery.spectrum(),
+            gallery.convergence(),
+        ]
+    return [picture for picture in drawn if picture is not None]
 
-    def add(title: str, alt: str, draw: Callable[[], Any], kind: str = "svg") -> None:
-        with warnings.catch_warnings():
-            # matplotlib's, where the font lacks the letters of a name: the page shows a box in their place.
-            warnings.simplefilter("ignore", UserWarning)
-            figure = draw()
-            data = _uri(getattr(figure, "figure", figure), kind)
-        drawn.append(PagePicture(title, alt, data))
 
-    clusters = {number: f"cluster {number + 1}" for number in range(len(model.weights_))}
-    class_names = clusters if analysis.truth is None else dict(enumerate(analysis.truth.names))
-    add(
-        "The clusters",
-        "Scatter-plot matrix of the columns that separate the clusters best. "
-        + (
-            "Above the diagonal known classes, below the clusters."
-            if truth is not None
-            else "Colours are clusters."
-        ),
-        lambda: scatter_matrix(
-            rows,
-            truth,
-            predicted,
-            model=model,
+class _Gallery:
+    """Draws the pictures of an analysis."""
+
+    def __init__(self, analysis: Analysis, X: Array, row_numbers: Array | None) -> None:
+        self.analysis, self.X, self.row_numbers = analysis, X, row_numbers
+        self.model = nameless(analysis.model)
+        # What is no character of XML, such as a control code, has no place in a picture.
+        self.names = [_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", name) for name in analysis.names]
+        self.n_clusters = len(self.model.weights_)
+        mixture = MixtureView.of(self.model)
+        self.by_separation = np.argsort(-mixture.share_between, kind="stable").tolist()
+
+    # --- rows -----------------------------------------------------------------------------
+
+    def matrix(self) -> PagePicture:
+        columns = sorted(self.by_separation[:MOST_COLUMNS])
+        n_panels = max(len(columns) * (len(columns) - 1), 1)
+        shown = self._shown(columns, min(MOST_POINTS, MOST_MARKS // n_panels))
+        figure = scatter_matrix(
+            shown.values,
+            None,
+            shown.predicted,
+            model=self.model,
             columns=columns,
-            feature_names=names,
-            class_names=class_names,
-            max_points=MOST_POINTS,
-        ),
-        "png",
-    )
-    if len(names) > 2 and len(model.weights_) > 1:
-        add(
-            "Profiles",
-            "Means of each cluster in each column, in standard deviations from the overall mean.",
-            lambda: profiles(model, feature_names=names, class_names=list(clusters.values())),
+            feature_names=self.names,
+            max_points=len(shown.values),
         )
-    if len(model.weights_) > 1 and len(names) > 1:
-        add(
+        _remove_words(figure)
+        for axes in figure.axes:
+            i, j = _place(axes)
+            if i != j:
+                _add_rings(axes, shown.values[shown.disagrees][:, [columns[j], columns[i]]])
+
+        def titles(axes: Any, kind: str, offsets: Array) -> Sequence[str] | None:
+            i, j = _place(axes)
+            return shown.titles(offsets, columns[j], columns[i], kind)
+
+        with_titles = n_panels * len(shown.values) <= MOST_TITLES
+        alt = "Scatter-plot matrix of the columns that separate the clusters best."
+        return _picture(
+            "The clusters",
+            alt,
+            " ".join(
+                ["Colours and marks are clusters.", *shown.remarks, CAPTION if len(columns) > 1 else ""]
+            ),
+            figure,
+            self._legend(shown, with_doubt=False),
+            titles if with_titles else None,
+        )
+
+    def plane(self) -> PagePicture | None:
+        if self.n_clusters < 2 or len(self.names) < 2:
+            return None
+        columns = sorted(self.by_separation[:2])
+        shown = self._shown(columns, MOST_POINTS)
+        axes = uncertainty(
+            self._knowing(shown),
+            shown.values,
+            columns=columns,
+            feature_names=self.names,
+            max_points=len(shown.values),
+            ax=_new_axes(PANEL),
+        )
+        _remove_words(axes.figure)
+        _add_rings(axes, shown.values[shown.disagrees][:, columns])
+        return _picture(
             "Where the cluster is in doubt",
-            "Rows in the plane of two columns; large dark marks are rows between clusters.",
-            lambda: uncertainty(model, rows, feature_names=names, class_names=clusters),
-            "png",
+            "Rows in the plane of two columns; large marks with a rim are rows between clusters.",
+            " ".join(["Point at a mark to see its row.", *shown.remarks]),
+            axes.figure,
+            self._legend(shown, with_doubt=True),
+            lambda _, kind, offsets: shown.titles(offsets, columns[0], columns[1], kind),
         )
-    if analysis.selection is not None:
-        selection = analysis.selection
-        add(
-            "How many clusters",
-            f"{criterion_title(selection.criterion)} against the number of clusters; lower is better.",
-            lambda: bic_curves(selection),
+
+    def _knowing(self, shown: ShownRows) -> SimpleNamespace:
+        """Return the mixture with the probabilities of the shown rows.
+
+        Missing values are drawn where they are expected; what a row belongs to is known without them.
+        """
+        model = self.model
+        return SimpleNamespace(
+            covariance_type=model.covariance_type,
+            weights_=model.weights_,
+            means_=model.means_,
+            covariances_=model.covariances_,
+            noise_box_=model.noise_box_,
+            predict_proba=lambda _: shown.posteriors,
         )
-    # Only spherical clusters leave a flat level of noise.
-    is_spherical = family(analysis.covariance_type).is_spherical
-    if is_spherical and is_whole and 2 < len(names) <= SPECTRUM_COLUMNS:
-        add(
-            "Spectrum",
-            "Eigenvalues of the covariance of the table, largest first, beside the level of noise.",
-            lambda: spectrum(np.asarray(X[:SPECTRUM_ROWS])),
+
+    def _shown(self, columns: list[int], most: int) -> ShownRows:
+        return shown_rows(self.analysis, self.X, self.model, columns, most, self.row_numbers)
+
+    def _legend(self, shown: ShownRows, *, with_doubt: bool) -> list[tuple[str, str]]:
+        analysis = self.analysis
+        legend = [(swatch(k), f"cluster {k + 1} ({count:,})") for k, count in enumerate(analysis.counts)]
+        if analysis.has_noise:
+            legend.append((swatch(NOISE), f"noise ({analysis.n_noise:,})"))
+        n_doubtful = int(np.count_nonzero(is_doubtful(analysis)))
+        if with_doubt and n_doubtful:
+            legend.append((_ring("fill: var(--card); stroke: var(--ink)"), f"in doubt ({n_doubtful:,})"))
+        if shown.n_disagreeing:
+            words = f"not in the cluster of its class ({shown.n_disagreeing:,})"
+            legend.append((_ring("fill: none; stroke: var(--soft)"), words))
+        return legend
+
+    # --- the mixture ----------------------------------------------------------------------
+
+    def profiles(self) -> PagePicture | None:
+        if len(self.names) < 3 or self.n_clusters < 2:
+            return None
+        n_columns = min(len(self.names), MOST_PROFILES)
+        width = min(max(ROOM * (self.n_clusters + 1) * n_columns, PANEL[0]), WIDEST)
+        axes = profiles(
+            self.model, feature_names=self.names, max_columns=MOST_PROFILES, ax=_new_axes((width, PANEL[1]))
         )
-    gained = model.lower_bounds_[-1] - model.lower_bounds_[0] if len(model.lower_bounds_) > 3 else 0.0
-    if gained * analysis.n_rows > 1:
-        add(
-            "The way to the optimum",
-            "What is left to gain, after each pass over the data.",
-            lambda: convergence(model),
+        alt = "Means of each cluster in each column, in standard deviations from the overall mean."
+        return _of_axes("Profiles", alt, axes)
+
+    def choice(self) -> PagePicture | None:
+        selection = table_selection(self.analysis)
+        if selection is None:
+            return None
+        # The reason stands beside the picture.
+        axes = bic_curves(replace(selection, reason=""), ax=_new_axes(PANEL))
+        alt = f"{criterion_title(selection.criterion)} against the number of clusters; lower is better."
+        return _of_axes("How many clusters", alt, axes)
+
+    def spectrum(self) -> PagePicture | None:
+        # Only spherical clusters leave a flat level of noise.
+        is_spherical = family(self.analysis.covariance_type).is_spherical
+        is_whole = not np.any(self.analysis.n_missing)
+        if not (is_spherical and is_whole and 2 < len(self.names) <= SPECTRUM_COLUMNS):
+            return None
+        axes = spectrum(np.asarray(self.X[:SPECTRUM_ROWS]), ax=_new_axes(PANEL))
+        alt = "Eigenvalues of the covariance of the table, largest first, beside the level of noise."
+        return _of_axes("Spectrum", alt, axes)
+
+    def convergence(self) -> PagePicture | None:
+        bounds = self.model.lower_bounds_
+        gained = bounds[-1] - bounds[0] if len(bounds) > 3 else 0.0
+        if gained * self.analysis.n_rows <= 1:
+            return None
+        axes = convergence(self.model, ax=_new_axes(PANEL))
+        return _of_axes(
+            "The way to the optimum", "What is left to gain, after each pass over the data.", axes
         )
-    return drawn
 
 
-def _sample(analysis: Analysis) -> Array:
-    """Return which rows are drawn: all if they are few, else some of every cluster."""
-    n_rows = analysis.n_rows
-    if n_rows <= 20 * MOST_POINTS:
-        return np.arange(n_rows)
-    rng = np.random.default_rng(0)
-    n_components = len(analysis.model.weights_)
-    chosen = [rng.choice(n_rows, 10 * MOST_POINTS, replace=False)]
-    for component in range(n_components):
-        members = np.flatnonzero(analysis.predicted == component)
-        chosen.append(rng.permutation(members)[: max(50, MOST_POINTS // n_components)])
-    return np.unique(np.concatenate(chosen))
+# --- from figures to elements -------------------------------------------------------------
 
 
-def _separating_columns(analysis: Analysis) -> list[int]:
-    """Return the columns in which the clusters differ most, in the order of the table."""
-    if len(analysis.names) <= MOST_COLUMNS:
-        return list(range(len(analysis.names)))
-    mixture = MixtureView.of(analysis.model)
-    order = np.argsort(-mixture.between / np.maximum(mixture.total, 1e-300), kind="stable")[:MOST_COLUMNS]
-    return sorted(int(column) for column in order)
+def _new_axes(size: tuple[float, float]) -> Any:
+    figure = new_figure()
+    figure.set_size_inches(*size)
+    return figure.add_axes((0, 0, 1, 1))
 
 
-def _uri(figure: Any, kind: str) -> str:
-    """Return a figure as a data URI."""
-    mime = "image/svg+xml" if kind == "svg" else "image/png"
-    return f"data:{mime};base64,{base64.b64encode(file_bytes(figure, kind, DPI)).decode('ascii')}"
+def _of_axes(title: str, alt: str, axes: Any) -> PagePicture:
+    """Return the picture of axes, whose legend and note become text of the page."""
+    key = axes.get_legend()
+    legend = [
+        (mark_of_line(line), text.get_text())
+        for line, text in zip(key.legend_handles, key.get_texts(), strict=True)
+    ]
+    caption = " ".join(text.get_text().replace("\n", " ") for text in axes.texts).strip()
+    _remove_words(axes.figure)
+    return _picture(title, alt, caption, axes.figure, legend)
+
+
+def _remove_words(figure: Any) -> None:
+    """Remove title, legend and note of a figure: they are text of the page."""
+    for artist in (*figure.legends, *figure.texts):
+        artist.remove()
+    for axes in figure.axes:
+        if axes.get_legend() is None:
+            continue
+        axes.set_title("")
+        axes.get_legend().remove()
+        for text in list(axes.texts):
+            text.remove()
+
+
+def _picture(
+    title: str,
+    alt: str,
+    caption: str,
+    figure: Any,
+    legend: list[tuple[str, str]],
+    titles: Titles | None = None,
+) -> PagePicture:
+    # Ids are written at every point: initials are enough to tell pictures apart.
+    initials = "".join(word[0] for word in title.lower().split())
+    drawn = inline_svg(figure, initials, alt, titles)
+    return PagePicture(title, alt, caption, drawn.text, drawn.width, legend)
+
+
+def _place(axes: Any) -> tuple[int, int]:
+    """Return the row and the column of a panel of the matrix, which its label says."""
+    row, column = axes.get_label().removeprefix("row ").split(", column ")
+    return int(row), int(column)
+
+
+def _add_rings(axes: Any, places: Array) -> None:
+    """Draw rings around rows that are not in the cluster of their class."""
+    if len(places):
+        axes.scatter(
+            *places.T, s=70, facecolors="none", edgecolors="#6B6B6B", linewidths=0.8, gid="ring", zorder=4
+        )
+
+
+def _ring(style: str) -> str:
+    return (
+        '<svg class="mark" viewBox="-6 -6 12 12" aria-hidden="true">'
+        f'<circle r="4.6" style="{style}; stroke-width: 1.2"/></svg>'
+    )

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from apolar._core.arrays import Array
+from apolar.estimator.predict import NOISE
 from apolar.mixture.families import family
-from apolar.reports.analysis import MOST_COMPONENTS, Analysis
+from apolar.plots.mixtures import MixtureView
+from apolar.reports.analysis import Analysis
+from apolar.reports.choice import choice, is_at_the_end
+from apolar.reports.rows import DOUBT, is_doubtful, is_outlying
+
+__all__ = ["Finding", "Trait", "agreement", "choice", "findings", "headline", "matched_clusters", "traits"]
 
 # A cluster of fewer rows may be due to chance.
 FEW_ROWS = 5
-# The cluster of a row is in doubt if its probability is below this.
-DOUBT = 0.9
+# Above this part of the rows in doubt, clusters are hardly apart.
+MUCH_DOUBT = 0.1
 # With a larger condition number of the information, the rows hardly determine some parameters.
 ILL_CONDITIONED = 1e4
+# What makes a cluster: so many columns at most, whose means are so many deviations from those of the others.
+MOST_TRAITS, LEAST_DIFFERENCE = 3, 1.0
+
+UNMATCHED = -2
+"""In place of the cluster of a class that none matches."""
 
 
 def headline(analysis: Analysis) -> str:
@@ -26,45 +42,130 @@ def headline(analysis: Analysis) -> str:
     return f"{text}; {analysis.n_noise:,} of them ({share:.1%}) are noise, in no cluster."
 
 
-def choice(analysis: Analysis) -> str:
-    """Return how the number of clusters was chosen."""
-    if analysis.selection is not None:
-        return analysis.selection.reason
-    given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
-    several = f"n_components=range(1, {MOST_COMPONENTS + 1})"
-    return f"{given} To choose the best of several, give them, as with {several}."
+# --- what the reader must know ------------------------------------------------------------
 
 
-def diagnostics(analysis: Analysis) -> list[tuple[bool, str]]:
-    """Return remarks on how far the result can be trusted: whether each is good news, and its words."""
-    model = analysis.model
-    remarks: list[tuple[bool, str]] = []
-    if model.converged_:
-        remarks.append((True, f"The fit converged after {model.n_iter_} passes over the data."))
-    else:
-        remarks.append((False, model.message_))
-    remarks.append((True, f"Of the places where EM was started, {model.start_!r} led to the best fit."))
-    remarks += [(False, message) for message in analysis.warnings]
-    rows = analysis.counts
-    for component in np.flatnonzero(rows < FEW_ROWS):
-        count = "1 row" if rows[component] == 1 else f"{rows[component]} rows"
-        remarks.append((False, f"Cluster {component + 1} has {count}: it may be chance. Try fewer clusters."))
-    if len(model.weights_) > 1:
-        doubtful = int(np.count_nonzero(1 - analysis.uncertainty < DOUBT))
-        percentage = 100 * doubtful / analysis.n_rows
-        if doubtful:
-            which = f"For {doubtful:,} rows ({percentage:.1f}%)"
-            remark = f"{which} the cluster is in doubt: its probability is below {DOUBT:.0%}."
-        else:
-            remark = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
-        remarks.append((percentage < 10, remark))
-    if analysis.errors is None:
-        remarks.append((False, f"There are no standard errors: {analysis.no_errors}"))
-    elif (analysis.errors.information_condition or 0) > ILL_CONDITIONED:
-        remarks.append(
-            (False, "The rows hardly determine some of the parameters: their standard errors are large.")
+@dataclass(frozen=True)
+class Finding:
+    """Something that the reader must know: good news, a note, or a problem."""
+
+    level: Literal["good", "note", "problem"]
+    text: str
+
+
+def findings(analysis: Analysis) -> list[Finding]:
+    """Return what the reader must know, problems first; no two of them contradict."""
+    found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
+    found += [*_of_small_clusters(analysis), *_of_rows(analysis)]
+    if is_at_the_end(analysis):
+        number = len(analysis.model.weights_)
+        found.append(Finding("note", f"{number} clusters are the most that were tried: more may be better."))
+    order = {"problem": 0, "note": 1, "good": 2}
+    return sorted(found, key=lambda finding: order[finding.level])
+
+
+def _of_the_fit(analysis: Analysis) -> Finding:
+    """Return whether EM ended at an optimum that the rows determine: one finding, whatever was noticed."""
+    model, errors = analysis.model, analysis.errors
+    passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
+    passes += " over the data"
+    if not model.converged_:
+        return Finding("problem", model.message_)
+    if errors is not None and (errors.information_condition or 0) > ILL_CONDITIONED:
+        return Finding(
+            "note",
+            f"The fit converged after {passes}, but the rows hardly determine some of the parameters: their "
+            "standard errors are large.",
         )
-    return remarks
+    if errors is not None:
+        return Finding("good", f"The fit converged after {passes}; EM started from {model.start_!r}.")
+    if analysis.no_errors.startswith("Cluster "):
+        # What is wrong with one of the clusters, such as that it is not at a maximum.
+        return Finding(
+            "problem", f"EM ended after {passes}, but: {analysis.no_errors} There are no standard errors."
+        )
+    return Finding(
+        "note", f"The fit converged after {passes}. There are no standard errors: {analysis.no_errors}"
+    )
+
+
+def _of_small_clusters(analysis: Analysis) -> list[Finding]:
+    found = []
+    for k, count in enumerate(analysis.counts.tolist()):
+        if count < FEW_ROWS:
+            rows = "1 row" if count == 1 else f"{count} rows"
+            text = f"Cluster {k + 1} has {rows}: it may be chance. Try fewer clusters."
+            found.append(Finding("problem", text))
+    return found
+
+
+def _of_rows(analysis: Analysis) -> list[Finding]:
+    found = []
+    if len(analysis.model.weights_) > 1:
+        doubtful = int(np.count_nonzero(is_doubtful(analysis)))
+        share = doubtful / analysis.n_rows
+        if doubtful:
+            which = "For 1 row" if doubtful == 1 else f"For {doubtful:,} rows"
+            text = f"{which} ({share:.1%}) the cluster is in doubt: its probability is below {DOUBT:.0%}."
+            found.append(Finding("note" if share < MUCH_DOUBT else "problem", text))
+        else:
+            text = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
+            found.append(Finding("good", text))
+    outlying = int(np.count_nonzero(is_outlying(analysis)))
+    if outlying:
+        which = "1 row is an outlier" if outlying == 1 else f"{outlying:,} rows are outliers"
+        found.append(Finding("note", f"{which}: too far from every cluster to belong to one."))
+    return found
+
+
+# --- what makes each cluster --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trait:
+    """A column in which a cluster differs from the others, in deviations within clusters, with a sign."""
+
+    column: str
+    difference: float
+
+    @property
+    def words(self) -> str:
+        """The column, high or low."""
+        return f"{'high' if self.difference > 0 else 'low'} {self.column}"
+
+
+def traits(analysis: Analysis) -> list[list[Trait]]:
+    """Return what makes each cluster: the columns in which its mean differs most from that of the others."""
+    mixture = MixtureView.of(analysis.model)
+    shares, means = mixture.shares, mixture.means
+    if len(means) == 1:
+        return [[]]
+    within = np.sqrt(shares @ mixture.variances)
+    rest = np.maximum(1 - shares, np.finfo(float).tiny)[:, None]
+    others = (mixture.mean - shares[:, None] * means) / rest
+    differences = np.divide(means - others, within, out=np.zeros_like(means), where=within > 0)
+    return [[Trait(analysis.names[i], float(row[i])) for i in _largest(row)] for row in differences]
+
+
+def _largest(differences: Array) -> list[int]:
+    order = np.argsort(-np.abs(differences), kind="stable")[:MOST_TRAITS]
+    return [int(i) for i in order if abs(differences[i]) >= LEAST_DIFFERENCE]
+
+
+# --- known classes ------------------------------------------------------------------------
+
+
+def matched_clusters(analysis: Analysis) -> Array:
+    """Return what matches each known class best, one to one: a cluster, noise (-1), or nothing (-2)."""
+    truth = analysis.truth
+    assert truth is not None
+    counts = np.column_stack([truth.counts, truth.noise_counts])
+    classes, clusters = linear_sum_assignment(-counts)
+    common = counts[classes, clusters] > 0
+    classes, clusters = classes[common], clusters[common]
+    matched = np.full(len(truth.names), UNMATCHED)
+    matched[classes] = np.where(clusters < truth.counts.shape[1], clusters, NOISE)
+    return matched
 
 
 def agreement(analysis: Analysis) -> str:

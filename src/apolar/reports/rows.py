@@ -1,0 +1,181 @@
+"""Single rows that a reader should look at: those in doubt and outliers; what a row is, in a few words."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.estimator import GaussianMixture
+from apolar.estimator.predict import NOISE
+from apolar.reports.analysis import Analysis
+
+__all__ = [
+    "DOUBT",
+    "DoubtfulRow",
+    "OutlyingRow",
+    "doubtful_rows",
+    "is_doubtful",
+    "is_outlying",
+    "labels_link",
+    "nameless",
+    "outlying_rows",
+    "posteriors_of",
+    "row_words",
+]
+
+# The cluster of a row is in doubt if its probability is below this.
+DOUBT = 0.9
+# A second cluster is named from this probability on.
+LEAST_SHOWN = 0.005
+# Rows of a list.
+MOST_LISTED = 15
+# Rows of which a page holds the labels: about 20 bytes each.
+MOST_LABELS = 50_000
+
+
+@dataclass(frozen=True)
+class DoubtfulRow:
+    """A row between two clusters: its number from 1, theirs from 0 (-1 is noise), and their probabilities."""
+
+    row: int
+    cluster: int
+    probability: float
+    second: int
+    second_probability: float
+
+
+@dataclass(frozen=True)
+class OutlyingRow:
+    """A row far from all clusters: its number from 1, the nearest cluster, and the column that says most.
+
+    `deviations` is how far the value is from the mean of the cluster, in its deviations, with a sign.
+    """
+
+    row: int
+    cluster: int
+    column: str
+    value: float
+    deviations: float
+
+
+def is_doubtful(analysis: Analysis) -> Array:
+    """Return which rows have a cluster in doubt."""
+    return 1 - analysis.uncertainty < DOUBT
+
+
+def is_outlying(analysis: Analysis) -> Array:
+    """Return which rows are outliers; those that are called noise are known to be in no cluster."""
+    return analysis.outliers & (analysis.predicted != NOISE)
+
+
+def nameless(model: GaussianMixture) -> GaussianMixture:
+    """Return a mixture without names of columns, which takes arrays and does not warn."""
+    plain = copy(model)
+    if hasattr(plain, "feature_names_in_"):
+        del plain.feature_names_in_
+    return plain
+
+
+def posteriors_of(analysis: Analysis, rows: Array) -> Array:
+    """Return the probabilities of some rows, shape (n, n_components), or one more column for noise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        posteriors = np.asarray(nameless(analysis.model).predict_proba(rows))
+    if analysis.has_noise:
+        posteriors = np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])
+    return posteriors
+
+
+def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[DoubtfulRow]:
+    """Return the rows that are most in doubt, the first ones first."""
+    candidates = np.flatnonzero(is_doubtful(analysis))
+    order = np.argsort(-analysis.uncertainty[candidates], kind="stable")[:MOST_LISTED]
+    positions = candidates[order]
+    if not len(positions) or len(analysis.model.weights_) + analysis.has_noise < 2:
+        return []
+    posteriors = posteriors_of(analysis, np.asarray(X[positions]))
+    listed = []
+    for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
+        first, second = np.argsort(-probabilities, kind="stable")[:2].tolist()
+        listed.append(
+            DoubtfulRow(
+                _number(position, row_numbers),
+                _cluster(analysis, first),
+                float(probabilities[first]),
+                _cluster(analysis, second),
+                float(probabilities[second]),
+            )
+        )
+    return listed
+
+
+def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[OutlyingRow]:
+    """Return the outliers that are farthest away in a column, the farthest first."""
+    positions = np.flatnonzero(is_outlying(analysis))
+    if not len(positions):
+        return []
+    clusters = analysis.predicted[positions]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        offsets = (np.asarray(X[positions]) - analysis.model.means_[clusters]) / analysis.deviations[clusters]
+    sizes = np.where(np.isnan(offsets), -1.0, np.abs(offsets))
+    columns = sizes.argmax(axis=1)
+    order = np.argsort(-sizes.max(axis=1), kind="stable")[:MOST_LISTED]
+    return [
+        OutlyingRow(
+            _number(int(positions[i]), row_numbers),
+            int(clusters[i]),
+            analysis.names[columns[i]],
+            float(X[positions[i], columns[i]]),
+            float(offsets[i, columns[i]]),
+        )
+        for i in order.tolist()
+    ]
+
+
+def row_words(
+    analysis: Analysis, positions: Array, posteriors: Array, row_numbers: Array | None
+) -> list[str]:
+    """Return what is known of each of some rows, in a line; `posteriors` are theirs."""
+    outlying, truth = is_outlying(analysis), analysis.truth
+    lines = []
+    for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
+        first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
+        shown = [first, *(k for k in others if probabilities[k] >= LEAST_SHOWN)]
+        words = ", ".join(f"{_name(_cluster(analysis, k))} ({probabilities[k]:.2f})" for k in shown)
+        if truth is not None and truth.codes[position] >= 0:
+            words += f"; class {truth.names[truth.codes[position]]}"
+        if outlying[position]:
+            words += "; an outlier"
+        lines.append(f"row {_number(position, row_numbers)}: {words}")
+    return lines
+
+
+def labels_link(analysis: Analysis, row_numbers: Array | None) -> str:
+    """Return the labels as a link that a browser saves, or nothing if they are many."""
+    if analysis.n_rows > MOST_LABELS:
+        return ""
+    lines = ["row,cluster,probability"]
+    for position in range(analysis.n_rows):
+        label = int(analysis.predicted[position])
+        cluster = label + 1 if label != NOISE else NOISE
+        probability = 1 - analysis.uncertainty[position]
+        lines.append(f"{_number(position, row_numbers)},{cluster},{probability:.6g}")
+    return "data:text/csv;charset=utf-8," + quote("\n".join([*lines, ""]), safe=",.")
+
+
+def _number(position: int, row_numbers: Array | None) -> int:
+    return 1 + (position if row_numbers is None else int(row_numbers[position]))
+
+
+def _cluster(analysis: Analysis, k: int) -> int:
+    """Return a cluster by the column of its probability; noise has the last one."""
+    return k if k < len(analysis.model.weights_) else NOISE
+
+
+def _name(cluster: int) -> str:
+    return "noise" if cluster == NOISE else f"cluster {cluster + 1}"
