@@ -16,6 +16,8 @@ from apolar.cli.labels import label_lines
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
     FAMILY,
+    MOST_COMPONENTS,
+    check_sources,
     column_names,
     default_folder,
     noise_option,
@@ -33,7 +35,7 @@ FIRST_WIDTH, MEAN_WIDTH = 26, 15
 
 
 @click.command()
-@click.argument("data", required=False)
+@click.argument("data", nargs=-1)
 @click.option("-k", "--components", required=True, metavar="K", help="How many: 4, 2-6, or auto.")
 @click.option(
     "--covariance",
@@ -55,7 +57,7 @@ FIRST_WIDTH, MEAN_WIDTH = 26, 15
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def fit(
-    data: str | None,
+    data: tuple[str, ...],
     components: str,
     covariance: str | None,
     columns: str | None,
@@ -68,11 +70,13 @@ def fit(
     no_report: bool,
     seed: int,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Find clusters in a table: labels, model and report.
 
-    DATA is a CSV, TSV, Parquet, Feather or NPY file, or - for standard input.
-    Columns that are numbers are used. The results go to a folder: labels.csv
+    DATA is a CSV, TSV, Parquet, Feather, NPY or XLSX file, several of them or
+    a folder, or - for standard input. Columns that are numbers are used, but
+    for those that cannot be clustered by: they are named. The results go to a folder: labels.csv
     (row, cluster, probability), model.npz (for `apolar predict`) and
     report.html. Clusters are numbered from 1, the largest first.
 
@@ -81,13 +85,14 @@ def fit(
       apolar fit flowers.csv -k 3
       apolar fit flowers.csv -k auto --label-column species
       apolar fit flowers.csv -k 3 --noise
+      apolar fit january.csv february.csv -k 4
       apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
       apolar fit --sketch sums.npz -k 4
 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted. Nothing is half-written.
     """
-    if (data is None) == (sketch is None):
+    if (not data) == (sketch is None):
         raise click.UsageError("Give either DATA or --sketch FILE.")
     if sketch is not None:
         from apolar.cli.sketch import fit_sketch
@@ -98,19 +103,19 @@ def fit(
             (standardise, "--standardise"),
             (drop_missing, "--drop-missing"),
             (noise, "--noise"),
+            *((value, f"--{name.replace('_', '-')}") for name, value in reading.items()),
         ):
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
         fit_sketch(Path(sketch), components, covariance, output or default_folder(sketch), as_json)
         return
-    assert data is not None
-    from apolar.reports.analysis import MOST_COMPONENTS
-
     numbers = numbers_of_components(components, MOST_COMPONENTS)
-    folder = output or default_folder(data)
+    folder = output or default_folder(data[0])
+    check_sources(data)
     from apolar import __version__
     from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
+    from apolar.data.findings import KINDS
     from apolar.reports.analysis import analysed
 
     if not no_report:
@@ -125,7 +130,9 @@ def fit(
             label_column=label_column,
             drop_missing=drop_missing,
             keep_missing=True,
+            leave_out=KINDS,
             progress=bar.reading,
+            **reading,
         ) as table:
             if label_column is not None and all(map(is_missing, table.label_names)):
                 raise BadInput("The label column is empty: leave --label-column out.")
@@ -157,8 +164,7 @@ def fit(
                     seed,
                     __version__,
                     table.n_dropped,
-                    table.skipped,
-                    table.notes,
+                    notes=table.notes,
                 )
                 page = report_page(analysis, table.X, provenance, wording=in_options)
                 written["report"] = files.add_lines("report.html", [page])
@@ -207,10 +213,6 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missi
     from apolar.reports.words import agreement, headline
 
     console, model = new_console(), analysis.model
-    if table.skipped:
-        console.print(
-            line(f"Columns not used, as they hold no numbers to cluster by: {', '.join(table.skipped)}.")
-        )
     for note in table.notes:
         console.print(line(note))
     if table.n_dropped:

@@ -5,30 +5,38 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from apolar.cli.console import Bar
 from apolar.cli.errors import BadInput
 from apolar.cli.labels import cluster_numbers, label_lines
-from apolar.cli.options import column_names
+from apolar.cli.options import check_sources, column_names, reading_options
 from apolar.cli.output import Output
 from apolar.cli.text import escaped
 
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.argument("data")
+@click.argument("data", nargs=-1, required=True)
 @click.option(
     "--columns", metavar="NAMES", help="Columns to use, in the order of the model's; by name by default."
 )
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
+@reading_options
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File for the labels; standard output by default."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the labels.")
 def predict(
-    model: str, data: str, columns: str | None, drop_missing: bool, output: Path | None, as_json: bool
+    model: str,
+    data: tuple[str, ...],
+    columns: str | None,
+    drop_missing: bool,
+    output: Path | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Assign the rows of a table to the clusters of a model.
 
@@ -45,8 +53,11 @@ def predict(
     """
     if output is not None and str(output) == "-":
         output = None
-    if output is not None and any(_is_same(output, other) for other in (model, data)):
+    if output is not None and any(_is_same(output, other) for other in (model, *data)):
         raise BadInput(f"{output} is what is read: choose another -o.")
+    check_sources(data)
+    if not Path(model).exists():
+        raise BadInput(f"There is no file {model}.")
     from apolar import GaussianMixture
     from apolar.cli.tables import read_table
     from apolar.reports.analysis import scored
@@ -68,6 +79,7 @@ def predict(
             keep_missing=True,
             least_rows=1,
             progress=bar.reading,
+            **reading,
         ) as table:
             if table.X.shape[1] != mixture.n_features_in_:
                 n_columns = mixture.n_features_in_

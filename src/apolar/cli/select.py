@@ -13,6 +13,8 @@ from apolar.cli.messages import in_options
 from apolar.cli.options import (
     CRITERION,
     FAMILY,
+    MOST_COMPONENTS,
+    check_sources,
     column_names,
     noise_option,
     numbers_of_components,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("data")
+@click.argument("data", nargs=-1, required=True)
 @click.option("--components", default="1-9", show_default=True, metavar="K", help="Such as 1-9 or 2,4,8.")
 @click.option(
     "--covariance",
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def select(
-    data: str,
+    data: tuple[str, ...],
     components: str,
     covariance: tuple[str, ...],
     criterion: str,
@@ -60,6 +62,7 @@ def select(
     output: Path | None,
     seed: int,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Compare numbers and forms of components.
 
@@ -71,9 +74,11 @@ def select(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
-    numbers = numbers_of_components(components, 9)
+    numbers = numbers_of_components(components, MOST_COMPONENTS)
     wanted = [numbers] if isinstance(numbers, int) else numbers
+    check_sources(data)
     from apolar.cli.tables import read_table
+    from apolar.data.findings import KINDS
 
     with Bar() as bar:
         bar.begin("reading")
@@ -83,7 +88,9 @@ def select(
             label_column=label_column,
             drop_missing=drop_missing,
             keep_missing=True,
+            leave_out=KINDS,
             progress=bar.reading,
+            **reading,
         ) as table:
             missing = table.missing_line
             bar.begin("comparing")
@@ -95,12 +102,13 @@ def select(
         rows = [{name: _plain(cell) for name, cell in _cells(row).items()} for row in selection.table]
         best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
         result = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
+        result |= {"columns": list(table.names), "notes": list(table.notes)}
         click.echo(json.dumps(result))
     else:
         from rich.text import Text
 
-        if missing:
-            new_console().print(Text(escaped_lines(missing)))
+        for note in (*table.notes, *([missing] if missing else [])):
+            new_console().print(Text(escaped_lines(note)))
         new_console().print(Text(escaped_lines(in_options(str(selection)))))
 
 
