@@ -24,8 +24,8 @@ from apolar.selection import result as selection_result
 from apolar.selection.likelihood import UNDER_PRIOR
 
 PARAMETERS = (
-    "n_components", "covariance_type", "random_state", "n_init", "init_params", "max_iter", "tol", "reg_covar",
-    "warm_start", "sample_weight", "prior=", "X", "n_samples",
+    "n_components", "covariance_type", "random_state", "n_init", "init_params", "max_iter", "tol",
+    "reg_covar", "warm_start", "sample_weight", "prior=", "X", "n_samples",
 )  # fmt: skip
 
 
