@@ -9,8 +9,8 @@ __all__ = [
     "CheckpointWarning",
     "CollapsedWarning",
     "ColumnError",
+    "ColumnWarning",
     "ComponentError",
-    "ConstantColumnWarning",
     "DisagreementWarning",
     "EmptyComponentWarning",
     "FewRowsWarning",
@@ -30,8 +30,8 @@ class CollapsedWarning(ApolarWarning):
     """A component is without spread in some direction."""
 
 
-class ConstantColumnWarning(ApolarWarning):
-    """A column that says nothing of the rows is counted by a criterion."""
+class ColumnWarning(ApolarWarning):
+    """A column seems not to measure the rows: it is constant, numbers them, has few values, or is a copy."""
 
 
 class DisagreementWarning(ApolarWarning):

@@ -35,7 +35,7 @@ def test_the_default_folder_has_the_name_of_the_table(flowers, monkeypatch):
         "labels.csv",
         "model.npz",
     }
-    assert "Columns not used, as they hold no numbers to cluster by: species." in result.output
+    assert "Column 'species' holds text: left out." in result.output
 
 
 def test_json_is_one_object(flowers, tmp_path):

@@ -49,6 +49,7 @@ def test_the_prior_keeps_components_from_collapsing():
         "halves", "Fortran", "few different rows",
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.ColumnWarning")
 def test_data_that_breaks_others_works(name, change):
     X, labels = example(200)
     rows = change(X)
@@ -75,6 +76,7 @@ def test_starts_that_disagree_are_warned_of():
 
 
 @pytest.mark.parametrize("column", [lambda X: X[:, 0], lambda X: X[:, 0] + X[:, 1]], ids=["twice", "a sum"])
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.ColumnWarning")
 def test_columns_that_depend_on_each_other_without_a_prior_are_warned_of(column):
     X, _ = example(150)
     rows = np.column_stack([X, column(X)])

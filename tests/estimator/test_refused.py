@@ -85,6 +85,7 @@ def test_a_failed_fit_leaves_the_mixture_as_it_was():
     np.testing.assert_array_equal(model.predict(X), before)
 
 
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.ColumnWarning")
 def test_numbers_out_of_range_and_constant_columns_are_named():
     X, _ = example(100)
     with pytest.raises(ValueError, match="Column 0 of X has .* Divide the column"):

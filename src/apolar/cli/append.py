@@ -23,6 +23,7 @@ def appended(
     row_numbers: Array | None,
     level: float,
     write: Callable[[Iterator[str]], Any],
+    reading: dict[str, Any] | None = None,
 ) -> None:
     """Write the table of some files with the columns cluster, p1, p2, ..., outlier at the right.
 
@@ -42,8 +43,11 @@ def appended(
         Of the rule for outliers.
     write : callable
         Takes the lines.
+    reading : dict, optional
+        How the files were read: parameters of `read_options`, and others of `read_table`.
     """
     from apolar.cli.tables.original import write_again
+    from apolar.cli.tables.read import read_options
 
     def lines(table: OriginalTable) -> Iterator[str]:
         names = _new_names(["cluster", *probability_names(model), "outlier"], table.names)
@@ -65,12 +69,13 @@ def appended(
             else:
                 yield row + nothing
 
-    write_again(sources, lambda table: write(lines(table)))
+    known = {name: (reading or {})[name] for name in ("encoding", "na_values", "sheet") if reading}
+    write_again(sources, lambda table: write(lines(table)), read_options(**known))
 
 
-def check_rereadable(source: str) -> None:
+def check_rereadable(sources: Sequence[str]) -> None:
     """Refuse what can be read only once."""
-    if source == "-" or (Path(source).exists() and not Path(source).is_file()):
+    if any(source == "-" or not (Path(source).is_file() or Path(source).is_dir()) for source in sources):
         raise BadInput("--append reads the table twice: give it as a file, not as a stream.")
 
 

@@ -15,9 +15,10 @@ import click
 from apolar.cli.append import appended, check_rereadable, table_name
 from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput
-from apolar.cli.labels import label_lines
+from apolar.cli.labels import file_names, label_lines
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
+    check_sources,
     column_names,
     default_folder,
     families,
@@ -41,7 +42,7 @@ FIRST_WIDTH, NAME_WIDTH, MOST_COLUMNS = 26, 15, 40
 
 
 @click.command()
-@click.argument("data", required=False)
+@click.argument("data", nargs=-1)
 @mixture_options(components=None)
 @table_options
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
@@ -54,7 +55,7 @@ FIRST_WIDTH, NAME_WIDTH, MOST_COLUMNS = 26, 15, 40
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def fit(
-    data: str | None,
+    data: tuple[str, ...],
     components: str | None,
     covariance: tuple[tuple[str, ...], ...],
     criterion: str,
@@ -70,14 +71,16 @@ def fit(
     outliers: bool | float | None,
     no_report: bool,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Find clusters in a table: labels, model and report.
 
-    DATA is a CSV, TSV, Parquet, Feather or NPY file, or - for standard input.
-    Columns that are numbers are used. The results go to a folder: labels.csv
-    (row, cluster, its probability, outlier, the probability of each cluster),
-    model.npz (for `apolar predict`) and report.html. Clusters are numbered
-    from 1, the largest first.
+    DATA is a CSV, TSV, Parquet, Feather, NPY or XLSX file, several of them or
+    a folder, or - for standard input. Columns that are numbers are used, but
+    for those that cannot be clustered by: they are named. The results go to a
+    folder: labels.csv (row, cluster, its probability, outlier, the probability
+    of each cluster), model.npz (for `apolar predict`) and report.html. Clusters
+    are numbered from 1, the largest first.
 
     \b
     Examples:
@@ -86,16 +89,17 @@ def fit(
       apolar fit flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
       apolar fit flowers.csv -k 3 --append --outliers
       apolar fit flowers.csv -k 3 --noise
+      apolar fit january.csv february.csv -k 4
       apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
       apolar fit --sketch sums.npz -k 4
 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted. Nothing is half-written.
     """
-    if data is not None and sketch is not None:
+    if data and sketch is not None:
         raise click.UsageError("Give either DATA or --sketch FILE.")
     if sketch is None:
-        data = need_data(data, "apolar fit - -k 3 < FILE", "Give either DATA or --sketch FILE.")
+        need_data(data, "apolar fit - -k 3 < FILE", "Give either DATA or --sketch FILE.")
     if components is None:
         raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
@@ -109,22 +113,28 @@ def fit(
             (noise, "--noise"),
             (append, "--append"),
             (outliers, "--outliers"),
+            *((value, f"--{name.replace('_', '-')}") for name, value in reading.items()),
         ):
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
         named = ", ".join(name for part in covariance for name in part)
         fit_sketch(Path(sketch), components, named or None, output or default_folder(sketch), as_json)
         return
-    assert data is not None
     numbers = numbers_of_components(components)
+    check_sources(data)
     if append:
         check_rereadable(data)
     level = outlier_level(outliers)
     from apolar import __version__
     from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
+    from apolar.cli.tables.files import expanded
+    from apolar.data.findings import KINDS
 
-    with Output(output or default_folder(data), reads=[data], is_fit=True) as files, Bar() as bar:
+    sources = [str(source) for source in expanded(data)]
+
+    folder = output or default_folder(data[0])
+    with Output(folder, reads=sources, is_fit=True) as files, Bar() as bar:
         bar.begin("reading")
         with read_table(
             data,
@@ -132,7 +142,9 @@ def fit(
             label_column=label_column,
             drop_missing=drop_missing,
             keep_missing=True,
+            leave_out=KINDS,
             progress=bar.reading,
+            **reading,
         ) as table:
             if label_column is not None and all(map(is_missing, table.label_names)):
                 raise BadInput("The label column is empty: leave --label-column out.")
@@ -157,13 +169,16 @@ def fit(
             bar.begin("writing")
             model, rows = analysis.model, table.row_numbers
             written = {
-                "labels": files.add_lines("labels.csv", label_lines(model, table.X, rows, level=level)),
+                "labels": files.add_lines(
+                    "labels.csv", label_lines(model, table.X, rows, level=level, files=file_names(table))
+                ),
                 "model": files.add("model.npz", model.save),
             }
             if append:
-                name = table_name(data)
+                name = table_name(sources[0])
                 appended(
-                    *([data], model, table.X, rows, level),
+                    *(sources, model, table.X, rows, level),
+                    reading=reading,
                     write=lambda lines: written.update(table=files.add_lines(name, lines)),
                 )
             if outliers is not None:
@@ -179,9 +194,8 @@ def fit(
                     seed,
                     __version__,
                     table.n_dropped,
-                    table.skipped,
-                    table.notes,
-                    table.row_numbers,
+                    notes=table.notes,
+                    row_numbers=table.row_numbers,
                 )
                 page = report_page(analysis, table.X, provenance, wording=in_options)
                 written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
@@ -258,10 +272,6 @@ def _print(
     from apolar.reports.words import agreement, choice, headline
 
     console, model = new_console(), analysis.model
-    if table.skipped:
-        console.print(
-            line(f"Columns not used, as they hold no numbers to cluster by: {', '.join(table.skipped)}.")
-        )
     for note in table.notes:
         console.print(line(note))
     if table.n_dropped:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from apolar import GaussianMixture
     from apolar._core.arrays import Array
+    from apolar.cli.tables import TableFile
     from apolar.reports.scoring import RowScores
 
 # Decimals of a probability in a file.
@@ -23,6 +24,13 @@ def probability_names(model: GaussianMixture) -> list[str]:
     """Return the names of the columns of probabilities: p1, p2 and so on, and p_noise."""
     names = [f"p{k + 1}" for k in range(len(model.weights_))]
     return names if model.noise_box_ is None else [*names, "p_noise"]
+
+
+def file_names(table: TableFile) -> list[str] | None:
+    """Return the file of each row, if the table is of several."""
+    if len(table.files) < 2:
+        return None
+    return [table.files[position] for position in table.file_of_rows.tolist()]
 
 
 def outlier_marks(scores: RowScores) -> list[str]:

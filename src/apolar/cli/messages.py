@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 
 from apolar.exceptions import ColumnError, ComponentError
@@ -72,10 +73,10 @@ def in_options(text: str) -> str:
 
 def error_message(error: BaseException) -> str:
     """Return the message of an error in the words of the command line."""
-    from apolar.cli.tables import TableError
-
-    if isinstance(error, TableError):  # already in the words of the command line, with names of the user
-        return str(error)
+    # The room of tables is not imported for this: that may be what failed. An error of its own has it loaded.
+    tables = sys.modules.get("apolar.cli.tables")
+    if tables is not None and isinstance(error, tables.TableError):
+        return str(error)  # already in the words of the command line, with names of the user
     if isinstance(error, ComponentError):
         return in_options(f"Cluster {error.component + 1} {error.problem}")
     message = in_options(str(error)) or "There is not enough memory: take fewer rows or columns."

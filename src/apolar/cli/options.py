@@ -169,20 +169,19 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
     return decorated
 
 
-def need_data(data: str | None, example: str, missing: str = "Give DATA, a file.") -> str:
-    """Return the name of a table; without one, say how it is given.
+def need_data(data: Sequence[str], example: str, missing: str = "Give DATA, a file.") -> None:
+    """Refuse a table that is not given, and say how it is.
 
     Parameters
     ----------
-    data : str or None
+    data : sequence of str
     example : str
         The command that reads standard input.
     missing : str
         What is said first.
     """
-    if data is None:
+    if not data:
         raise click.UsageError(f"{missing} Standard input is read in its place with a -, as in: {example}")
-    return data
 
 
 def outliers_option(command: Command) -> Command:
@@ -215,9 +214,35 @@ def families(given: Sequence[Sequence[str]], n_features: int) -> tuple[str, ...]
     return names[0] if len(names) == 1 else names or None
 
 
-def table_options(command: Command) -> Command:
-    """Add the options on how a table is read."""
+def reading_options(command: Command) -> Command:
+    """Add the options on what files look like: they are parameters of `read_table`."""
     for option in (
+        click.option("--sheet", metavar="NAME", help="The sheet of an Excel workbook."),
+        click.option(
+            "--na-values",
+            metavar="LIST",
+            multiple=True,
+            callback=_listed,
+            help="What else stands for a missing value, such as -999 or unknown,refused.",
+        ),
+        click.option("--encoding", metavar="NAME", help="Of text: UTF-8 by default, such as latin-1."),
+    ):
+        command = option(command)
+    return command
+
+
+def table_options(command: Command) -> Command:
+    """Add the options on how a table is read, and on its columns."""
+    command = reading_options(command)
+    for option in (
+        click.option(
+            "--keep",
+            metavar="NAMES",
+            multiple=True,
+            callback=_listed,
+            help="Columns to use although they are constant, number the rows, have few values or are copies; "
+            "all for all of these.",
+        ),
         click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values."),
         click.option(
             "--columns",
@@ -231,12 +256,30 @@ def table_options(command: Command) -> Command:
 
 def column_names(text: str | None) -> list[str] | None:
     """Return the names in a list such as a,b; None for none."""
-    if text is None:
-        return None
+    return None if text is None else _names("--columns", text)
+
+
+def _names(option: str, text: str) -> list[str]:
     names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     if not all(names):
-        raise BadInput(f"--columns {text!r} has an empty name: write them as a,b,c.")
+        raise BadInput(f"{option} {text!r} has an empty name: write them as a,b,c.")
     return names
+
+
+def _listed(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[str]:
+    """Return the names in all lists of an option that may be repeated."""
+    return [name for text in texts for name in _names(parameter.opts[0], text)]
+
+
+def check_sources(data: tuple[str, ...]) -> None:
+    """Refuse files that are not there, before libraries are loaded, which takes longer."""
+    for source in data:
+        if source != "-" and not Path(source).exists():
+            from apolar.cli.tables import read_table
+
+            read_table(source)  # has the words for it
+    if data.count("-") > 1:
+        raise BadInput("Standard input can be read once only: give - once.")
 
 
 def numbers_of_components(text: str, most: int = MOST_COMPONENTS) -> int | list[int]:

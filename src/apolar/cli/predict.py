@@ -14,9 +14,16 @@ import click
 from apolar.cli.append import appended, check_rereadable
 from apolar.cli.console import Bar
 from apolar.cli.errors import BadInput
-from apolar.cli.labels import cluster_numbers, label_lines
+from apolar.cli.labels import cluster_numbers, file_names, label_lines
 from apolar.cli.messages import in_options
-from apolar.cli.options import column_names, need_data, outlier_level, outliers_option
+from apolar.cli.options import (
+    check_sources,
+    column_names,
+    need_data,
+    outlier_level,
+    outliers_option,
+    reading_options,
+)
 from apolar.cli.outliers import outliers_sentence, row_numbers_of
 from apolar.cli.output import Output
 from apolar.cli.text import escaped
@@ -28,11 +35,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.argument("data", required=False)
+@click.argument("data", nargs=-1)
 @click.option(
     "--columns", metavar="NAMES", help="Columns to use, in the order of the model's; by name by default."
 )
 @click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
+@reading_options
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File for the labels; standard output by default."
 )
@@ -49,7 +57,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the labels.")
 def predict(
     model: str,
-    data: str | None,
+    data: tuple[str, ...],
     columns: str | None,
     drop_missing: bool,
     output: Path | None,
@@ -58,6 +66,7 @@ def predict(
     report: Path | None,
     label_column: str | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Assign the rows of a table to the clusters of a model.
 
@@ -76,11 +85,11 @@ def predict(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
-    data = need_data(data, "apolar predict MODEL - < FILE")
+    need_data(data, "apolar predict MODEL - < FILE")
     if output is not None and str(output) == "-":
         output = None
     for target, option in ((output, "-o"), (report, "--report")):
-        if target is not None and any(_is_same(target, other) for other in (model, data)):
+        if target is not None and any(_is_same(target, other) for other in (model, *data)):
             raise BadInput(f"{target} is what is read: choose another {option}.")
     if append and as_json:
         raise click.UsageError("--append writes a table, --json prints an object: leave one of them out.")
@@ -89,12 +98,12 @@ def predict(
     if label_column is not None and report is None:
         raise click.UsageError("--label-column is for the page: give --report FILE.")
     level = outlier_level(outliers)
+    check_sources(data)
     if not Path(model).exists():
         raise BadInput(f"There is no file {model}.")
     from apolar.cli.tables import read_table
+    from apolar.cli.tables.files import expanded
 
-    if data != "-" and not Path(data).exists():
-        read_table(data)  # says so, before the model is loaded, which takes longer
     mixture = _loaded(model)
     from apolar.reports.scoring import scored
 
@@ -117,6 +126,7 @@ def predict(
             keep_missing=True,
             least_rows=1,
             progress=bar.reading,
+            **reading,
         ) as table:
             if table.X.shape[1] != mixture.n_features_in_:
                 n_columns = mixture.n_features_in_
@@ -133,9 +143,13 @@ def predict(
             if as_json:
                 click.echo(json.dumps(_as_object(mixture, table, outlying, level), allow_nan=False))
             elif append:
-                appended([data], mixture, table.X, numbers, level, lambda lines: _write(lines, output))
+                appended(
+                    *([str(source) for source in expanded(data)], mixture, table.X, numbers, level),
+                    write=lambda lines: _write(lines, output),
+                    reading=reading,
+                )
             else:
-                _write(label_lines(mixture, table.X, numbers, level=level), output)
+                _write(label_lines(mixture, table.X, numbers, level=level, files=file_names(table)), output)
     if missing:
         click.echo(escaped(missing), err=True)
     if outliers is not None:

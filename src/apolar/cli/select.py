@@ -12,6 +12,7 @@ import click
 from apolar.cli.console import Bar, new_console
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
+    check_sources,
     column_names,
     families,
     mixture_options,
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("data", required=False)
+@click.argument("data", nargs=-1)
 @mixture_options(components="1-9")
 @table_options
 @click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def select(
-    data: str | None,
+    data: tuple[str, ...],
     components: str,
     covariance: tuple[tuple[str, ...], ...],
     criterion: str,
@@ -47,6 +48,7 @@ def select(
     label_column: str | None,
     output: Path | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Compare numbers and forms of clusters.
 
@@ -61,9 +63,11 @@ def select(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
-    data = need_data(data, "apolar select - < FILE")
+    need_data(data, "apolar select - < FILE")
     numbers = numbers_of_components(components)
+    check_sources(data)
     from apolar.cli.tables import read_table
+    from apolar.data.findings import KINDS
 
     with Bar() as bar:
         bar.begin("reading")
@@ -73,7 +77,9 @@ def select(
             label_column=label_column,
             drop_missing=drop_missing,
             keep_missing=True,
+            leave_out=KINDS,
             progress=bar.reading,
+            **reading,
         ) as table:
             missing = table.missing_line
             bar.begin("comparing")
@@ -88,19 +94,20 @@ def select(
                 callback=bar.candidates,
             )
     if output is not None:
-        with Output(output, reads=[data]) as files:
+        with Output(output, reads=data) as files:
             files.add_lines("selection.csv", [_as_csv(selection)])
     reason = in_options(selection.reason)
     if as_json:
         rows = [{name: _plain(cell) for name, cell in _cells(row).items()} for row in selection.table]
         best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
         result = {"best": best, "criterion": criterion, "reason": reason, "table": rows}
+        result |= {"columns": list(table.names), "notes": list(table.notes)}
         click.echo(json.dumps(result, allow_nan=False))
     else:
         from rich.text import Text
 
-        if missing:
-            new_console().print(Text(escaped_lines(missing)))
+        for note in (*table.notes, *([missing] if missing else [])):
+            new_console().print(Text(escaped_lines(note)))
         new_console().print(Text(escaped_lines(in_options(str(selection)))))
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput
-from apolar.cli.options import column_names
+from apolar.cli.options import check_sources, column_names, table_options
 from apolar.cli.output import Output
 from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
     from apolar import GaussianMixture, MomentSketch, SphericalMixture
 
+# What is left out of a sketch: what is constant, or a copy, may not be so in other parts of the table.
+LEFT_OUT = ("counter", "few values")
 # The most columns of means in a terminal.
 MOST_COLUMNS = 8
 # The `message_` of a model that was made from a sketch.
@@ -27,13 +29,14 @@ FROM_MOMENTS = (
 
 
 @click.command()
-@click.argument("data")
-@click.option("--columns", metavar="NAMES", help="Columns to use, by name or number. All numbers by default.")
-@click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
+@click.argument("data", nargs=-1, required=True)
+@table_options
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file of the sketch."
 )
-def sketch(data: str, columns: str | None, drop_missing: bool, output: Path) -> None:
+def sketch(
+    data: tuple[str, ...], columns: str | None, drop_missing: bool, output: Path, **reading: Any
+) -> None:
     """Keep the sums of a table that determine its moments, and none of its rows.
 
     Sketches of parts of a table, made anywhere, add up with `apolar merge`, and
@@ -46,17 +49,25 @@ def sketch(data: str, columns: str | None, drop_missing: bool, output: Path) -> 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
+    check_sources(data)
     from apolar import MomentSketch
     from apolar.cli.tables import read_table
 
     with Output(output.parent) as files, Bar() as bar:
         bar.begin("reading")
         with read_table(
-            data, columns=column_names(columns), drop_missing=drop_missing, progress=bar.reading
+            data,
+            columns=column_names(columns),
+            drop_missing=drop_missing,
+            leave_out=LEFT_OUT,
+            progress=bar.reading,
+            **reading,
         ) as table:
             sums = MomentSketch(table.X.shape[1], feature_names=table.names).update(table.X)
             names = table.names
         files.add(output.name, sums.save)
+    for note in table.notes:
+        click.echo(escaped(note))
     shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
     click.echo(escaped(f"{sums.n_rows:,} rows, {len(names)} columns ({shown}): {output}"))
 

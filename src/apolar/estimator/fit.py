@@ -25,6 +25,7 @@ from apolar.estimator.attributes import (
     was_rounded,
 )
 from apolar.estimator.checkpoint import Checkpoint, StoredStart, resumed
+from apolar.estimator.columns import warn_of_columns
 from apolar.estimator.inputs import float_type
 from apolar.estimator.parameters import allows_rounding, check_columns, is_path
 from apolar.estimator.predict import Predictor
@@ -97,6 +98,8 @@ def fit_rows(
     search.end(attributes)
     _leave_for_next(estimator, problem.data, result)
     _warn(estimator, result)
+    if not rows.is_sparse:  # of words and codes, most of which are in few rows, some in none
+        warn_of_columns(rows, getattr(estimator, "feature_names_in_", None), stacklevel=4)
     search.progress.end(estimator.message_)
 
 

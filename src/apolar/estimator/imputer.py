@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from apolar._core.arrays import Array
 from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar.estimator.gaussian_mixture import GaussianMixture
+from apolar.exceptions import ColumnWarning
 from apolar.mixture.prior import Prior
 
 __all__ = ["MixtureImputer"]
@@ -126,7 +128,7 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         self._is_observed = ~np.all(np.isnan(values), axis=0)
         if not np.any(self._is_observed):
             raise ValueError("X has no observed value.")
-        self.mixture_ = GaussianMixture(
+        mixture = GaussianMixture(
             self.n_components,
             covariance_type=self.covariance_type,
             init_params=self.init_params,
@@ -136,7 +138,10 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
             prior=self.prior,
             random_state=self.random_state,
             n_threads=self.n_threads,
-        ).fit(values[:, self._is_observed])
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnWarning)  # about clusters, which nobody asks for
+            self.mixture_ = mixture.fit(values[:, self._is_observed])
         self.indicator_ = None
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(values)

@@ -16,7 +16,7 @@ from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.estimator.predict import NOISE, Likelihood
 from apolar.estimator.standard_errors import StandardErrors
-from apolar.exceptions import ColumnError, ComponentError
+from apolar.exceptions import ColumnError, ColumnWarning, ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
@@ -186,6 +186,7 @@ def analysed(
     selection = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ColumnWarning)  # the notes on the table say it
         if len(numbers) == 1 and isinstance(kinds, str):
             fitted = GaussianMixture(numbers[0], covariance_type=kinds, random_state=seed, noise=noise)
             fitted.fit(data)

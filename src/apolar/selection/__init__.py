@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,13 +13,11 @@ from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.literals import CovarianceType, Criterion
 from apolar.data import Rows
 from apolar.estimator import GaussianMixture
+from apolar.estimator.columns import warn_of_columns
 from apolar.estimator.fit import n_threads_of
 from apolar.estimator.inputs import float_type, opened
 from apolar.estimator.parameters import check_columns, checked_parameters
-from apolar.exceptions import ConstantColumnWarning
 from apolar.mixture.families import FAMILIES, UNIVARIATE, family
-from apolar.moments.available import observed_column_moments
-from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.likelihood import Fitted, LikelihoodFits
@@ -116,7 +113,7 @@ def select(
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     source = opened(model, X, sample_weight, reset=True, least_rows=2)
-    _warn_of_constant_columns(source, getattr(model, "feature_names_in_", None))
+    warn_of_columns(source, getattr(model, "feature_names_in_", None), stacklevel=2)
     for kind in () if covariance_type is None else _checked_kinds(covariance_type):
         check_columns(GaussianMixture(covariance_type=kind), source.n_features)
     kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
@@ -223,24 +220,6 @@ def _names(model: GaussianMixture) -> dict[str, Any]:
 
 
 # --- checks of the arguments ----------------------------------------------------------------
-
-
-def _warn_of_constant_columns(rows: Rows, names: Any) -> None:
-    """Warn of constant columns: a criterion counts their parameters, though they carry no information."""
-    if rows.is_distributed or not rows.in_memory:
-        return  # a pass over rows elsewhere costs more than the warning is worth
-    _, _, mean, variances = observed_column_moments(rows)
-    constant = np.flatnonzero(is_constant(mean, variances))
-    if not 0 < len(constant) < rows.n_features:
-        return
-    shown = ", ".join(str(column) if names is None else repr(names[column]) for column in constant[:5])
-    not_shown = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
-    warnings.warn(
-        f"Constant columns ({shown}{not_shown}) are counted by the criterion, though they carry no "
-        "information, and can change the choice: leave them out.",
-        ConstantColumnWarning,
-        stacklevel=3,
-    )
 
 
 def _checked_numbers(n_components: Any) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from apolar.estimator.fit import forget_last_fit, n_threads_of
 from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import predictor_of
-from apolar.exceptions import CollapsedWarning
+from apolar.exceptions import CollapsedWarning, ColumnWarning
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.order import canonical_order
@@ -94,6 +94,7 @@ class CandidateFits:
         error = None
         with warnings.catch_warnings(record=True) as caught, one_blas_thread():
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", ColumnWarning)  # `select` has warned of them, once
             try:
                 model.fit(self.X, sample_weight=self.sample_weight)
             except FAILURES as raised:

@@ -69,7 +69,7 @@ def test_a_first_column_without_a_name(read, numbers, left_out):
 
 def test_no_column_of_numbers(refusal):
     assert refusal("a,b,c\nx,2020-01-01,\ny,2020-01-02,\n") == (
-        "data.csv has no column of numbers: 'a' holds text such as 'x', 'b' holds text such as '2020-01-01' "
+        "data.csv has no column of numbers: 'a' holds text such as 'x', 'b' holds dates such as '2020-01-01' "
         "and 'c' is empty. Give a file with at least one column of numbers."
     )
     assert refusal("a\n1\n2\n", label_column="a") == (

@@ -85,9 +85,9 @@ def test_what_is_no_source():
 
 
 def test_formats(refusal):
-    assert tuple(FORMATS) == ("text", "parquet", "feather", "npy")
+    assert tuple(FORMATS) == ("text", "parquet", "feather", "npy", "xlsx")
     assert refusal("1,2\n3,4\n", format="xls") == (
-        "There is no format 'xls': it is one of text, parquet, feather and npy."
+        "There is no format 'xls': it is one of text, parquet, feather, npy and xlsx."
     )
 
 
@@ -108,10 +108,17 @@ def test_no_such_file(write):
 
 def test_a_folder(write):
     Path("empty").mkdir()
-    assert said("empty") == "empty is a folder: give a file in it."
-    for name in ("b.csv.gz", "a.csv", "c.py"):
-        write("1\n2\n", name)
-    assert said(".") == ". is a folder: give a file in it, such as 'a.csv' and 'b.csv.gz'."
+    assert said("empty") == (
+        "There is no table in the folder empty: it is empty. Give a folder of CSV files."
+    )
+    for name in ("b.csv", "a.csv", "c.py", ".d.csv"):
+        write(f"{ord(name[0])}\n2\n", name)
+    assert read_table(".").X[:, 0].tolist() == [ord("a"), 2, ord("b"), 2]
+    write("", "e.parquet")
+    assert said(".") == (
+        "The folder . has tables of several formats, such as 'a.csv' and 'e.parquet': name the files, as "
+        "in *.csv."
+    )
 
 
 def test_no_permission(write, monkeypatch):
@@ -145,9 +152,18 @@ def test_a_file_that_cannot_be_read():
 @pytest.mark.parametrize(
     ("head", "what"),
     [
-        (b"PK\x03\x04", "an Excel workbook or a zip archive, which cannot be read. Save the table as CSV."),
+        (
+            b"\xd0\xcf\x11\xe0",
+            "an Excel workbook of the old kind, which cannot be read. Save the table as .xlsx or CSV.",
+        ),
         (b"BZh9", "compressed by bzip2, which cannot be read. Decompress it first, or use gzip."),
     ],
 )
 def test_files_of_other_programs(refusal, head, what):
-    assert refusal(head + bytes(20), "a.xlsx") == f"a.xlsx is {what}"
+    assert refusal(head + bytes(20), "a.xls") == f"a.xls is {what}"
+
+
+def test_archives(refusal):
+    head = b"PK\x03\x04" + bytes(20)
+    assert refusal(head, "a.zip") == "a.zip is an archive, which cannot be read. Give the table in it."
+    assert refusal(head, "a.npz").endswith("Save one table with numpy.save.")

@@ -107,14 +107,16 @@ def _column(source: str, field: Any) -> Column:
 
     if types.is_integer(field.type) or types.is_floating(field.type) or types.is_decimal(field.type):
         is_index = _INDEX.fullmatch(field.name) is not None
-        return Column(field.name, not is_index, "numbers the rows" if is_index else "")
+        note = "numbers the rows" if is_index else ""
+        return Column(field.name, not is_index, note, kind="counter")
     is_text = (
         types.is_string(field.type) or types.is_large_string(field.type) or types.is_dictionary(field.type)
     )
-    kind = "text" if is_text else str(field.type)
+    is_date = types.is_temporal(field.type)
+    kind = "text" if is_text else "dates" if is_date else str(field.type)
     what = f"column {quoted(field.name)} holds {kind}, not numbers"
     refusal = f"{source}: {what}. Choose other columns with --columns."
-    return Column(field.name, False, f"holds {kind}", refusal)
+    return Column(field.name, False, f"holds {kind}", refusal, kind=kind)
 
 
 def _numbers(column: Any) -> Array:

@@ -29,7 +29,6 @@ def collected(
     source: str,
     names: tuple[str, ...],
     skipped: tuple[str, ...],
-    unit: str,
     drop_missing: bool,
     keep_missing: bool,
     least_rows: int,
@@ -43,10 +42,9 @@ def collected(
     ----------
     batches : iterable of RowBatch
     source : str
+        How messages call the table.
     names, skipped : tuple of str
         The columns of the batches, and those that were left out.
-    unit : str
-        What the places of the batches count: "line" or "row".
     drop_missing : bool
     keep_missing : bool
         Whether rows with missing numbers are kept, if they are not left out.
@@ -66,7 +64,7 @@ def collected(
     store = RowStore(len(names), in_memory_bytes)
     try:
         for batch in batches:
-            keep = _kept_rows(batch, missing, n_rows, source=source, unit=unit, names=names)
+            keep = _kept_rows(batch, missing, n_rows, names=names)
             n_rows += len(batch.values)
             if keeps_all:
                 keep = None
@@ -85,7 +83,7 @@ def collected(
             if progress is not None:
                 progress(batch.n_bytes, total_bytes)
         unused = _MissingNumbers(len(names)) if keeps_all else missing
-        _refuse_too_few(n_rows, unused, drop_missing, least_rows, source=source, unit=unit, names=names)
+        _refuse_too_few(n_rows, unused, drop_missing, least_rows, source=source, names=names)
         X, remove = store.finish()
     finally:
         store.close()
@@ -98,7 +96,7 @@ def collected(
 
 
 def _kept_rows(
-    batch: RowBatch, missing: _MissingNumbers, first: int, *, source: str, unit: str, names: Sequence[str]
+    batch: RowBatch, missing: _MissingNumbers, first: int, *, names: Sequence[str]
 ) -> Array | None:
     """Return which rows of a batch have all their numbers; None if all do, as in every batch before."""
     values = batch.values
@@ -111,10 +109,10 @@ def _kept_rows(
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise TableError(
-            f"{source}, {unit} {batch.places[row]:,}, column {quoted(names[column])}: the number is infinite "
-            "or too large. Put a finite number, or leave the cell empty and use --drop-missing."
+            f"{batch.source}, {batch.unit} {batch.places[row]:,}, column {quoted(names[column])}: the number "
+            "is infinite or too large. Put a finite number, or leave the cell empty and use --drop-missing."
         )
-    keep = missing.add(first, np.isnan(values), batch.places)
+    keep = missing.add(first, np.isnan(values), batch)
     return None if keep.all() else keep
 
 
@@ -125,13 +123,12 @@ def _refuse_too_few(
     least_rows: int,
     *,
     source: str,
-    unit: str,
     names: Sequence[str],
 ) -> None:
     if n_rows == 0:
         raise TableError(f"{source} has no rows: at least two are needed.")
     if missing.n_rows and not drop_missing:
-        raise TableError(missing.message(source, unit, names))
+        raise TableError(missing.message(source, names))
     if n_rows == 1 < least_rows:
         raise TableError(f"{source} has only one row of numbers: at least two are needed.")
     left = n_rows - missing.n_rows
@@ -164,10 +161,10 @@ class _MissingNumbers:
     def __init__(self, n_columns: int) -> None:
         self.n_rows = 0
         self.in_column = np.zeros(n_columns, dtype=np.int64)
-        self.places: list[int] = []
+        self.places: list[tuple[str, str, int]] = []
         self._kept: list[Array] = []
 
-    def add(self, first: int, absent: Array, places: Sequence[int]) -> Array:
+    def add(self, first: int, absent: Array, batch: RowBatch) -> Array:
         """Count the missing numbers of a batch and return which of its rows are kept."""
         rows: Array = np.any(absent, axis=1)
         if not self.n_rows and rows.any():
@@ -175,7 +172,7 @@ class _MissingNumbers:
         self.n_rows += int(rows.sum())
         self.in_column += absent.sum(axis=0)
         for row in np.flatnonzero(rows)[: _SHOWN_PLACES - len(self.places)]:
-            self.places.append(places[row])
+            self.places.append((batch.source, batch.unit, batch.places[row]))
         if self.n_rows:
             self._kept.append(first + np.flatnonzero(~rows))
         return np.logical_not(rows)
@@ -183,15 +180,19 @@ class _MissingNumbers:
     def kept(self) -> Array | None:
         return frozen(np.concatenate(self._kept).astype(np.int64)) if self._kept else None
 
-    def message(self, source: str, unit: str, names: Sequence[str]) -> str:
+    def message(self, source: str, names: Sequence[str]) -> str:
         holed = [quoted(name) for name, n in zip(names, self.in_column, strict=True) if n]
-        places = [f"{place:,}" for place in self.places]
         several = self.n_rows > 1
+        if all(file == source for file, _, _ in self.places):
+            unit = f"{self.places[0][1]}{'s' if several else ''} "
+            places = [f"{place:,}" for _, _, place in self.places]
+        else:
+            unit, places = "", [f"{unit} {place:,} of {file}" for file, unit, place in self.places]
         return (
             f"{source}: {counted(self.n_rows, 'row')} {'have' if several else 'has'} missing values, "
             f"in column{'s' if len(holed) > 1 else ''} {joined(holed)}; "
             f"{'the first are on' if self.n_rows > _SHOWN_PLACES else 'see'} "
-            f"{unit}{'s' if several else ''} {joined(places)}. "
+            f"{unit}{joined(places)}. "
             "Fill them in, or leave those rows out with --drop-missing."
         )
 

@@ -8,12 +8,16 @@ from apolar.cli.tables.table import Column, ColumnChoice, TableError, counted, j
 
 _LISTED_NAMES = 20
 
+ALL = "all"
+"""In place of names: all columns."""
+
 
 def chosen(
     source: str,
     table: Sequence[Column],
     columns: Sequence[str | int] | str | None,
     label_column: str | int | None,
+    keep: Sequence[str | int] = (),
 ) -> ColumnChoice:
     """Return which columns to read.
 
@@ -27,6 +31,8 @@ def chosen(
         Names, or numbers from one; by default all columns of numbers but the
         label column.
     label_column : str or int, optional
+    keep : sequence of str or int, optional
+        Columns that are read although they would be left out by default, or "all" for all of them.
 
     Returns
     -------
@@ -34,7 +40,7 @@ def chosen(
     """
     label = None if label_column is None else _position(source, table, label_column)
     if columns is None:
-        choice = _by_default(source, table, label)
+        choice = _by_default(source, table, label, keep)
     else:
         wanted = [columns] if isinstance(columns, str | int) else list(columns)
         if not wanted:
@@ -58,10 +64,24 @@ def chosen(
     return choice
 
 
-def _by_default(source: str, table: Sequence[Column], label: int | None) -> ColumnChoice:
+def _by_default(
+    source: str, table: Sequence[Column], label: int | None, keep: Sequence[str | int]
+) -> ColumnChoice:
     positions = [position for position in range(len(table)) if position != label]
-    numeric = tuple(position for position in positions if table[position].is_numeric)
-    skipped = tuple(position for position in positions if not table[position].is_numeric)
+    kept = kept_positions(source, table, keep)
+    for position in kept:
+        column = table[position]
+        if position == label:
+            raise TableError(f"Column {quoted(column.name)} is the label column: take it out of --keep.")
+        if column.refusal is not None or (not column.is_numeric and column.kind != "counter"):
+            raise TableError(
+                f"Column {quoted(column.name)} {column.note or 'holds no numbers'}, and numbers are needed: "
+                "take it out of --keep."
+            )
+    if ALL in keep:
+        kept |= {position for position in positions if table[position].kind == "counter"}
+    numeric = tuple(position for position in positions if table[position].is_numeric or position in kept)
+    skipped = tuple(position for position in positions if position not in numeric)
     for position in skipped:
         objection = table[position].objection
         if objection is not None:
@@ -73,6 +93,11 @@ def _by_default(source: str, table: Sequence[Column], label: int | None) -> Colu
             f"{source} has no column of numbers: {columns}. Give a file with at least one column of numbers."
         )
     return ColumnChoice(numeric, label, skipped)
+
+
+def kept_positions(source: str, table: Sequence[Column], keep: Sequence[str | int]) -> set[int]:
+    """Return the positions of the columns that are named to be kept, those of `ALL` not among them."""
+    return {_position(source, table, column) for column in keep if column != ALL}
 
 
 def _position(source: str, table: Sequence[Column], wanted: str | int) -> int:

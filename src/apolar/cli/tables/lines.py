@@ -13,6 +13,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
+from apolar.cli.tables.encodings import Utf8Stream
 from apolar.cli.tables.table import TableError, size_text
 
 # Bytes that are read at once: too few to matter for memory, enough to make the calls cheap.
@@ -20,13 +21,6 @@ BLOCK_BYTES = 2**22
 
 # A longer line is no row of a table: the file has no line ends.
 LONGEST_LINE = 2**28
-
-_OTHER_ENCODINGS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 # In the order of preference: a sign that is rare inside cells is more likely a delimiter. None is any white
 # space.
@@ -40,6 +34,15 @@ _COMMA = re.compile(_POINT.pattern.replace(r"\.", ","), re.ASCII | re.IGNORECASE
 
 # A number as people write it: "1,5", "1.234,5", "12 000", "1'000.5".
 _WRITTEN = re.compile(r"[+-]?(?:\d{1,3}(?:[.,'\s_]\d{3})+|\d+)(?:[.,]\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
+
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[ap]\.?m\.?)?(?:Z|\s*[+-]\d{2}:?\d{2})?"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY = (
+    r"(?:\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
+    rf"|\d{{1,2}}[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} (?:\d{{1,2}}, ?)?\d{{4}})"
+)
+# "2024-03-01", "1.3.2024 12:30", "1 Mar 2024", "12:30:15".
+_DATE = re.compile(rf"{_DAY}(?:[T ]\s*{_TIME})?|{_TIME}", re.ASCII | re.IGNORECASE)
 
 
 # --- lines ----------------------------------------------------------------------------------
@@ -71,7 +74,7 @@ class LineBlock:
 
 
 class Lines:
-    """The lines of a stream of UTF-8 with any line ends, in blocks; blank lines at its end are left out.
+    """The lines of a stream of text with any line ends, in blocks; blank lines at its end are left out.
 
     Parameters
     ----------
@@ -79,10 +82,12 @@ class Lines:
         Takes a number of bytes and returns as many, or those that are left.
     source : str
         How messages call the file.
+    encoding : str, optional
+        By default UTF-8, or what a mark at the start says.
     """
 
-    def __init__(self, read: Callable[[int], bytes], source: str) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[int], bytes], source: str, encoding: str | None = None) -> None:
+        self._read = Utf8Stream(read, source, encoding).read
         self._source = source
         self._waiting: list[LineBlock] = []
         self._partial_line = b""
@@ -147,12 +152,7 @@ class Lines:
             ) from error
 
     def _without_mark(self, data: bytes) -> bytes:
-        """Return the first bytes without a mark of UTF-8; refuse the marks of other encodings."""
-        for mark, encoding in _OTHER_ENCODINGS:
-            if data.startswith(mark):
-                raise TableError(
-                    f"{self._source} is {encoding.upper()} text, not UTF-8. {self._conversion(encoding)}"
-                )
+        """Return the first bytes without a mark of UTF-8."""
         if data.startswith(codecs.BOM_UTF8):
             self._offset = len(codecs.BOM_UTF8)
             return data[self._offset :]
@@ -163,15 +163,17 @@ class Lines:
             text = data.decode()
         except UnicodeDecodeError as error:
             at = error.start
+            likely = "utf-16-le" if b"\0" in data[: at + 2] else "latin-1"
             raise TableError(
                 f"{self._source}, line {self._line_of(data, at):,}: the byte {data[at]:#04x} at offset "
-                f"{self._offset + at:,} is not UTF-8 text. {self._conversion('latin1')}"
+                f"{self._offset + at:,} is not UTF-8 text. Name its encoding, such as --encoding {likely}."
             ) from error
         if "\0" in text:
             at = data.index(b"\0")
             raise TableError(
                 f"{self._source}, line {self._line_of(data, at):,}: there is a zero byte at offset "
-                f"{self._offset + at:,}, so this is not a file of text. Save the table as CSV, in UTF-8."
+                f"{self._offset + at:,}, so this is not a file of text. Save the table as CSV, in UTF-8; if "
+                "it is UTF-16 without a mark, use --encoding utf-16-le."
             )
         self._offset += len(data)
         if "\r" in text:
@@ -181,10 +183,6 @@ class Lines:
     def _line_of(self, data: bytes, position: int) -> int:
         before = data[:position].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return self._n_lines + before.count(b"\n") + 1
-
-    def _conversion(self, encoding: str) -> str:
-        path = "FILE" if " " in self._source else self._source
-        return f"Convert the file first, for example: iconv -f {encoding} -t utf-8 {path} > converted.csv"
 
 
 def _last_line_end(data: bytes) -> int:
@@ -237,12 +235,14 @@ def is_blank(cells: Sequence[str]) -> bool:
     return not cells or (len(cells) == 1 and not cells[0].strip())
 
 
-def likely_delimiter(lines: Sequence[str]) -> str | None:
+def likely_delimiter(lines: Sequence[str], is_missing: Callable[[str], bool] = is_missing) -> str | None:
     """Return the delimiter with which most lines have equally many cells, and most cells are numbers.
 
     Parameters
     ----------
     lines : sequence of str
+    is_missing : callable, optional
+        Whether a cell stands for a missing value.
 
     Returns
     -------
@@ -281,18 +281,27 @@ def is_number(cell: str, decimal: str = ".") -> bool:
     return (_COMMA if decimal == "," else _POINT).fullmatch(cell.strip()) is not None
 
 
+def is_date(cell: str) -> bool:
+    """Return whether a cell is a date, a time of day, or both."""
+    return _DATE.fullmatch(cell.strip()) is not None
+
+
 def is_written_number(cell: str) -> bool:
     """Return whether a cell is a number for a reader, with any decimal sign and thousands separator."""
     return _WRITTEN.fullmatch(cell.strip()) is not None
 
 
-def numbers(cells: Sequence[str], decimal: str = ".") -> tuple[Array, int | None]:
+def numbers(
+    cells: Sequence[str], decimal: str = ".", is_missing: Callable[[str], bool] = is_missing
+) -> tuple[Array, int | None]:
     """Return a column of cells as numbers.
 
     Parameters
     ----------
     cells : sequence of str
     decimal : {".", ","}, optional
+    is_missing : callable, optional
+        Whether a cell stands for a missing value.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from typing import Any
 
 from apolar.cli.tables.lines import LineBlock, Lines, is_blank, records
 from apolar.cli.tables.source import FORMATS, opened
-from apolar.cli.tables.table import TableError, TableInput
+from apolar.cli.tables.table import ReadOptions, TableError, TableInput
 from apolar.cli.tables.text import TextLayout, _layout, _start
 
 
@@ -43,7 +43,9 @@ class OriginalTable:
     rows: Iterator[str]
 
 
-def write_again(sources: Sequence[str], write: Callable[[OriginalTable], None]) -> None:
+def write_again(
+    sources: Sequence[str], write: Callable[[OriginalTable], None], options: ReadOptions | None = None
+) -> None:
     """Open tables of any format, and pass them on as they are written, as one table.
 
     Parameters
@@ -52,24 +54,26 @@ def write_again(sources: Sequence[str], write: Callable[[OriginalTable], None]) 
         Paths of files with the same columns in the same order.
     write : callable
         Takes the table, whose rows are read as far as they are asked for.
+    options : ReadOptions, optional
+        How the files are read.
     """
-    with _opened(sources[0]) as first:
-        write(replace(first, rows=_rows_of_all(first, sources)))
+    with _opened(sources[0], options) as first:
+        write(replace(first, rows=_rows_of_all(first, sources, options)))
 
 
 @contextmanager
-def _opened(source: str) -> Iterator[OriginalTable]:
-    with opened(source, None) as (table_format, file):
+def _opened(source: str, options: ReadOptions | None) -> Iterator[OriginalTable]:
+    with opened(source, None, options) as (table_format, file):
         name = next(name for name, entry in FORMATS.items() if entry is table_format)
         if name not in _READERS:
             raise TableError(f"{source}: tables of this format cannot be appended to. Save it as CSV first.")
         yield _READERS[name](file)
 
 
-def _rows_of_all(first: OriginalTable, sources: Sequence[str]) -> Iterator[str]:
+def _rows_of_all(first: OriginalTable, sources: Sequence[str], options: ReadOptions | None) -> Iterator[str]:
     yield from first.rows
     for source in sources[1:]:
-        with _opened(source) as table:
+        with _opened(source, options) as table:
             if (table.names, table.delimiter) != (first.names, first.delimiter):
                 raise TableError(
                     f"{source} is not written as {sources[0]} is, with the same columns in the same order: "
@@ -82,9 +86,9 @@ def _rows_of_all(first: OriginalTable, sources: Sequence[str]) -> Iterator[str]:
 
 
 def _text(file: TableInput) -> OriginalTable:
-    lines = Lines(file.read, file.name)
+    lines = Lines(file.read, file.name, file.options.encoding)
     block = _start(lines, file.name)
-    layout = _layout(file.name, block)
+    layout = _layout(file.name, block, file.options)
     header = "\n".join(block.lines[: layout.n_header_lines])
     if layout.n_header_lines < len(block.lines):
         lines.put_back(block.after(layout.n_header_lines))
@@ -171,9 +175,25 @@ def _arrow_rows(batches: Iterator[Any]) -> Iterator[Sequence[Any]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
+def _workbook(file: TableInput) -> OriginalTable:
+    from apolar.cli.tables.workbook import open_workbook, sheet_rows
+
+    names = [column.name for column in open_workbook(file).columns]
+    file.file.seek(0)
+    rows = sheet_rows(file)
+    if any(name != f"x{i + 1}" for i, name in enumerate(names)):
+        next(rows)
+    return _as_csv(names, (_filled_up(cells, len(names)) for _, cells in rows))
+
+
+def _filled_up(cells: Sequence[Any], width: int) -> Sequence[Any]:
+    return [*cells, *[None] * (width - len(cells))]
+
+
 _READERS: dict[str, Callable[[TableInput], OriginalTable]] = {
     "text": _text,
     "parquet": _parquet,
     "feather": _feather,
     "npy": _npy,
+    "xlsx": _workbook,
 }

@@ -14,8 +14,9 @@ from typing import IO, Any, cast
 from apolar.cli.tables.arrow import open_feather, open_parquet
 from apolar.cli.tables.collect import spooled
 from apolar.cli.tables.npy import open_npy
-from apolar.cli.tables.table import TableContent, TableError, TableInput, joined, quoted
+from apolar.cli.tables.table import ReadOptions, TableContent, TableError, TableInput, joined, quoted
 from apolar.cli.tables.text import open_text
+from apolar.cli.tables.workbook import open_workbook
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ FORMATS = {
     "parquet": TableFormat(open_parquet, (".parquet", ".pq"), b"PAR1"),
     "feather": TableFormat(open_feather, (".feather", ".arrow"), b"ARROW1"),
     "npy": TableFormat(open_npy, (".npy",), b"\x93NUMPY"),
+    "xlsx": TableFormat(open_workbook, (".xlsx", ".xlsm"), b"PK\x03\x04"),
 }
 """All formats by name. A new one is a file with its reader, and a line here."""
 
 # What people also have, and what to do with it.
 _FOREIGN = (
-    (b"PK\x03\x04", "an Excel workbook or a zip archive", "Save the table as CSV."),
-    (b"\xd0\xcf\x11\xe0", "an Excel workbook", "Save the table as CSV."),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook of the old kind", "Save the table as .xlsx or CSV."),
     (b"\x89HDF", "an HDF5 file", "Save the table as CSV or Parquet."),
     (b"%PDF", "a PDF file", "Save the table as CSV."),
     (b"BZh", "compressed by bzip2", "Decompress it first, or use gzip."),
@@ -90,7 +91,7 @@ class PeekedStream:
 
 @contextmanager
 def opened(
-    source: str | os.PathLike[str] | IO[bytes], format: str | None
+    source: str | os.PathLike[str] | IO[bytes], format: str | None, options: ReadOptions | None = None
 ) -> Iterator[tuple[TableFormat, TableInput]]:
     """Open a source of any kind.
 
@@ -100,6 +101,7 @@ def opened(
         A path, "-" for standard input, or a file open as bytes.
     format : str or None
         A key of `FORMATS`; None if it follows from the name or the first bytes.
+    options : ReadOptions, optional
 
     Yields
     ------
@@ -132,6 +134,9 @@ def opened(
         if not stream.head:
             raise TableError(f"{name} is empty: give a file with a table of numbers.")
         table_format = _format(name, suffixes, stream.head) if format is None else FORMATS[format]
+        options = options or ReadOptions()
+        if options.sheet is not None and table_format is not FORMATS["xlsx"]:
+            raise TableError(f"{name} is no workbook and has no sheets: leave --sheet out.")
         read: Callable[[int], bytes] = stream.read
         if table_format.is_streamed and stream.head.startswith(_GZIP):
             read = gzip.GzipFile(fileobj=cast(IO[bytes], stream)).read
@@ -140,7 +145,7 @@ def opened(
                 file = stack.enter_context(spooled(stream.read))
                 n_bytes = file.seek(0, os.SEEK_END)
             file.seek(0)
-        yield table_format, TableInput(name, n_bytes, read, lambda: stream.n_bytes, file)
+        yield table_format, TableInput(name, n_bytes, read, lambda: stream.n_bytes, file, options)
 
 
 def _object_name(source: Any) -> str:
@@ -155,6 +160,11 @@ def _format(name: str, suffixes: list[str], head: bytes) -> TableFormat:
         if head.startswith(foreign):
             raise TableError(f"{name} is {what}, which cannot be read. {remedy}")
     by_suffix = _formats_by_suffix()
+    if head.startswith(FORMATS["xlsx"].magic or b"PK"):
+        if suffixes and suffixes[-1] not in by_suffix:
+            remedy = "Save one table with numpy.save." if suffixes[-1] == ".npz" else "Give the table in it."
+            raise TableError(f"{name} is an archive, which cannot be read. {remedy}")
+        return FORMATS["xlsx"]
     if suffixes and suffixes[-1] in by_suffix:
         return by_suffix[suffixes[-1]]
     if not suffixes or suffixes[-1] != ".gz":
@@ -169,9 +179,7 @@ def _format(name: str, suffixes: list[str], head: bytes) -> TableFormat:
 def _open_path(path: Path, name: str) -> IO[bytes]:
     try:
         if path.is_dir():
-            tables = sorted(_tables_in(path))
-            such = f", such as {joined([quoted(table) for table in tables], shown=3)}" if tables else ""
-            raise TableError(f"{name} is a folder: give a file in it{such}.")
+            raise TableError(f"{name} is a folder: give a file in it.")
         return open(path, "rb")
     except TableError:
         raise
@@ -199,9 +207,26 @@ def _formats_by_suffix() -> dict[str, TableFormat]:
     return {suffix: entry for entry in FORMATS.values() for suffix in entry.suffixes}
 
 
-def _tables_in(folder: Path) -> list[str]:
+def tables_in(folder: Path) -> list[Path]:
+    """Return the tables in a folder, in the order of their names; refuse several formats."""
     known = _formats_by_suffix()
-    return [name for name in _names_in(folder) if Path(name.removesuffix(".gz")).suffix.lower() in known]
+    names = sorted(name for name in _names_in(folder) if not name.startswith((".", "~$")))
+    by_format: dict[int, list[str]] = {}
+    for name in names:
+        found = known.get(Path(name.removesuffix(".gz")).suffix.lower())
+        if found is not None and (folder / name).is_file():
+            by_format.setdefault(id(found), []).append(name)
+    if not by_format:
+        listed = f": it has {joined([quoted(name) for name in names], shown=3)}" if names else ": it is empty"
+        raise TableError(f"There is no table in the folder {folder}{listed}. Give a folder of CSV files.")
+    if len(by_format) > 1:
+        shown = joined([quoted(tables[0]) for tables in by_format.values()])
+        raise TableError(
+            f"The folder {folder} has tables of several formats, such as {shown}: name the files, as in "
+            f"{folder / '*'}{Path(next(iter(by_format.values()))[0]).suffix}."
+        )
+    (tables,) = by_format.values()
+    return [folder / name for name in tables]
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.checks import is_missing
 
 # Letters of a cell, and members of a list, that a message shows.
 _SHOWN_LETTERS = 40
@@ -47,6 +48,29 @@ def size_text(n_bytes: float) -> str:
     return f"{n_bytes:.3g} TB"
 
 
+@dataclass(frozen=True)
+class ReadOptions:
+    """How files are read.
+
+    Attributes
+    ----------
+    encoding : str or None
+        Of text; None for UTF-8, or what the first bytes say.
+    missing : frozenset of str
+        What stands for a missing value, beside the usual strings.
+    sheet : str or None
+        Of a workbook; None for the first with a table.
+    """
+
+    encoding: str | None = None
+    missing: frozenset[str] = frozenset()
+    sheet: str | None = None
+
+    def is_missing(self, cell: str) -> bool:
+        """Return whether a cell stands for a missing value."""
+        return is_missing(cell) or cell.strip() in self.missing
+
+
 @dataclass(frozen=True, eq=False)
 class TableInput:
     """A file that is open, for the reader of its format.
@@ -64,6 +88,7 @@ class TableInput:
         Returns how many of `n_bytes` have been read by `read`.
     file : binary file
         One that can be read from any place; for the other formats.
+    options : ReadOptions
     """
 
     name: str
@@ -71,6 +96,7 @@ class TableInput:
     read: Callable[[int], bytes]
     done: Callable[[], int]
     file: IO[bytes]
+    options: ReadOptions = ReadOptions()
 
 
 @dataclass(frozen=True)
@@ -89,6 +115,9 @@ class Column:
     objection : str or None
         What is said if it would be left out: it looks like numbers, written
         in a way that cannot be read without doubt.
+    kind : str
+        What it holds if it holds no numbers: "text", "dates", "nothing", or another word; "counter" if it
+        only numbers the rows.
     """
 
     name: str
@@ -96,6 +125,7 @@ class Column:
     note: str = ""
     refusal: str | None = None
     objection: str | None = None
+    kind: str = "text"
 
 
 @dataclass(frozen=True)
@@ -121,12 +151,16 @@ class RowBatch:
         Where the rows stand in the file: numbers of lines or of rows, from one.
     n_bytes : int
         How much of the file has been read with this batch.
+    source, unit : str
+        The file, and what its places count: "line" or "row".
     """
 
     values: Array
     labels: Sequence[str] | None
     places: Sequence[int]
     n_bytes: int
+    source: str = ""
+    unit: str = "row"
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +199,7 @@ class TableFile:
     names : tuple of str
         Of the columns of X.
     source : str
-        The path of the file, or "standard input".
+        The path of the file, or "standard input"; of several, all of them.
     label_codes : ndarray of int32, shape (n_rows,), or None
         The label of each row, as its position in `label_names`; None if no
         label column was asked for.
@@ -174,8 +208,8 @@ class TableFile:
     n_dropped : int
         Rows that were dropped because a number was missing.
     row_numbers : ndarray of int64, shape (n_rows,), or None
-        The numbers of the kept rows in the file, from zero; None if no row
-        was dropped.
+        The numbers of the kept rows, from zero, counted over all files; None
+        if no row was dropped.
     skipped : tuple of str
         Columns that were left out because they are empty, hold other things
         than numbers, or only number the rows; empty if columns were chosen.
@@ -183,6 +217,10 @@ class TableFile:
         How many numbers of each column are missing in X; None if none is.
     notes : tuple of str
         What was noticed about the columns and what was done, a sentence each, with the option that undoes it.
+    files : tuple of str
+        The files in their order.
+    first_rows : tuple of int
+        The number of the first row of each file, as `row_numbers` counts.
     """
 
     X: Array
@@ -195,6 +233,8 @@ class TableFile:
     skipped: tuple[str, ...] = ()
     n_missing: Array | None = None
     notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    first_rows: tuple[int, ...] = ()
     _remove: Callable[[], Any] | None = field(default=None, repr=False)
 
     @property
@@ -209,6 +249,12 @@ class TableFile:
             f"{counted(total, 'value')} of {self.X.size:,} {'is' if total == 1 else 'are'} missing, in column"
             f"{'' if len(holed) == 1 else 's'} {joined(holed)}: rows count by what they have."
         )
+
+    @property
+    def file_of_rows(self) -> Array:
+        """The file that each row is from, as its position in `files`: int, shape (n_rows,)."""
+        numbers = np.arange(len(self.X)) if self.row_numbers is None else self.row_numbers
+        return np.searchsorted(np.array(self.first_rows), numbers, side="right") - 1
 
     @property
     def labels(self) -> Array | None:

@@ -3,17 +3,17 @@
 import csv
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.checks import is_missing
 from apolar.cli.tables.lines import (
     LineBlock,
     Lines,
     is_blank,
+    is_date,
     is_number,
     is_written_number,
     likely_delimiter,
@@ -23,6 +23,7 @@ from apolar.cli.tables.lines import (
 from apolar.cli.tables.table import (
     Column,
     ColumnChoice,
+    ReadOptions,
     RowBatch,
     TableContent,
     TableError,
@@ -39,20 +40,24 @@ TOO_LONG = f"a cell has more than {csv.field_size_limit():,} letters, as if a qu
 # A column is one of numbers if at least this part of its cells are; its other cells are errors then.
 MOSTLY = 0.9
 
+IsMissing = Callable[[str], bool]
+"""Takes a cell, and says whether it stands for a missing value."""
+
 TextRow = tuple[int, list[str]]
 """The number of a line and its cells."""
 
 
 def open_text(file: TableInput) -> TableContent:
     """Return the content of a file of text, which is read forwards."""
-    lines = Lines(file.read, file.name)
+    options = file.options
+    lines = Lines(file.read, file.name, options.encoding)
     block = _start(lines, file.name)
-    layout = _layout(file.name, block)
+    layout = _layout(file.name, block, options)
     if layout.n_header_lines < len(block.lines):
         lines.put_back(block.after(layout.n_header_lines))
 
     def batches(choice: ColumnChoice) -> Iterator[RowBatch]:
-        return _TextRows(file.name, lines, layout, choice).batches(file.done)
+        return _TextRows(file.name, lines, layout, choice, options).batches(file.done)
 
     return TableContent(layout.columns, "line", batches)
 
@@ -95,7 +100,7 @@ class TextLayout:
     columns: tuple[Column, ...]
 
 
-def _layout(source: str, block: LineBlock) -> TextLayout:
+def _layout(source: str, block: LineBlock, options: ReadOptions) -> TextLayout:
     """Return the layout of a file of text.
 
     Parameters
@@ -105,31 +110,40 @@ def _layout(source: str, block: LineBlock) -> TextLayout:
     block : LineBlock
         Its start, from the first line that is neither a comment
         nor blank.
+    options : ReadOptions
 
     Returns
     -------
     layout : TextLayout
     """
-    delimiter = likely_delimiter(block.lines[:_SNIFFED_LINES])
+    is_missing = options.is_missing
+    delimiter = likely_delimiter(block.lines[:_SNIFFED_LINES], is_missing)
     (first_line, first), below, n_first_lines = _sample(source, block, delimiter)
     if not below:
-        what = "a header and no rows below it" if _has_text(first, ".") else "only one row of numbers"
+        what = (
+            "a header and no rows below it"
+            if _has_text(first, ".", is_missing)
+            else "only one row of numbers"
+        )
         raise TableError(f"{source} has {what}: at least two are needed.")
     decimal = _decimal(below) if delimiter == ";" else "."
-    header = _full_header(first, below) if _has_text(first, decimal) else first
+    header = _full_header(first, below) if _has_text(first, decimal, is_missing) else first
     rows = [row for row in below if len(row[1]) == len(header)]
-    guesses = [_guess(source, f"x{i + 1}", i, rows, decimal) for i in range(len(header))]
+    guesses = [_guess(source, f"x{i + 1}", i, rows, decimal, is_missing) for i in range(len(header))]
     if not rows or (len(header) > len(first) and not any(guess.is_numeric for guess in guesses)):
         hint = f"If line {first_line:,} is a title, remove it."
         raise _ragged(source, *below[0], len(first), hint)
     first = header
     numeric = [cell for cell, guess in zip(first, guesses, strict=True) if guess.is_numeric]
-    if not _has_text(numeric or first, decimal):
+    if not _has_text(numeric or first, decimal, is_missing):
         return TextLayout(delimiter, decimal, 0, tuple(guesses))
     names = [" ".join(cell.split()) for cell in first]
-    columns = [_guess(source, name or f"column {i + 1}", i, rows, decimal) for i, name in enumerate(names)]
+    columns = [
+        _guess(source, name or f"column {i + 1}", i, rows, decimal, is_missing)
+        for i, name in enumerate(names)
+    ]
     if not names[0] and _is_index(rows) and len(names) > 1:
-        columns[0] = Column(columns[0].name, False, "numbers the rows")
+        columns[0] = Column(columns[0].name, False, "numbers the rows", kind="counter")
     return TextLayout(delimiter, decimal, n_first_lines, tuple(columns))
 
 
@@ -174,7 +188,7 @@ def _sample(source: str, block: LineBlock, delimiter: str | None) -> tuple[TextR
     return rows[0], below, n_first_lines
 
 
-def _has_text(cells: Sequence[str], decimal: str | None) -> bool:
+def _has_text(cells: Sequence[str], decimal: str | None, is_missing: IsMissing) -> bool:
     return any(not is_missing(cell) and not is_number(cell, decimal or ".") for cell in cells)
 
 
@@ -195,19 +209,27 @@ def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
     return [*names, ""] if last_is_empty else ["", *names]
 
 
-def _guess(source: str, name: str, position: int, rows: Sequence[TextRow], decimal: str | None) -> Column:
+def _guess(
+    source: str,
+    name: str,
+    position: int,
+    rows: Sequence[TextRow],
+    decimal: str | None,
+    is_missing: IsMissing,
+) -> Column:
     sign = decimal or "."
     present = [(cells[position], line) for line, cells in rows if not is_missing(cells[position])]
     if not present:
-        return Column(name, False, "is empty")
+        return Column(name, False, "is empty", kind="nothing")
     others = [(cell, line) for cell, line in present if not is_number(cell, sign)]
     if len(present) - len(others) >= MOSTLY * len(present):
         return Column(name, True)
     cell, line = others[0]
     refusal = _not_a_number(source, line, name, cell, decimal)
     written = all(is_number(other, sign) or is_written_number(other) for other, _ in present)
-    note = f"holds text such as {quoted(cell)}"
-    return Column(name, False, note, refusal, refusal if written else None)
+    kind = "dates" if all(is_date(other) for other, _ in present) else "text"
+    note = f"holds {kind} such as {quoted(cell)}"
+    return Column(name, False, note, refusal, refusal if written and kind == "text" else None, kind)
 
 
 def _is_index(rows: Sequence[TextRow]) -> bool:
@@ -222,7 +244,10 @@ def _is_index(rows: Sequence[TextRow]) -> bool:
 class _TextRows:
     """The rows of a file of text, as numbers: whole blocks by NumPy, and cell by cell where that fails."""
 
-    def __init__(self, source: str, lines: Lines, layout: TextLayout, choice: ColumnChoice) -> None:
+    def __init__(
+        self, source: str, lines: Lines, layout: TextLayout, choice: ColumnChoice, options: ReadOptions
+    ) -> None:
+        self._options = options
         self._source = source
         self._lines = lines
         self._layout = layout
@@ -250,7 +275,7 @@ class _TextRows:
                 return None
             text = text.replace(",", ".")
         if delimiter is not None:
-            text = _filled(text, delimiter)
+            text = _filled(text, delimiter, self._options.missing)
         lines = text.split("\n")
         # NumPy counts the cells of a row only if it reads them all.
         if not self._is_all and any(_n_cells(line, delimiter) != self._width for line in lines):
@@ -284,7 +309,7 @@ class _TextRows:
         values = np.empty((len(rows), len(self._choice.columns)))
         errors = []
         for i, column in enumerate(self._choice.columns):
-            values[:, i], bad = numbers(cells[column], self._layout.decimal or ".")
+            values[:, i], bad = numbers(cells[column], self._layout.decimal or ".", self._options.is_missing)
             if bad is not None:
                 errors.append((bad, column))
         if errors:
@@ -355,9 +380,9 @@ def _n_cells(line: str, delimiter: str | None) -> int:
     return len(line.split()) if delimiter is None else line.count(delimiter) + 1
 
 
-def _filled(text: str, delimiter: str) -> str:
-    """Return text without quotes with "nan" for the commonest ways to say missing: nothing, and NA."""
-    for word in ("", "NA"):
+def _filled(text: str, delimiter: str, missing: Iterable[str]) -> str:
+    """Return text without quotes with "nan" for the usual ways to say missing: nothing, NA, and others."""
+    for word in ("", "NA", *missing):
         inside = f"{delimiter}{word}{delimiter}"
         if inside in text:
             # Twice: of two such cells side by side, the delimiter between them belongs to both.

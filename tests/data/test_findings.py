@@ -1,0 +1,159 @@
+"""Columns that are no measurements: which are found, and which are not."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_wine
+
+import apolar
+from apolar.data import findings, open_rows
+from apolar.data.findings import column_findings, findings_text, is_name_of_counter
+
+
+@pytest.fixture(params=[300, 5000], ids=["all rows in the sample", "more rows"])
+def measured(request):
+    """Two columns that are measurements."""
+    return np.random.default_rng(0).standard_normal((request.param, 2))
+
+
+def found(X, names=None):
+    return [(finding.column, finding.kind) for finding in column_findings(open_rows(X), names)]
+
+
+def with_column(measured, column):
+    return np.column_stack([measured, column])
+
+
+def test_measurements_are_not_touched(measured):
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(20, len(measured))
+    rounded = np.round(rng.standard_normal(len(measured)))  # seven values, the middle ones most often
+    assert found(np.column_stack([measured, counts, rounded, measured.sum(axis=1)])) == []
+
+
+@pytest.mark.parametrize("data", [load_wine, load_breast_cancer, apolar.datasets.load_iris])
+def test_real_tables_of_measurements_are_not_touched(data):
+    assert found(data().data) == []
+
+
+def test_constants(measured):
+    n = len(measured)
+    assert found(with_column(measured, np.full(n, 0.1))) == [(2, "constant")]
+    # Up to the last digits, and where values are missing.
+    jitter = 1e9 * (1 + 1e-15 * np.random.default_rng(0).standard_normal(n))
+    assert found(with_column(measured, jitter)) == [(2, "constant")]
+    assert found(with_column(measured, np.where(np.arange(n) % 3, 7.0, np.nan))) == [(2, "constant")]
+    almost = np.full(n, 7.0)
+    almost[n // 2 + 1] = 8
+    assert found(with_column(measured, almost)) == [(2, "few values")]
+
+
+def test_row_numbers(measured):
+    n = len(measured)
+    shuffled = np.random.default_rng(0).permutation(n)
+    for column in (np.arange(n), np.arange(n) + 17, shuffled, -np.arange(n)):
+        assert found(with_column(measured, column)) == [(2, "counter")]
+    for column in (shuffled // 2, shuffled * 2, shuffled + 0.5):
+        assert found(with_column(measured, column)) == []
+    assert found(with_column(measured, shuffled * 2), ["a", "b", "Customer ID"]) == [(2, "counter")]
+    assert found(with_column(measured, shuffled // 2), ["a", "b", "id"]) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["id", "ID", "index", "Unnamed: 0", "row_id", "patientID", "No", "row number"]
+)
+def test_names_of_row_numbers(name):
+    assert is_name_of_counter(name)
+
+
+@pytest.mark.parametrize("name", ["acid", "width", "humid", "keyboard", "nose", "monoxide", "arrow"])
+def test_other_names(name):
+    assert not is_name_of_counter(name)
+
+
+def test_a_few_consecutive_integers_may_be_measurements():
+    rng = np.random.default_rng(0)
+    assert found(np.column_stack([rng.standard_normal(10), np.arange(10)])) == []
+
+
+def test_few_values(measured):
+    rng = np.random.default_rng(2)
+    for n_values in (2, 3, 10):
+        (finding,) = column_findings(
+            open_rows(with_column(measured, rng.integers(0, n_values, len(measured))))
+        )
+        assert (finding.kind, finding.n_values) == ("few values", n_values)
+    assert found(with_column(measured, rng.integers(0, 11, len(measured)))) == []
+    # In few rows, values that are rounded are few.
+    few = np.column_stack([rng.standard_normal(40), rng.integers(0, 8, 40)])
+    assert found(few) == []
+
+
+def test_sorted_values_are_few_though_the_first_are_equal(measured):
+    column = np.sort(np.random.default_rng(0).integers(0, 2, len(measured)))
+    assert found(with_column(measured, column)) == [(2, "few values")]
+
+
+def test_in_a_survey_few_values_are_the_measurements(measured):
+    answers = np.random.default_rng(0).integers(1, 6, (len(measured), 6))
+    assert found(answers) == [(j, "rating") for j in range(6)]
+    assert found(np.column_stack([answers, measured]))[0] == (0, "rating")
+    assert found(np.column_stack([answers[:, :2], measured])) == [(0, "few values"), (1, "few values")]
+    # A copy is a copy there, too.
+    assert found(np.column_stack([answers, answers[:, 3]]))[-1] == (6, "duplicate")
+
+
+def test_copies(measured):
+    n = len(measured)
+    findings_ = column_findings(
+        open_rows(np.column_stack([measured, measured[:, 0], np.round(2.54 * measured[:, 1] + 32, 6)]))
+    )
+    assert [(f.column, f.kind, f.other, f.is_rescaled) for f in findings_] == [
+        (2, "duplicate", 0, False),
+        (3, "duplicate", 1, True),
+    ]
+    assert found(with_column(measured, -measured[:, 1])) == [(2, "duplicate")]
+    # One row that differs, another column, another pattern of missing values: no copies.
+    other = measured[:, 0].copy()
+    other[n // 2 + 1] += 1
+    assert found(with_column(measured, other)) == []
+    assert found(with_column(measured, measured[:, 0] + 1e-2 * measured[:, 1])) == []
+    holed = np.where(np.arange(n) % 3, measured[:, 0], np.nan)
+    assert found(with_column(measured, holed)) == []
+    assert found(np.column_stack([holed, measured[:, 1], holed])) == [(2, "duplicate")]
+
+
+def test_copies_among_many_columns(measured, monkeypatch):
+    monkeypatch.setattr(findings, "MOST_CORRELATED", 1)
+    assert found(with_column(measured, measured[:, 0])) == [(2, "duplicate")]
+    assert found(with_column(measured, 2 * measured[:, 0])) == []
+
+
+def test_memory_maps_and_other_types(measured, tmp_path):
+    X = with_column(measured, np.arange(len(measured)))
+    np.save(tmp_path / "x.npy", X)
+    assert found(np.load(tmp_path / "x.npy", mmap_mode="r")) == [(2, "counter")]
+    assert found(X.astype(np.float32)) == [(2, "counter")]
+    assert found(np.asfortranarray(X)) == [(2, "counter")]
+    integers = np.random.default_rng(0).integers(0, 1000, (len(X), 2))
+    assert found(with_column(integers, np.ones(len(X), dtype=int))) == [(2, "constant")]
+
+
+def test_where_columns_are_not_looked_at(measured):
+    X = with_column(measured, np.ones(len(measured)))
+    assert found(sparse.csr_matrix(X)) == [(2, "constant")]
+    assert found([X[:100], X[100:]]) == []  # chunks
+    assert found(X[:, 2:]) == []  # one column
+
+
+def test_text():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    constants = np.column_stack([X, np.ones((200, 7)), np.arange(200), rng.integers(0, 2, 200), X[:, 1]])
+    text = findings_text(column_findings(open_rows(constants)))
+    assert text == (
+        "columns 3, 4, 5, 6, 7 and 2 more are constant; column 10 numbers the rows; column 11 has 2 values; "
+        "column 12 is a copy of column 1"
+    )
+    names = list("abcdefghijklm")
+    assert "column 'm' is a copy of column 'b'" in findings_text(column_findings(open_rows(constants), names))
