@@ -116,7 +116,7 @@ def report_page(
         dark=DARK,
         headline=headline(analysis),
         agreement=agreement(analysis),
-        choice=wording(choice(analysis)),
+        choice=wording(choice(analysis, is_fitted_before=provenance.is_python)),
         findings=[
             Finding(finding.level, wording(finding.text)) for finding in _all_findings(analysis, provenance)
         ],
