@@ -77,6 +77,8 @@ class ColumnError(ValueError):
 class ComponentError(ValueError):
     """A component does not allow what was asked for.
 
+    Messages count clusters from 1, as pages and files do; attributes of Python count from zero.
+
     Parameters
     ----------
     component : int
@@ -91,4 +93,4 @@ class ComponentError(ValueError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"Component {self.component} {self.problem}"
+        return f"Cluster {self.component + 1} (means_[{self.component}]) {self.problem}"

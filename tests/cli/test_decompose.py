@@ -127,6 +127,13 @@ def test_a_form_that_no_memory_holds_is_one_line():
     assert result.stderr.count("\n") == 1
 
 
+def test_messages_name_options(tmp_path):
+    np.save(tmp_path / "complex.npy", np.full((2, 2, 2), 1j))
+    done = run("decompose", str(tmp_path / "complex.npy"), "--field", "real")
+    assert done.returncode == 2
+    assert "use --field complex or 'auto'" in done.stderr
+
+
 def test_a_pickled_array_is_not_loaded(tmp_path):
     path = tmp_path / "pickled.npy"
     np.save(path, np.array([[object()]], dtype=object), allow_pickle=True)

@@ -121,3 +121,46 @@ def test_a_failure_after_files_were_written_names_them(flowers, tmp_path, monkey
     assert result.exit_code == 2
     assert result.output.startswith("Error: No space left on device. Written before: ")
     assert str(tmp_path / "out" / "model.npz") in result.output
+
+
+def test_files_of_an_earlier_fit_do_not_stay(flowers, tmp_path):
+    out = tmp_path / "out"
+    assert run("fit", flowers, "-k", 2, "-o", out, "--append", "--outliers").exit_code == 0
+    every = {"labels.csv", "model.npz", "report.html", "table.csv", "outliers.csv"}
+    assert {path.name for path in out.iterdir()} == every
+    (out / "notes.txt").write_text("mine")
+    (out / "selection.csv").write_text("mine")
+    assert run("fit", flowers, "-k", 3, "-o", out, "--no-report").exit_code == 0
+    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz", "notes.txt", "selection.csv"}
+    assert run("sketch", flowers, "--columns", "1,2", "-o", tmp_path / "s.npz").exit_code == 0
+    assert run("fit", "--sketch", tmp_path / "s.npz", "-k", 1, "-o", out).exit_code == 0
+    assert {path.name for path in out.iterdir()} == {"model.npz", "notes.txt", "selection.csv"}
+
+
+def test_files_of_others_stay(flowers, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("report.html", "table.csv", "outliers.csv", "table.tsv"):
+        (out / name).write_text("row,cluster,p1 of my own\n")
+    table = tmp_path / "out" / "table.csv"
+    table.write_text(flowers.read_text())
+    assert run("fit", table, "-k", 2, "-o", out, "--no-report").exit_code == 0
+    assert table.read_text() == flowers.read_text()
+    assert len(list(out.iterdir())) == 6
+
+
+def test_a_failure_at_the_last_moment_keeps_files_that_would_go(flowers, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert run("fit", flowers, "-k", 2, "-o", out, "--outliers", "--append", "--no-report").exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    real = os.replace
+
+    def failing(source, target):
+        if str(source).endswith("table.csv"):
+            raise OSError(13, "Permission denied")
+        real(source, target)
+
+    monkeypatch.setattr("apolar.cli.output.os.replace", failing)
+    result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert result.exit_code == 2
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before

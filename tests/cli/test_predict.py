@@ -44,7 +44,7 @@ def test_predict_takes_one_row(flowers, model, tmp_path):
     (tmp_path / "one.csv").write_text("\n".join(lines[:2]) + "\n")
     result = run("predict", model, tmp_path / "one.csv", "-o", "-")
     assert result.exit_code == 0, result.output
-    assert result.output.splitlines() == ["row,cluster,probability", "1,2,1"]
+    assert result.output.splitlines() == ["row,cluster,probability,outlier,p1,p2", "1,2,1,no,0,1"]
 
 
 def test_links_are_followed_and_devices_are_refused(flowers, model, tmp_path):
@@ -69,12 +69,39 @@ def test_what_is_read_is_not_overwritten(flowers, model):
     assert model.read_bytes() == before
 
 
-def test_values_beyond_all_clusters(flowers, model, tmp_path):
-    (tmp_path / "far.csv").write_text(flowers.read_text() + "1e300,1e300,1e300,1e300,x\n")
-    for options in ((), ("--json",)):
-        result = run("predict", model, tmp_path / "far.csv", *options)
-        assert result.exit_code == 2
-        assert "Row 151 is too far from every cluster" in result.output
+def test_rows_far_from_all_clusters_are_marked(flowers, model, tmp_path):
+    (tmp_path / "far.csv").write_text(flowers.read_text() + "1e6,1e6,1e6,1e6,x\n1e300,1e300,1e300,1e300,x\n")
+    result = run("predict", model, tmp_path / "far.csv", "-o", tmp_path / "out.csv", "--outliers")
+    assert result.exit_code == 0, result.output
+    assert "2 rows are outliers: further from every cluster" in result.output
+    assert "one table in 20 (--outliers=0.05): rows 151, 152." in result.output
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row["outlier"] for row in rows] == ["no"] * 150 + ["yes", "yes"]
+    # Beyond what numbers can hold there are no probabilities, and the nearest cluster.
+    assert [rows[151][name] for name in ("probability", "p1", "p2")] == ["", "", ""]
+    assert rows[151]["cluster"] in ("1", "2")
+    as_json = json.loads(run("predict", model, tmp_path / "far.csv", "--json").output)
+    assert as_json["outliers"] == [151, 152]
+    assert as_json["probability"][151] is None
+    assert as_json["probabilities"][151] == [None, None]
+    assert as_json["probabilities"][0] == pytest.approx([0, 1], abs=1e-6)
+
+
+def test_a_report_on_new_rows(flowers, model, tmp_path):
+    lines = flowers.read_text().splitlines()
+    (tmp_path / "more.csv").write_text("\n".join(lines[:61]) + "\n")
+    page = tmp_path / "pages" / "more.html"
+    options = ("--report", page, "--label-column", "species", "-o", tmp_path / "l.csv")
+    result = run("predict", model, tmp_path / "more.csv", *options)
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert "60 rows fall into 2 clusters" in text
+    assert f"loaded from {model}: it was fitted to 150 rows" in text
+    assert "versicolor" in text
+    assert "n_components" not in text
+    refused = run("predict", model, flowers, "--label-column", "species")
+    assert refused.exit_code == 2
+    assert "give --report FILE" in refused.output
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="There is no /dev/full here.")

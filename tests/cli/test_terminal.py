@@ -1,6 +1,7 @@
 """Help, and terminals: letters they cannot show, output that is closed, names that would steer them."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -85,3 +86,58 @@ def test_names_cannot_steer_the_terminal(tmp_path):
         assert result.exception is None or isinstance(result.exception, SystemExit)
         assert "\x1b" not in result.output
         assert "\x07" not in result.output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
+def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path):
+    import pty
+
+    terminal, other_end = pty.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "apolar",
+        "fit",
+        flowers,
+        "-k",
+        "1-9",
+        "--no-report",
+        "-o",
+        tmp_path / "o",
+    ]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        map(str, command), stderr=other_end, stdout=subprocess.PIPE, env=environment
+    ) as process:
+        os.close(other_end)
+        shown = b""
+        try:
+            while piece := os.read(terminal, 65_536):
+                shown += piece
+        except OSError:  # Linux says so that the other end was closed
+            pass
+        printed = process.stdout.read()
+    os.close(terminal)
+    assert process.returncode == 0, shown
+    # The number done and the time depend on the machine; the total is that of nine numbers of 14 families.
+    assert re.search(rb"fitting .*\d+ of 126 candidates, about \d+ s left", shown)
+    assert b"candidates" not in printed
+
+
+def test_errors_that_need_no_numbers_come_at_once(flowers, tmp_path):
+    # Without scikit-learn, which takes a second to import: a time would depend on the machine.
+    code = (
+        "import sys, apolar.cli\ntry:\n    apolar.cli.main()\nfinally:\n    print('sklearn' in sys.modules)"
+    )
+    for arguments in (
+        ["fit", "missing.csv", "-k", "3"],
+        ["fit", flowers, "-k", "zero"],
+        ["fit", flowers, "-k", "3", "--columns", "nothing"],
+        ["select", "missing.csv"],
+        ["predict", "missing.npz", flowers],
+        ["predict", flowers, "missing.csv"],
+    ):
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert ended.returncode == 2, ended.stderr
+        assert ended.stdout.strip() == "False"

@@ -235,7 +235,9 @@ def test_components_that_are_the_same_are_refused():
     data = opened(X, "tied")
     fit = optimum(data, np.zeros(200, dtype=int), n_steps=0)
     same = WhitenedParameters(np.array([0.5, 0.5]), np.repeat(fit.means, 2, axis=0), fit.covariances)
-    with pytest.raises(ComponentError, match=r"^Component \d has .* not determine: .* fewer components"):
+    with pytest.raises(
+        ComponentError, match=r"^Cluster \d \(means_\[\d\]\) has .* not determine: .* fewer components"
+    ):
         standard_errors(data, same)
 
 
@@ -250,7 +252,7 @@ def test_an_empty_component_is_refused():
     X, labels = clusters(6.0)
     fit = optimum(opened(X, "diag"), labels)
     fit = WhitenedParameters(np.array([1 - 1e-6, 1e-6]), fit.means, fit.covariances)
-    with pytest.raises(ValueError, match="Component 1 holds 0.0005 rows.* fewer components"):
+    with pytest.raises(ValueError, match=r"Cluster 2 \(means_\[1\]\) holds 0.0005 rows.* fewer components"):
         standard_errors(opened(X, "diag"), fit)
 
 
@@ -262,7 +264,7 @@ def test_a_component_of_one_row_is_none_of_less():
         weight = count / len(X)
         mixture = WhitenedParameters(np.array([1 - weight, weight]), fit.means, fit.covariances)
         # A part of a sum is one only to rounding; less than one is never shown as one.
-        with pytest.raises(ValueError, match="Component 1 holds 0.99 rows" if refused else "maximum"):
+        with pytest.raises(ValueError, match=r"Cluster 2 .* holds 0.99 rows" if refused else "maximum"):
             standard_errors(data, mixture)
 
 
@@ -271,7 +273,7 @@ def test_a_collapsed_component_is_refused():
     X = np.concatenate([X, [[50.0, 50.0]]])
     data = opened(X, "full")
     fit = optimum(data, np.append(labels, 2))
-    with pytest.raises(ComponentError, match=r"Component 2 .* default prior") as refused:
+    with pytest.raises(ComponentError, match=r"Cluster 3 .* default prior") as refused:
         standard_errors(data, fit)
     # By number, so that a report can count from one.
     assert refused.value.component == 2

@@ -38,6 +38,7 @@ def test_other_rows_have_no_standard_errors(rows, model):
     assert not analysis.is_fitted_to_rows
     assert analysis.errors is None
     assert "fitted to" in analysis.no_errors
+    assert set(analysis.criteria) == {"bic", "aic", "icl"}
     moved = described(model, rows + 0.01, NAMES)
     assert not moved.is_fitted_to_rows
 

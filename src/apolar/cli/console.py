@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ class Bar:
         self.console = new_console(stderr=True)
         self.bar: Progress | None = None
         self.task: Any = None
+        self._what, self._began, self._first = "", 0.0, 0
 
     def __enter__(self) -> Bar:
         return self
@@ -54,7 +56,7 @@ class Bar:
         self.end()
         if not self.console.is_terminal:
             return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.text import Text
 
         class Words(TextColumn):
@@ -64,8 +66,6 @@ class Bar:
                 return Text(str(task.fields["what"]))
 
         columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), Words(""), TimeElapsedColumn()]
-        if total:
-            columns.append(TimeRemainingColumn())
         self.bar = Progress(*columns, console=self.console, transient=True)
         self.task = self.bar.add_task(what, total=total, what="")
         self.bar.start()
@@ -81,8 +81,27 @@ class Bar:
             return
         self.bar.update(self.task, completed=done, total=total, what=f"{done / 1e6:.0f} MB")
 
+    def candidates(self, what: str, done: int, total: int) -> None:
+        """Move the bar of candidates that are compared: how many are done, and how long the others take."""
+        if not self.console.is_terminal:
+            return
+        now = time.monotonic()
+        if what != self._what:
+            self.begin(what, total)
+            self._what, self._began, self._first = what, now, done
+        left = ""
+        if done > self._first:
+            left = f", about {duration((now - self._began) / (done - self._first) * (total - done))} left"
+        self.step(done, f"{done} of {total} candidates{left if done < total else ''}")
+
     def end(self) -> None:
         """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
+        self._what = ""
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it: 12 s, 3 min."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

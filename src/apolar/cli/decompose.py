@@ -11,6 +11,7 @@ import click
 
 from apolar.cli.console import line
 from apolar.cli.errors import BadInput
+from apolar.cli.messages import in_options
 from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:
@@ -21,7 +22,20 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 8
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+class FormCommand(click.Command):
+    """A command whose argument may begin with a minus sign: only -h alone asks for help, -h^3 is a form."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(
+            ctx, ["--help" if arg == "-h" and i < end else arg for i, arg in enumerate(args)]
+        )
+
+
+@click.command(
+    cls=FormCommand, context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]}
+)
 @click.argument("polynomial")
 @click.option("--rank", type=click.IntRange(min=1), help="Number of terms; detected by default.")
 @click.option(
@@ -82,7 +96,7 @@ def decompose(
         tensor, names = _read(polynomial, variables)
         waring = decompose(tensor, rule, method, not no_refine, seed, field=field)
     except (ValueError, TypeError, MemoryError) as error:
-        raise BadInput(str(error)) from error
+        raise BadInput(in_options(str(error))) from error
     if as_json:
         click.echo(json.dumps(_as_json(waring, tensor, names), allow_nan=False))
     else:

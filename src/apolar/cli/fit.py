@@ -3,83 +3,88 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from apolar.cli.append import appended, check_rereadable, table_name
 from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput
 from apolar.cli.labels import label_lines
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
-    FAMILY,
     column_names,
     default_folder,
-    noise_option,
+    families,
+    mixture_options,
+    need_data,
     numbers_of_components,
+    outlier_level,
+    outliers_option,
     table_options,
 )
-from apolar.cli.output import Output
+from apolar.cli.outliers import outlier_lines, outliers_sentence, row_numbers_of
+from apolar.cli.output import PAGE_MARK, Output
+from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
     from apolar.cli.tables import TableFile
     from apolar.reports.analysis import Analysis
 
-# The widths of the first columns of the table of means, and of each mean.
-FIRST_WIDTH, MEAN_WIDTH = 26, 15
+# The width of the first columns of the table of means, that of a name, and the most columns of means.
+FIRST_WIDTH, NAME_WIDTH, MOST_COLUMNS = 26, 15, 40
 
 
 @click.command()
 @click.argument("data", required=False)
-@click.option("-k", "--components", required=True, metavar="K", help="How many: 4, 2-6, or auto.")
-@click.option(
-    "--covariance",
-    type=FAMILY,
-    help="The form of the components, such as full, tied, diag, spherical, or mclust's code for it; full by "
-    "default, chosen with -k auto.",
-)
+@mixture_options(components=None)
 @table_options
-@noise_option
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
-@click.option(
-    "--standardise", "--standardize", is_flag=True, help="Divide columns by their deviations first."
-)
 @click.option(
     "--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: spherical, no labels."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
-@click.option("--no-report", is_flag=True, help="Write labels and model only.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
+@outliers_option
+@click.option("--no-report", is_flag=True, help="Write no report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def fit(
     data: str | None,
-    components: str,
-    covariance: str | None,
-    columns: str | None,
-    label_column: str | None,
-    drop_missing: bool,
+    components: str | None,
+    covariance: tuple[tuple[str, ...], ...],
+    criterion: str,
     noise: bool | float | None,
     standardise: bool,
+    seed: int,
+    columns: str | None,
+    drop_missing: bool,
+    label_column: str | None,
     sketch: str | None,
     output: Path | None,
+    append: bool,
+    outliers: bool | float | None,
     no_report: bool,
-    seed: int,
     as_json: bool,
 ) -> None:
     """Find clusters in a table: labels, model and report.
 
     DATA is a CSV, TSV, Parquet, Feather or NPY file, or - for standard input.
     Columns that are numbers are used. The results go to a folder: labels.csv
-    (row, cluster, probability), model.npz (for `apolar predict`) and
-    report.html. Clusters are numbered from 1, the largest first.
+    (row, cluster, its probability, outlier, the probability of each cluster),
+    model.npz (for `apolar predict`) and report.html. Clusters are numbered
+    from 1, the largest first.
 
     \b
     Examples:
       apolar fit flowers.csv -k 3
       apolar fit flowers.csv -k auto --label-column species
+      apolar fit flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
+      apolar fit flowers.csv -k 3 --append --outliers
       apolar fit flowers.csv -k 3 --noise
       apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
       apolar fit --sketch sums.npz -k 4
@@ -87,8 +92,12 @@ def fit(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted. Nothing is half-written.
     """
-    if (data is None) == (sketch is None):
+    if data is not None and sketch is not None:
         raise click.UsageError("Give either DATA or --sketch FILE.")
+    if sketch is None:
+        data = need_data(data, "apolar fit - -k 3 < FILE", "Give either DATA or --sketch FILE.")
+    if components is None:
+        raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
         from apolar.cli.sketch import fit_sketch
 
@@ -98,26 +107,24 @@ def fit(
             (standardise, "--standardise"),
             (drop_missing, "--drop-missing"),
             (noise, "--noise"),
+            (append, "--append"),
+            (outliers, "--outliers"),
         ):
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
-        fit_sketch(Path(sketch), components, covariance, output or default_folder(sketch), as_json)
+        named = ", ".join(name for part in covariance for name in part)
+        fit_sketch(Path(sketch), components, named or None, output or default_folder(sketch), as_json)
         return
     assert data is not None
-    from apolar.reports.analysis import MOST_COMPONENTS
-
-    numbers = numbers_of_components(components, MOST_COMPONENTS)
-    folder = output or default_folder(data)
+    numbers = numbers_of_components(components)
+    if append:
+        check_rereadable(data)
+    level = outlier_level(outliers)
     from apolar import __version__
     from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
-    from apolar.reports.analysis import analysed
 
-    if not no_report:
-        from apolar.reports.page import need_report
-
-        need_report()
-    with Output(folder) as files, Bar() as bar:
+    with Output(output or default_folder(data), reads=[data], is_fit=True) as files, Bar() as bar:
         bar.begin("reading")
         with read_table(
             data,
@@ -130,25 +137,40 @@ def fit(
             if label_column is not None and all(map(is_missing, table.label_names)):
                 raise BadInput("The label column is empty: leave --label-column out.")
             missing = table.missing_line
+            from apolar.reports.analysis import analysed
+
+            unreported = "" if no_report else _no_report()
             bar.begin("fitting")
             analysis = analysed(
                 table.X,
                 table.names,
                 numbers,
-                covariance_type=covariance,
+                covariance_type=families(covariance, table.X.shape[1]),
                 labels=table.labels,
                 standardise=standardise,
+                criterion=criterion,
                 noise=noise or False,
                 seed=seed,
+                outlier_level=level,
+                callback=bar.candidates,
             )
             bar.begin("writing")
+            model, rows = analysis.model, table.row_numbers
             written = {
-                "labels": files.add_lines(
-                    "labels.csv", label_lines(analysis.predicted, analysis.uncertainty, table.row_numbers)
-                ),
-                "model": files.add("model.npz", analysis.model.save),
+                "labels": files.add_lines("labels.csv", label_lines(model, table.X, rows, level=level)),
+                "model": files.add("model.npz", model.save),
             }
-            if not no_report:
+            if append:
+                name = table_name(data)
+                appended(
+                    *([data], model, table.X, rows, level),
+                    write=lambda lines: written.update(table=files.add_lines(name, lines)),
+                )
+            if outliers is not None:
+                found = analysis.predicted, analysis.outliers, rows
+                lines = outlier_lines(model, table.X, table.names, *found)
+                written["outliers"] = files.add_lines("outliers.csv", lines)
+            if not no_report and not unreported:
                 from apolar.reports import Provenance, report_page
 
                 provenance = Provenance(
@@ -162,15 +184,40 @@ def fit(
                     table.row_numbers,
                 )
                 page = report_page(analysis, table.X, provenance, wording=in_options)
-                written["report"] = files.add_lines("report.html", [page])
+                written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
+    if unreported:
+        click.echo(escaped(unreported), err=True)
+    outlying = row_numbers_of(analysis.outliers, table.row_numbers)
     if as_json:
-        click.echo(json.dumps(as_object(analysis, table, written), allow_nan=False))
+        click.echo(json.dumps(as_object(analysis, table, written, outlying), allow_nan=False))
     else:
-        _print(analysis, table, written, missing)
+        sentence = outliers_sentence(outlying, level) if outlying or outliers is not None else ""
+        _print(analysis, table, written, missing, sentence)
 
 
-def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) -> dict[str, Any]:
+def _no_report() -> str:
+    """Return why there is no report, in one line; empty if there can be one."""
+    from apolar.reports.page import need_report
+
+    try:
+        need_report()
+    except ImportError:
+        return (
+            'No report is written, as matplotlib and jinja2 are not both there: pip install "apolar[report]".'
+        )
+    return ""
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def as_object(
+    analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: Sequence[int]
+) -> dict[str, Any]:
     """Return the result as JSON can hold it."""
+    from apolar.reports.words import choice
+
     model = analysis.model
     return {
         "source": table.source,
@@ -188,23 +235,28 @@ def as_object(analysis: Analysis, table: TableFile, written: dict[str, Path]) ->
         "noise_rows": analysis.n_noise,
         "means": model.means_.tolist(),
         "deviations": analysis.deviations.tolist(),
-        "log_likelihood": analysis.log_likelihood,
-        **analysis.criteria,
+        "log_likelihood": _finite(analysis.log_likelihood),
+        **{name: _finite(value) for name, value in analysis.criteria.items()},
         "n_parameters": analysis.n_parameters,
         "converged": bool(model.converged_),
         "start": model.start_,
-        "warnings": list(analysis.warnings),
-        "reason": None if analysis.selection is None else analysis.selection.reason,
+        "warnings": [in_options(message) for message in analysis.warnings],
+        "reason": None if analysis.selection is None else in_options(choice(analysis)),
         "ari": None if analysis.truth is None else analysis.truth.ari,
         "error_rate": None if analysis.truth is None else analysis.truth.error_rate,
+        "outliers": list(outlying),
+        "outlier_level": analysis.outlier_level,
         "files": {name: str(path) for name, path in written.items()},
     }
 
 
-def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missing: str) -> None:
+def _print(
+    analysis: Analysis, table: TableFile, written: dict[str, Path], missing: str, outlying: str
+) -> None:
     from rich import box
     from rich.table import Table
 
+    from apolar._core.numbers import with_error
     from apolar.reports.words import agreement, choice, headline
 
     console, model = new_console(), analysis.model
@@ -221,20 +273,26 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missi
     console.print(line(headline(analysis)))
     if analysis.selection is not None:
         console.print(line(in_options(choice(analysis))))
-    shown = analysis.names[: max((console.width - FIRST_WIDTH) // MEAN_WIDTH, 1)]
-    counts = analysis.counts
+    counts, n_components = analysis.counts, len(model.weights_)
+    means = [
+        [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
+        for j in range(min(len(analysis.names), MOST_COLUMNS))
+    ]
+    shown = _shown(analysis.names, means, console.width - FIRST_WIDTH)
+    dots = ["..."] if len(analysis.names) > len(shown) else []
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("cluster", "rows", "weight", *shown, *(["..."] if len(analysis.names) > len(shown) else [])):
-        grid.add_column(line(name), justify="right", no_wrap=True, max_width=MEAN_WIDTH)
-    for k in range(len(model.weights_)):
-        means = [
-            f"{mean:.4g} ± {deviation:.2g}"
-            for mean, deviation in zip(model.means_[k], analysis.deviations[k], strict=True)
-        ]
-        cells = [str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *means[: len(shown)]]
-        grid.add_row(*(line(cell) for cell in cells), *(["..."] if len(analysis.names) > len(shown) else []))
+    for name in ("cluster", "rows", "weight"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    for name, cells in zip(shown, means, strict=False):
+        width = max(max(map(len, cells)), min(len(name), NAME_WIDTH))
+        grid.add_column(line(name), justify="right", no_wrap=True, max_width=width)
+    for name in dots:
+        grid.add_column(name)
+    for k in range(n_components):
+        of_cluster = [cells[k] for cells in means[: len(shown)]]
+        grid.add_row(str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *of_cluster, *dots)
     if analysis.has_noise:
-        empty = [""] * (len(shown) + (len(analysis.names) > len(shown)))
+        empty = [""] * (len(shown) + len(dots))
         grid.add_row("noise", f"{analysis.n_noise:,}", f"{model.noise_weight_:.3f}", *empty)
     console.print(grid)
     console.print(line("Means ± deviations within the cluster."))
@@ -242,7 +300,20 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], missi
         console.print(line(agreement(analysis)))
     bic = f"BIC {analysis.criteria['bic']:.2f} (lower is better), {analysis.n_parameters} parameters"
     console.print(line(f"{bic}; best start: {model.start_}."))
+    if outlying:
+        console.print(line(outlying))
     for message in analysis.warnings:
         console.print(line(f"Warning: {in_options(message)}"))
     for name, path in written.items():
-        console.print(line(f"{name + ':':8}{path}"))
+        console.print(line(f"{name + ':':10}{path}"))
+
+
+def _shown(names: Sequence[str], means: Sequence[Sequence[str]], width: int) -> Sequence[str]:
+    """Return the names of the columns that the width of the terminal has room for: at least one."""
+    used, n_shown = 0, 0
+    for name, cells in zip(names, means, strict=False):
+        used += max(*map(len, cells), min(len(name), NAME_WIDTH)) + 1
+        if used > width:
+            break
+        n_shown += 1
+    return names[: max(n_shown, 1)]

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # More components than this are refused as a mistake.
 MOST_NUMBER = 10_000
+# The most that `auto` tries, and the level of the rule for outliers, as in the library: without its imports
+# a bad number is refused at once.
+MOST_COMPONENTS = 9
+DEFAULT_LEVEL = 0.05
+# In place of the names of all families.
+ALL = "all"
 
 
 class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
@@ -40,51 +46,173 @@ class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a name that the table has; refuse others."""
+        if param is not None and value == param.default:
+            return value
         names = getattr(import_module(self.module), self.table)
         if value not in names:
             self.fail(f"{value!r} is not one of {', '.join(map(repr, names))}.", param, ctx)
         return value
 
 
+class Families(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
+    """Covariance families by their names or mclust's codes, one or several with commas; `all` of them."""
+
+    name = "forms"
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Return how the help calls the value."""
+        return "FORMS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a tuple of names that the library knows; refuse others."""
+        if isinstance(value, tuple):
+            return value
+        from apolar.mixture.families import FAMILIES
+
+        # Codes are in capitals, names in small letters: either is understood in the other.
+        known = {name.lower(): name for name in (*FAMILIES, ALL)}
+        names = [name.strip() for name in value.split(",")]
+        return tuple(known.get(name.lower()) or FAMILY.convert(name, param, ctx) for name in names)
+
+
 FAMILY = NameOf("FORM", "apolar.mixture.families", "FAMILIES")
+FAMILIES = Families()
 CRITERION = NameOf("NAME", "apolar.scores", "CRITERIA")
 METHOD = NameOf("NAME", "apolar.decomposition.methods", "METHODS")
 
 
 class Share(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
-    """The share of the rows that is expected to be noise; `FOUND` if it is to be found."""
+    """A number between 0 and 1 that may be left out; `ALONE` if it is.
+
+    Parameters
+    ----------
+    refusal : str
+        What is said of another value, after the value.
+    """
 
     name = "share"
-    FOUND = "found"
+    ALONE = "alone"
+
+    def __init__(self, refusal: str) -> None:
+        self.refusal = refusal
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a number between 0 and 1, or True; refuse others."""
-        if value in (self.FOUND, True):
+        if value in (self.ALONE, True):
             return True
         try:
             share = float(value)
         except ValueError:
             share = -1.0
         if not 0 < share < 1:
-            self.fail(
-                f"{value!r} is no share of the rows: write --noise=0.05, or --noise alone after DATA, to "
-                "have it found.",
-                param,
-                ctx,
-            )
+            self.fail(f"{value!r} {self.refusal}", param, ctx)
         return share
 
 
-def noise_option(command: Command) -> Command:
-    """Add the option for a noise component."""
+NOISE = Share("is no share of the rows: write --noise=0.05, or --noise alone after DATA, to have it found.")
+LEVEL = Share("is no probability: write --outliers=0.05, or --outliers alone after DATA.")
+
+
+def mixture_options(components: str | None) -> Callable[[Command], Command]:
+    """Return a decorator that adds the options on which mixtures are fitted.
+
+    Parameters
+    ----------
+    components : str or None
+        The default of -k; None if it must be given.
+    """
+    default_form = "By default all."
+    if components is None:
+        default_form = "By default full, and with several numbers of clusters the best of all."
+    options = (
+        click.option(
+            *("-k", "--components"),
+            default=components,
+            show_default=components is not None,
+            metavar="K",
+            help="How many clusters: 4, 2-6, 2,4,8 or auto.",
+        ),
+        click.option(
+            "--covariance",
+            type=FAMILIES,
+            multiple=True,
+            help="The form of the clusters: full, tied, diag, spherical, tied_diag, tied_spherical, or "
+            f"mclust's codes such as VVV, EEE, VEV; several with commas, or all. {default_form}",
+        ),
+        click.option(
+            "--criterion",
+            type=CRITERION,
+            default="bic",
+            show_default=True,
+            help="What decides among several: bic, aic, icl or evidence.",
+        ),
+        click.option(
+            "--noise",
+            type=NOISE,
+            metavar="[SHARE]",
+            is_flag=False,
+            flag_value=Share.ALONE,
+            default=None,
+            help="Rows may be noise, in no cluster: their label is -1. With a number, the share expected.",
+        ),
+        click.option(
+            "--standardise", "--standardize", is_flag=True, help="Divide columns by their deviations first."
+        ),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+    )
+
+    def decorated(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+def need_data(data: str | None, example: str, missing: str = "Give DATA, a file.") -> str:
+    """Return the name of a table; without one, say how it is given.
+
+    Parameters
+    ----------
+    data : str or None
+    example : str
+        The command that reads standard input.
+    missing : str
+        What is said first.
+    """
+    if data is None:
+        raise click.UsageError(f"{missing} Standard input is read in its place with a -, as in: {example}")
+    return data
+
+
+def outliers_option(command: Command) -> Command:
+    """Add the option that lists outliers."""
     return click.option(
-        "--noise",
-        type=Share(),
+        "--outliers",
+        type=LEVEL,
+        metavar="[LEVEL]",
         is_flag=False,
-        flag_value=Share.FOUND,
+        flag_value=Share.ALONE,
         default=None,
-        help="Rows may be noise, in no cluster: their label is -1. With a number, the share expected.",
+        help="List the rows that are too far from every cluster. With a number, the probability of any such "
+        "row in a table without outliers; 0.05 by default.",
     )(command)
+
+
+def outlier_level(given: bool | float | None) -> float:
+    """Return the level of the rule for outliers."""
+    return DEFAULT_LEVEL if given is None or given is True else float(given)
+
+
+def families(given: Sequence[Sequence[str]], n_features: int) -> tuple[str, ...] | str | None:
+    """Return the families of all options together: one by its name, several, or None for none."""
+    names = tuple(dict.fromkeys(name for part in given for name in part))
+    if ALL in names:
+        from apolar.mixture.families import FAMILIES, UNIVARIATE
+
+        every = dict.fromkeys(family.name for family in FAMILIES.values())
+        names = tuple(UNIVARIATE) if n_features == 1 else tuple(every)
+    return names[0] if len(names) == 1 else names or None
 
 
 def table_options(command: Command) -> Command:
@@ -111,7 +239,7 @@ def column_names(text: str | None) -> list[str] | None:
     return names
 
 
-def numbers_of_components(text: str, most: int) -> int | list[int]:
+def numbers_of_components(text: str, most: int = MOST_COMPONENTS) -> int | list[int]:
     """Return one number, or several for auto, 2-6 or 2,4,8."""
     if text == "auto":
         return list(range(1, most + 1))

@@ -1,8 +1,9 @@
 """Output files, which are all written, or none of them."""
 
 import os
+import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,19 @@ from apolar.cli.errors import BadInput
 # The key, in the context of a command, of the files that have been written: a later error names them.
 WRITTEN = "apolar.written"
 
+# At the end of a page, so that it is known as one of ours.
+PAGE_MARK = "<!-- written by apolar fit -->\n"
+# How the results of a fit begin or end. Files of these names that do not are somebody else's.
+_RESULTS = {
+    "labels.csv": re.compile(rb"\A(file,)?row,cluster,probability[,\n]"),
+    "outliers.csv": re.compile(rb"\A(file,)?row,cluster,distance[,\n]"),
+    "report.html": re.compile(re.escape(PAGE_MARK.encode()) + rb"\Z"),
+    "table.csv": re.compile(rb"\bcluster(_\d+)?[,;| ]p1(_\d+)?[,;| ].*outlier(_\d+)?\n"),
+    "table.tsv": re.compile(rb"\bcluster(_\d+)?\tp1(_\d+)?\t.*outlier(_\d+)?\n"),
+}
+# Bytes at the beginning and at the end of a file by which it is known.
+_LOOKED_AT = 2**16
+
 
 class Output:
     """A folder that receives several files at the end.
@@ -24,10 +38,16 @@ class Output:
     Parameters
     ----------
     folder : Path
+    reads : sequence of str
+        Files that the command reads, which must not be replaced.
+    is_fit : bool, default=False
+        Whether the files are the results of a fit: those of an earlier one that this one does not write are
+        then removed from the folder, at the same moment. Files that apolar did not write stay.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, reads: Sequence[str] = (), is_fit: bool = False) -> None:
+        self.folder, self.is_fit = folder, is_fit
+        self._reads = [Path(name).resolve() for name in reads if name != "-"]
         self._parts: dict[Path, Path] = {}
         self._made: list[Path] = []
 
@@ -57,6 +77,8 @@ class Output:
         if real.exists() and not real.is_file():
             what = "a folder" if real.is_dir() else "not a plain file"
             raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
+        if real in self._reads:
+            raise BadInput(f"{target} is what is read: choose another -o.")
         with suppress(OSError):
             remove_stale_parts(real)
         part = part_path(real)
@@ -98,6 +120,9 @@ class Output:
                     _back_up(target, backups[target])
                 os.replace(part, target)
                 done.append(target)
+            for target in self._stale():
+                backups[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
+                os.replace(target, backups[target])
         except BaseException:
             for target in done:
                 target.unlink(missing_ok=True)
@@ -111,6 +136,20 @@ class Output:
         if context is not None:
             context.meta.setdefault(WRITTEN, []).extend(map(str, done))
 
+    def _stale(self) -> list[Path]:
+        """Return the files of an earlier fit that are not written again."""
+        if not self.is_fit:
+            return []
+        paths = [self.folder / name for name in _RESULTS]
+        return [
+            path
+            for path in paths
+            if path.is_file()
+            and not path.is_symlink()
+            and path.resolve() not in (*self._parts, *self._reads)
+            and _is_result(path)
+        ]
+
     def _clean(self) -> None:
         for part in self._parts.values():
             part.unlink(missing_ok=True)
@@ -119,6 +158,17 @@ class Output:
                 path.rmdir()
             except OSError:
                 break
+
+
+def _is_result(path: Path) -> bool:
+    """Return whether a file with the name of a result was written by a fit."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_LOOKED_AT)
+            file.seek(max(path.stat().st_size - len(PAGE_MARK), 0))
+            return _RESULTS[path.name].search(file.read() if path.suffix == ".html" else head) is not None
+    except OSError:
+        return False
 
 
 def _back_up(target: Path, name: Path) -> None:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from apolar.cli.append import appended, check_rereadable
 from apolar.cli.console import Bar
 from apolar.cli.errors import BadInput
 from apolar.cli.labels import cluster_numbers, label_lines
-from apolar.cli.options import column_names
+from apolar.cli.messages import in_options
+from apolar.cli.options import column_names, need_data, outlier_level, outliers_option
+from apolar.cli.outliers import outliers_sentence, row_numbers_of
 from apolar.cli.output import Output
 from apolar.cli.text import escaped
+
+if TYPE_CHECKING:
+    from apolar import GaussianMixture
+    from apolar.cli.tables import TableFile
 
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.argument("data")
+@click.argument("data", required=False)
 @click.option(
     "--columns", metavar="NAMES", help="Columns to use, in the order of the model's; by name by default."
 )
@@ -26,37 +36,75 @@ from apolar.cli.text import escaped
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File for the labels; standard output by default."
 )
+@click.option("--append", is_flag=True, help="In place of the labels, write DATA with them at the right.")
+@outliers_option
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a page on the rows, such as report.html.",
+)
+@click.option(
+    "--label-column", metavar="NAME", help="Known classes, to compare the clusters with, for --report."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the labels.")
 def predict(
-    model: str, data: str, columns: str | None, drop_missing: bool, output: Path | None, as_json: bool
+    model: str,
+    data: str | None,
+    columns: str | None,
+    drop_missing: bool,
+    output: Path | None,
+    append: bool,
+    outliers: bool | float | None,
+    report: Path | None,
+    label_column: str | None,
+    as_json: bool,
 ) -> None:
     """Assign the rows of a table to the clusters of a model.
 
     MODEL is the model.npz that `apolar fit` wrote; DATA has the same columns,
-    in any order. One line per row: its number, its cluster, the probability.
+    in any order, or is - for standard input. One line per row: its number, its
+    cluster, the probability, whether it is an outlier, and the probability of
+    each cluster.
 
     \b
     Examples:
       apolar predict apolar-flowers/model.npz more.csv -o labels.csv
+      apolar predict model.npz more.csv --append -o more-clusters.csv
+      apolar predict model.npz more.csv --report more.html -o labels.csv
       apolar predict model.npz - < more.csv
 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
+    data = need_data(data, "apolar predict MODEL - < FILE")
     if output is not None and str(output) == "-":
         output = None
-    if output is not None and any(_is_same(output, other) for other in (model, data)):
-        raise BadInput(f"{output} is what is read: choose another -o.")
-    from apolar import GaussianMixture
+    for target, option in ((output, "-o"), (report, "--report")):
+        if target is not None and any(_is_same(target, other) for other in (model, data)):
+            raise BadInput(f"{target} is what is read: choose another {option}.")
+    if append and as_json:
+        raise click.UsageError("--append writes a table, --json prints an object: leave one of them out.")
+    if append:
+        check_rereadable(data)
+    if label_column is not None and report is None:
+        raise click.UsageError("--label-column is for the page: give --report FILE.")
+    level = outlier_level(outliers)
+    if not Path(model).exists():
+        raise BadInput(f"There is no file {model}.")
     from apolar.cli.tables import read_table
+
+    if data != "-" and not Path(data).exists():
+        read_table(data)  # says so, before the model is loaded, which takes longer
+    mixture = _loaded(model)
     from apolar.reports.scoring import scored
 
-    try:
-        mixture = GaussianMixture.load(model)
-    except FileNotFoundError as error:
-        raise BadInput(f"There is no file {model}.") from error
-    except OSError as error:
-        raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
+    if report is not None:
+        from apolar.reports.page import need_report
+
+        try:
+            need_report()
+        except ImportError as error:
+            raise BadInput('--report needs matplotlib and jinja2: pip install "apolar[report]".') from error
     names = getattr(mixture, "feature_names_in_", None)
     chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
     with Bar() as bar:
@@ -64,6 +112,7 @@ def predict(
         with read_table(
             data,
             columns=chosen,
+            label_column=label_column,
             drop_missing=drop_missing,
             keep_missing=True,
             least_rows=1,
@@ -75,25 +124,96 @@ def predict(
                     f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
                 )
             bar.begin("labelling")
-            scores = scored(mixture, table.X)
-            predicted, uncertainty = scores.predicted, scores.uncertainty
+            scores = scored(mixture, table.X, level)
             numbers, missing = table.row_numbers, table.missing_line
+            outlying = row_numbers_of(scores.outliers, numbers)
+            if report is not None:
+                _write_report(report, mixture, table, model, level)
+            bar.end()
+            if as_json:
+                click.echo(json.dumps(_as_object(mixture, table, outlying, level), allow_nan=False))
+            elif append:
+                appended([data], mixture, table.X, numbers, level, lambda lines: _write(lines, output))
+            else:
+                _write(label_lines(mixture, table.X, numbers, level=level), output)
     if missing:
         click.echo(escaped(missing), err=True)
-    if as_json:
-        rows = range(1, len(predicted) + 1) if numbers is None else (numbers + 1).tolist()
-        object_ = {
-            "row": list(rows),
-            "cluster": cluster_numbers(predicted),
-            "probability": (1 - uncertainty).tolist(),
-        }
-        click.echo(json.dumps(object_, allow_nan=False))
-    elif output is None:
-        sys.stdout.writelines(label_lines(predicted, uncertainty, numbers))
-    else:
-        with Output(output.parent) as files:
-            files.add_lines(output.name, label_lines(predicted, uncertainty, numbers))
-        click.echo(escaped(f"{len(predicted):,} rows: {output}"), err=True)
+    if outliers is not None:
+        click.echo(escaped(outliers_sentence(outlying, level)), err=True)
+    if output is not None and not as_json:
+        click.echo(escaped(f"{len(scores.predicted):,} rows: {output}"), err=True)
+    if report is not None:
+        click.echo(escaped(f"report: {report}"), err=True)
+
+
+def _loaded(path: str) -> GaussianMixture:
+    """Return the model of a file."""
+    from apolar import GaussianMixture
+
+    try:
+        return GaussianMixture.load(path)
+    except OSError as error:
+        raise BadInput(f"Cannot read {path}: {error.strerror or error}.") from error
+
+
+def _write(lines: Iterable[str], output: Path | None) -> None:
+    """Write lines to a file, or to standard output."""
+    if output is None:
+        sys.stdout.writelines(lines)
+        return
+    with Output(output.parent) as files:
+        files.add_lines(output.name, lines)
+
+
+def _as_object(
+    mixture: GaussianMixture, table: TableFile, outlying: list[int], level: float
+) -> dict[str, Any]:
+    """Return the labels as JSON can hold them; null where there is no probability."""
+    import numpy as np
+
+    from apolar.reports.scoring import scored_chunks
+
+    rows = range(len(table.X)) if table.row_numbers is None else table.row_numbers.tolist()
+    clusters: list[int] = []
+    certainties: list[float | None] = []
+    probabilities: list[list[float | None]] = []
+    for scores in scored_chunks(mixture, table.X, level):
+        clusters += cluster_numbers(scores.predicted)
+        is_far = np.isnan(scores.posteriors[:, 0]).tolist()
+        for row, has_none in zip(scores.posteriors.tolist(), is_far, strict=True):
+            probabilities.append([None] * len(row) if has_none else row)
+            certainties.append(None if has_none else max(row))
+    return {
+        "row": [row + 1 for row in rows],
+        "cluster": clusters,
+        "probability": certainties,
+        "probabilities": probabilities,
+        "outliers": outlying,
+        "outlier_level": level,
+    }
+
+
+def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model: str, level: float) -> None:
+    """Write the page on rows under a model that was loaded."""
+    from apolar import __version__
+    from apolar.reports import Provenance, report_page
+    from apolar.reports.analysis import described
+
+    analysis = described(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
+    n_rows = mixture.n_samples_seen_
+    loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows:,.0f} rows, before."
+    provenance = Provenance(
+        table.source,
+        shlex.join(["apolar", *sys.argv[1:]]),
+        0,
+        __version__,
+        table.n_dropped,
+        table.skipped,
+        (*table.notes, loaded),
+    )
+    page = report_page(analysis, table.X, provenance, wording=in_options)
+    with Output(path.parent) as files:
+        files.add_lines(path.name, [page])
 
 
 def _is_same(output: Path, other: str) -> bool:

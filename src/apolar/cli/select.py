@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,10 @@ import click
 from apolar.cli.console import Bar, new_console
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
-    CRITERION,
-    FAMILY,
     column_names,
-    noise_option,
+    families,
+    mixture_options,
+    need_data,
     numbers_of_components,
     table_options,
 )
@@ -22,57 +23,46 @@ from apolar.cli.output import Output
 from apolar.cli.text import escaped_lines
 
 if TYPE_CHECKING:
+    from apolar.cli.tables import TableFile
     from apolar.selection import Row, Selection
 
 
 @click.command()
-@click.argument("data")
-@click.option("--components", default="1-9", show_default=True, metavar="K", help="Such as 1-9 or 2,4,8.")
-@click.option(
-    "--covariance",
-    multiple=True,
-    type=FAMILY,
-    help="Forms to try, such as full, tied, diag, spherical, or mclust's codes; may be repeated. By default "
-    "all of them.",
-)
-@click.option(
-    "--criterion",
-    type=CRITERION,
-    default="bic",
-    show_default=True,
-    help="What decides: bic, aic, icl or evidence.",
-)
+@click.argument("data", required=False)
+@mixture_options(components="1-9")
 @table_options
-@noise_option
 @click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def select(
-    data: str,
+    data: str | None,
     components: str,
-    covariance: tuple[str, ...],
+    covariance: tuple[tuple[str, ...], ...],
     criterion: str,
-    columns: str | None,
-    label_column: str | None,
-    drop_missing: bool,
     noise: bool | float | None,
-    output: Path | None,
+    standardise: bool,
     seed: int,
+    columns: str | None,
+    drop_missing: bool,
+    label_column: str | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare numbers and forms of components.
+    """Compare numbers and forms of clusters.
+
+    By default 1 to 9 clusters of every form; `apolar fit` takes the same
+    options, and fits the best.
 
     \b
     Examples:
-      apolar select flowers.csv --components 1-9
-      apolar select flowers.csv --covariance full --covariance tied --criterion icl
+      apolar select flowers.csv
+      apolar select flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
-    numbers = numbers_of_components(components, 9)
-    wanted = [numbers] if isinstance(numbers, int) else numbers
+    data = need_data(data, "apolar select - < FILE")
+    numbers = numbers_of_components(components)
     from apolar.cli.tables import read_table
 
     with Bar() as bar:
@@ -87,15 +77,25 @@ def select(
         ) as table:
             missing = table.missing_line
             bar.begin("comparing")
-            selection = _selected(table.X, wanted, covariance or None, criterion, seed, noise or False)
+            selection = _selected(
+                table,
+                [numbers] if isinstance(numbers, int) else numbers,
+                families(covariance, table.X.shape[1]),
+                criterion,
+                standardise=standardise,
+                random_state=seed,
+                noise=noise or False,
+                callback=bar.candidates,
+            )
     if output is not None:
-        with Output(output) as files:
+        with Output(output, reads=[data]) as files:
             files.add_lines("selection.csv", [_as_csv(selection)])
+    reason = in_options(selection.reason)
     if as_json:
         rows = [{name: _plain(cell) for name, cell in _cells(row).items()} for row in selection.table]
         best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
-        result = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
-        click.echo(json.dumps(result))
+        result = {"best": best, "criterion": criterion, "reason": reason, "table": rows}
+        click.echo(json.dumps(result, allow_nan=False))
     else:
         from rich.text import Text
 
@@ -105,15 +105,19 @@ def select(
 
 
 def _selected(
-    X: Any, numbers: list[int], kinds: Any, criterion: str, seed: int, noise: bool | float
+    table: TableFile, numbers: list[int], kinds: Any, criterion: str, *, standardise: bool, **parameters: Any
 ) -> Selection:
     import warnings
 
-    from apolar.selection import select
+    import numpy as np
 
+    from apolar.reports.units import deviations, observed, selected
+
+    mean, variances, n_missing = observed(table.X, table.names)
+    units = deviations(mean, variances, table.names) if standardise else np.ones(len(mean))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the table
-        return select(X, numbers, kinds, criterion, random_state=seed, noise=noise)
+        return selected(table.X, numbers, kinds, criterion, units=units, n_missing=n_missing, **parameters)
 
 
 def _cells(row: Row) -> dict[str, Any]:
@@ -127,14 +131,14 @@ def _cells(row: Row) -> dict[str, Any]:
         "log_likelihood": row.log_likelihood,
         **{name: getattr(row, name) for name in CRITERIA},
         "converged": row.converged,
-        "failed": row.failed or "",
+        "failed": in_options(row.failed or ""),
         "dropped": row.dropped or "",
     }
 
 
 def _plain(cell: Any) -> Any:
     """Return a cell as JSON can hold it."""
-    return None if isinstance(cell, float) and cell != cell else cell
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _as_csv(selection: Selection) -> str:

@@ -117,7 +117,7 @@ def fit_sketch(path: Path, components: str, covariance: str | None, output: Path
         mixture = mixture_from_moments(sums, int(components))
     except ValueError as error:
         raise BadInput(str(error)) from error
-    with Output(output) as files:
+    with Output(output, reads=[str(path)], is_fit=True) as files:
         written = files.add("model.npz", _as_model(mixture, sums).save)
     if as_json:
         result = {
@@ -160,6 +160,8 @@ def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path) -> None
     from rich import box
     from rich.table import Table
 
+    from apolar._core.numbers import figures
+
     console = new_console()
     console.print(
         line(f"{sums.n_rows:,} rows, {mixture.n_components} spherical components, from moments alone.")
@@ -171,9 +173,9 @@ def _print(mixture: SphericalMixture, sums: MomentSketch, written: Path) -> None
     for name in ("component", "weight", "deviation", *names[:shown], *dots):
         grid.add_column(line(name), justify="right")
     for k in range(mixture.n_components):
-        means = [f"{mean:.4g}" for mean in mixture.means[k, :shown]]
+        means = [figures(mean) for mean in mixture.means[k, :shown]]
         grid.add_row(
-            str(k + 1), f"{mixture.weights[k]:.3f}", f"{mixture.variances[k] ** 0.5:.4g}", *means, *dots
+            str(k + 1), f"{mixture.weights[k]:.3f}", figures(mixture.variances[k] ** 0.5), *means, *dots
         )
     console.print(grid)
     console.print(line(f"{mixture.status.name}: {mixture.message}"))

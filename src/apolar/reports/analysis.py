@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.data import open_rows
-from apolar.data.checks import MissingValueError
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.estimator.predict import NOISE, Likelihood
@@ -21,12 +19,12 @@ from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.covariance import is_constant
 from apolar.plots.mixtures import MixtureView
 from apolar.reports.classes import KnownClasses, known_classes
-from apolar.reports.scoring import CHUNK, OUTLIER_LEVEL, scored
-from apolar.selection import Selection, select
+from apolar.reports.scoring import OUTLIER_LEVEL, scored
+from apolar.reports.units import deviations, in_units_of, observed, selected
+from apolar.selection import Selection
 
 MOST_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
@@ -141,6 +139,7 @@ def analysed(
     noise: bool | float = False,
     seed: int = 0,
     outlier_level: float = OUTLIER_LEVEL,
+    callback: Callable[[str, int, int], object] | None = None,
 ) -> Analysis:
     """Cluster a table.
 
@@ -165,13 +164,15 @@ def analysed(
     seed : int, default=0
     outlier_level : float, default=0.05
         As in `GaussianMixture.outliers`.
+    callback : callable, optional
+        Of `select`, where the number of components is chosen.
 
     Returns
     -------
     analysis : Analysis
     """
     began = time.perf_counter()
-    mean, variances, n_missing = _observed(X, names)
+    mean, variances, n_missing = observed(X, names)
     vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MOST_MEAN))
     if len(vast):
         problem = "has numbers whose squares overflow: divide it by its scale first."
@@ -180,10 +181,8 @@ def analysed(
         raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else None)
-    units = _units(mean, variances, names) if standardise else np.ones(X.shape[1])
-    data: Any = X
-    if standardise:
-        data = _StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
+    units = deviations(mean, variances, names) if standardise else np.ones(X.shape[1])
+    data = in_units_of(X, units)
     selection = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -191,7 +190,8 @@ def analysed(
             fitted = GaussianMixture(numbers[0], covariance_type=kinds, random_state=seed, noise=noise)
             fitted.fit(data)
         else:
-            selection = select(data, numbers, kinds, criterion, random_state=seed, noise=noise)
+            choice = {"random_state": seed, "noise": noise, "callback": callback}
+            selection = selected(X, numbers, kinds, criterion, units=units, n_missing=n_missing, **choice)
             fitted = selection.best
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if selection is not None:
@@ -259,6 +259,8 @@ def described(
     model.feature_names_in_ = np.array(names, dtype=object)
     scores = scored(model, X, outlier_level)
     is_own = _is_fitted_to(model, scores.likelihood)
+    # The evidence is that of the rows of the fit.
+    criteria = scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan)
     errors, no_errors = None, "They belong to the rows that the mixture was fitted to, and these are others."
     if is_own:
         errors, no_errors = _errors(model, X, np.ones(X.shape[1]), names)
@@ -272,7 +274,7 @@ def described(
         scores.predicted,
         scores.uncertainty,
         scores.likelihood.log_likelihood,
-        scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan),
+        {name: value for name, value in criteria.items() if is_own or name != "evidence"},
         model.n_parameters_,
         errors,
         no_errors,
@@ -291,41 +293,6 @@ def _is_fitted_to(model: GaussianMixture, likelihood: Likelihood) -> bool:
     mean = likelihood.log_likelihood / likelihood.weight
     is_same = abs(mean - model.lower_bound_) <= SAME_LIKELIHOOD * max(1.0, abs(mean))
     return bool(is_same and likelihood.weight == model.n_samples_seen_)
-
-
-def _observed(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
-    """Return means and variances of the columns, and the number of missing values of each."""
-    rows = open_rows(X)
-    try:
-        moments = column_moments(rows)
-        return moments.mean, moments.variances, np.zeros(rows.n_features, dtype=np.int64)
-    except MissingValueError:
-        pass
-    try:
-        available = available_moments(rows)
-    except ColumnError as error:
-        raise error.with_name(names) from error
-    n_missing = np.rint(available.weight - available.counts).astype(np.int64)
-    return available.mean, available.variances, n_missing
-
-
-class _StandardisedRows:
-    """Rows with each column divided by its unit, a chunk at a time; can be read again."""
-
-    def __init__(self, X: Array, units: Array) -> None:
-        self.X, self.units = X, units
-
-    def __iter__(self) -> Iterator[Array]:
-        for start in range(0, len(self.X), CHUNK):
-            yield self.X[start : start + CHUNK] / self.units
-
-
-def _units(mean: Array, variances: Array, names: Sequence[str]) -> Array:
-    """Return the deviation of each column; refuse columns without one."""
-    constant = np.flatnonzero(is_constant(mean, variances))
-    if len(constant):
-        raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
-    return np.sqrt(variances)
 
 
 def _errors(

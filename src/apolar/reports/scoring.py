@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import chi2
 
 from apolar._core.arrays import Array
 from apolar.estimator import GaussianMixture
@@ -18,6 +19,8 @@ from apolar.mixture.distances import least_distances
 CHUNK = 65_536
 # A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
 LEAST_DENSITY = -1e270
+# By so much a squared distance may be wrong that is computed from a density.
+MARGIN = 1e-3
 # The probability of any outlier at all among the rows of a fit, if they were drawn from the mixture.
 OUTLIER_LEVEL = 0.05
 
@@ -65,7 +68,7 @@ def scored_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL
     ------
     scores : RowScores
     """
-    rule = OutlierRule.of(model, level)
+    rule = _Outliers.of(model, level)
     for start in range(0, len(X), CHUNK):
         rows = np.asarray(X[start : start + CHUNK])
         with warnings.catch_warnings():
@@ -75,13 +78,53 @@ def scored_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL
             posteriors = np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])
         most_probable = posteriors.argmax(axis=1)
         predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE)
-        outliers = rule(rows)
+        outliers = rule(rows, densities, posteriors)
         far = np.flatnonzero(~(densities > LEAST_DENSITY))
         if len(far):
             posteriors = np.array(posteriors, dtype=np.float64)
             posteriors[far], outliers[far] = np.nan, True
-            predicted[far] = _nearest(rule, rows[far])
+            predicted[far] = _nearest(rule.exact, rows[far])
         yield RowScores(predicted, posteriors, densities, outliers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outliers:
+    """The rule for outliers, of rows whose densities and posteriors are known.
+
+    Of the most probable component they give the squared distance of a row at once; only the few rows for
+    which it is above the limit can be outliers, and are measured from every component.
+    """
+
+    exact: OutlierRule
+    log_heights: Array
+    limit: float
+
+    @classmethod
+    def of(cls, model: GaussianMixture, level: float) -> _Outliers:
+        """Return the rule of a fitted mixture."""
+        exact = OutlierRule.of(model, level)
+        n_features = exact.means.shape[1]
+        if exact.covariances.ndim == 2:
+            log_dets = np.log(exact.covariances).sum(axis=1)
+        else:
+            log_dets = np.linalg.slogdet(exact.covariances)[1]
+        with np.errstate(divide="ignore"):  # an empty component has weight zero
+            log_weights = np.log(model.weights_)
+        log_heights = log_weights - (log_dets + n_features * np.log(2 * np.pi)) / 2
+        return cls(exact, log_heights, float(chi2.isf(exact.tail, n_features)))
+
+    def __call__(self, rows: Array, log_densities: Array, posteriors: Array) -> Array:
+        """Return whether each row is an outlier."""
+        top = posteriors[:, : len(self.log_heights)].argmax(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_terms = log_densities + np.log(posteriors[np.arange(len(rows)), top])
+            squares = 2 * (self.log_heights[top] - log_terms)
+        # Also rows with missing values, of which the densities are those of the values that are there.
+        suspects = ~(squares < self.limit - MARGIN) | np.isnan(rows).any(axis=1)
+        outliers = np.zeros(len(rows), dtype=bool)
+        if suspects.any():
+            outliers[suspects] = self.exact(rows[suspects])
+        return outliers
 
 
 @dataclass(frozen=True, eq=False)

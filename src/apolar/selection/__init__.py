@@ -23,6 +23,7 @@ from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
 from apolar.selection.likelihood import Fitted, LikelihoodFits
+from apolar.selection.progress import FITTING, REFINING, Callback, counted
 from apolar.selection.result import Models, Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
@@ -46,6 +47,7 @@ def select(
     n_jobs: int | None = None,
     random_state: Any = None,
     verbose: int = 0,
+    callback: Callback | None = None,
     **parameters: Any,
 ) -> Selection:
     """Fit mixtures of several sizes and covariance families, and choose one.
@@ -82,6 +84,9 @@ def select(
         All candidates are fitted with the same seed.
     verbose : int, default=0
         Whether to print one line per candidate.
+    callback : callable, optional
+        Called as the work goes on with what is done, in words, how many candidates are done with it, and
+        how many are to be.
     **parameters
         Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads,
         noise.
@@ -119,10 +124,12 @@ def select(
     in_order = None
     if _is_by_likelihood(model, criterion):
         n_threads = n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs)
-        fits = LikelihoodFits(source, model.get_params(), criterion, n_threads, float_type(X), _names(model))
+        fits = LikelihoodFits(
+            source, model.get_params(), criterion, n_threads, float_type(X), _names(model), callback
+        )
         in_order = None if fits.is_incomplete else fits.table(kinds, numbers)
     if in_order is None:
-        in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs)
+        in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs, callback)
     models = Models(
         {
             (row.covariance_type, row.n_components): make
@@ -176,6 +183,7 @@ def _fitted_one_by_one(
     kinds: tuple[str, ...],
     numbers: tuple[int, ...],
     n_jobs: int | None,
+    callback: Callback | None,
 ) -> list[Fitted]:
     """Return rows of candidates, and functions that return models, each fitted by the estimator."""
     parallel = effective_n_jobs(n_jobs) > 1
@@ -187,10 +195,12 @@ def _fitted_one_by_one(
         key=lambda pair: -pair[1] * family(pair[0]).n_stats(source.n_features),
     )
     # Processes, not threads: with few rows most of the time is spent in Python, which holds the lock.
-    pool = Parallel(n_jobs=n_jobs, prefer="processes")
-    tried = dict(zip(order, pool(delayed(fits.fitted)(*pair) for pair in order), strict=True))
+    pool = Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator")
+    first = counted(callback, FITTING, pool(delayed(fits.fitted)(*pair) for pair in order), len(order))
+    tried = dict(zip(order, first, strict=True))
     by_kind = dict.fromkeys(kind for kind, _ in order)
-    swept = pool(delayed(fits.swept)(kind, {r: tried[kind, r] for r in sorted(numbers)}) for kind in by_kind)
+    parts = pool(delayed(fits.swept)(kind, {r: tried[kind, r] for r in sorted(numbers)}) for kind in by_kind)
+    swept = list(counted(callback, REFINING, parts, len(by_kind)))
     rows = {(row.covariance_type, row.n_components): (row, fitted) for part in swept for row, fitted in part}
     threads = model.n_threads
     for _, fitted in rows.values():

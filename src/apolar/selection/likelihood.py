@@ -24,6 +24,7 @@ from apolar.estimator.predict import Likelihood
 from apolar.mixture.families import Family, family
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA, FitSummary
+from apolar.selection.progress import ON_ALL_ROWS, Callback, Progress
 from apolar.selection.result import Row
 from apolar.selection.search import Candidate, Found, LikelihoodSearch, continued, is_regular
 from apolar.selection.starts import FORMS
@@ -67,6 +68,8 @@ class LikelihoodFits:
         Of the fitted attributes.
     names : dict
         Attributes that say which columns the rows have.
+    callback : callable or None
+        Told of the progress.
     """
 
     rows: Rows
@@ -75,6 +78,7 @@ class LikelihoodFits:
     n_threads: int
     dtype: Any
     names: dict[str, Any]
+    callback: Callback | None = None
 
     def table(self, kinds: Iterable[str], numbers: Iterable[int]) -> list[Fitted]:
         """Return the rows of all candidates, by kind and number, and their models."""
@@ -85,8 +89,9 @@ class LikelihoodFits:
             comparison = self._comparison
             refused = comparison.refused(candidates)
             search = comparison.search
-            search.run(each for each in candidates if each not in refused)
-            found, stopped = comparison.on_all_rows()
+            progress = Progress(self.callback)
+            search.run((each for each in candidates if each not in refused), progress)
+            found, stopped = comparison.on_all_rows(progress)
             table: list[Fitted] = []
             for each in candidates:
                 row = Row(
@@ -237,13 +242,19 @@ class _Comparison:
         bound, other = self.search.bounds[candidate]
         return f"no lower than {bound:.1f}, as {other} contains it and is no more likely"
 
-    def on_all_rows(self) -> tuple[dict[Candidate, Found], set[Candidate]]:
+    def on_all_rows(self, progress: Progress) -> tuple[dict[Candidate, Found], set[Candidate]]:
         """Return the candidates as fitted to all rows, and those for which EM was not run on all of them."""
         found = self.search.found
         if self.by_form[FORMS[0]].n_rows <= self.searched[FORMS[0]].n_rows:
             return found, set()
         far = self._far_behind()
-        return {each: self._continued(fit, each in far) for each, fit in found.items()}, far
+        progress.begin(ON_ALL_ROWS, len(found) - len(far))
+        on_all = {}
+        for each, fit in found.items():
+            on_all[each] = self._continued(fit, each in far)
+            if each not in far:
+                progress.step()
+        return on_all, far
 
     def _far_behind(self) -> set[Candidate]:
         """Return the candidates that are behind by more than chance on the rows of the search."""

@@ -17,6 +17,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.selection.lattice import contains
+from apolar.selection.progress import FITTING, REFINING, Progress
 from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
 from apolar.starts.merging import merged_pairs
 from apolar.starts.splitting import with_one_more
@@ -136,16 +137,24 @@ class LikelihoodSearch:
         # Why candidates were not fitted: the least value that their criterion can have.
         self.bounds: dict[Candidate, tuple[float, str]] = {}
 
-    def run(self, candidates: Iterable[Candidate]) -> None:
+    def run(self, candidates: Iterable[Candidate], progress: Progress | None = None) -> None:
         """Fit all candidates."""
         candidates = list(candidates)
+        progress = Progress(None) if progress is None else progress
         # Those that others are bounded by come first.
+        n_done = 0
         for are_forms in (True, False):
             chosen = [each for each in candidates if (each.family in FORMS) == are_forms]
-            self._in_threads(self._fit, [each for each in chosen if not self._is_hopeless(each)])
+            worth_it = [each for each in chosen if not self._is_hopeless(each)]
+            # Candidates that cannot be the best are done with.
+            progress.begin(FITTING, len(candidates), n_done + len(chosen) - len(worth_it))
+            self._in_threads(self._fit, worth_it, progress)
+            n_done += len(chosen)
         # From what each was fitted to by itself: so no candidate does worse because of another.
         alone = dict(self.found)
-        self._in_threads(lambda each: self._improve(each, alone), self._within(REACH))
+        near = self._within(REACH)
+        progress.begin(REFINING, len(near))
+        self._in_threads(lambda each: self._improve(each, alone), near, progress)
         self._in_threads(self._approach, self._within(FINAL_REACH))
         self._in_threads(self._finish, self._within(LAST_REACH))
 
@@ -184,7 +193,12 @@ class LikelihoodSearch:
         most = min(self.values.values(), default=0.0) + reach * self.scale
         return [each for each, value in self.values.items() if value <= most]
 
-    def _in_threads(self, function: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
+    def _in_threads(
+        self,
+        function: Callable[[Candidate], None],
+        candidates: list[Candidate],
+        progress: Progress | None = None,
+    ) -> None:
         # The slowest first, so that the threads end at about the same time.
         work = sorted(candidates, key=lambda each: (each.family.n_axes, each.n_components))
 
@@ -195,6 +209,8 @@ class LikelihoodSearch:
                 except IndexError:
                     return
                 function(candidate)
+                if progress is not None:
+                    progress.step()
 
         run_in_threads(call, min(self.n_threads, len(work)))
 
