@@ -42,7 +42,8 @@ def test_rows_of_noise_have_the_label_minus_one(table, tmp_path, option):
     lines = result.output.splitlines()
     assert any(line.split()[:2] == ["noise", str(n_noise)] for line in lines)
     report = (out / "report.html").read_text()
-    assert f'<tr><th scope="row">noise</th><td>{n_noise}</td>' in report
+    summary = report.partition('id="summary"')[2].partition("</table>")[0]
+    assert f"noise</span></th><td>{n_noise}</td>" in summary
     predicted = run("predict", out / "model.npz", path)
     assert sum(",-1," in line for line in predicted.output.splitlines()) == n_noise
     as_json = json.loads(run("predict", out / "model.npz", path, "--json").output)

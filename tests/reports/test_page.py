@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import apolar
+from apolar._core.numbers import with_error
 from apolar.reports import Provenance, report_page
 from apolar.reports.analysis import analysed
 
@@ -108,7 +109,8 @@ def test_the_numbers_are_those_of_the_analysis(plain):
     assert f"{analysis.criteria['bic']:.2f}" in text
     assert "-2 log evidence" in text
     assert f"{analysis.criteria['evidence']:.2f} (lower is better)" in text
-    assert f"{analysis.model.means_[0, 0]:.4g}" in text
+    mean, error = with_error(analysis.model.means_[0, 0], analysis.errors.means[0, 0]).split(" ± ")
+    assert f"{mean} ± {error}" in text
     assert f"adjusted Rand index {analysis.truth.ari:.3f}" in text
     assert "apolar fit example.csv -k 4" in text
     assert f"numpy {np.__version__}" in text

@@ -67,6 +67,7 @@ def test_missing_values_and_outliers(tmp_path):
     assert "1 value is missing" in page
     assert "1 row is an outlier" in page
     assert "1 outlier is far outside the frame." in page
+    assert "was given. apolar.select(X) chooses the best of several." in page
     # Its number from 1, the column that says most, and how far it is there.
     outlier = page.partition('id="outlying"')[2].partition("</table>")[0]
     nearest = model.predict(X[7:8])[0]

@@ -230,6 +230,8 @@ def as_object(
     analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: Sequence[int]
 ) -> dict[str, Any]:
     """Return the result as JSON can hold it."""
+    from apolar.reports.words import choice
+
     model = analysis.model
     return {
         "source": table.source,
@@ -253,7 +255,7 @@ def as_object(
         "converged": bool(model.converged_),
         "start": model.start_,
         "warnings": [in_options(message) for message in analysis.warnings],
-        "reason": None if analysis.selection is None else in_options(analysis.selection.reason),
+        "reason": None if analysis.selection is None else in_options(choice(analysis)),
         "ari": None if analysis.truth is None else analysis.truth.ari,
         "error_rate": None if analysis.truth is None else analysis.truth.error_rate,
         "outliers": list(outlying),
@@ -280,8 +282,14 @@ def _print(
         console.print(line(missing))
     console.print(line(headline(analysis)))
     if analysis.selection is not None:
-    from apolar._core.numbers import with_error
-    from apolar.reports.words import agreement, choice, headline
+        console.print(line(in_options(choice(analysis))))
+    counts, n_components = analysis.counts, len(model.weights_)
+    means = [
+        [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
+        for j in range(min(len(analysis.names), MOST_COLUMNS))
+    ]
+    shown = _shown(analysis.names, means, console.width - FIRST_WIDTH)
+    dots = ["..."] if len(analysis.names) > len(shown) else []
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("cluster", "rows", "weight"):
         grid.add_column(name, justify="right", no_wrap=True)

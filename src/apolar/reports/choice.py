@@ -42,12 +42,14 @@ def table_selection(analysis: Analysis) -> Selection | None:
     return replace(selection, table=table, reason=words)
 
 
-def choice(analysis: Analysis) -> str:
-    """Return how the number of clusters was chosen."""
+def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
+    """Return how the number of clusters was chosen; one that was given may have been chosen by `select`."""
     selection = table_selection(analysis)
     if selection is not None:
         return selection.reason
     given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
+    if is_fitted_before:
+        return f"{given} apolar.select(X) chooses the best of several."
     several = f"n_components=range(1, {MOST_COMPONENTS + 1})"
     return f"{given} To choose the best of several, give them, as with {several}."
 

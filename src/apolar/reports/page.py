@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.numbers import figures, with_error
 from apolar.estimator.predict import NOISE
 from apolar.mixture.families import family
 from apolar.plots.canvas import need_matplotlib
@@ -104,7 +105,9 @@ def report_page(
     return rendered(
         "apolar.reports",
         {
-            "figures": lambda value: f"{value:.4g}",
+            "figures": figures,
+            "mean_of": lambda pair: with_error(*pair).partition(" ")[0],
+            "error_of": lambda pair: with_error(*pair).rpartition(" ")[2],
             "integer": lambda value: f"{int(value):,}",
             "title_of": criterion_title,
         },
@@ -116,7 +119,7 @@ def report_page(
         dark=DARK,
         headline=headline(analysis),
         agreement=agreement(analysis),
-        choice=wording(choice(analysis)),
+        choice=wording(choice(analysis, is_fitted_before=provenance.is_python)),
         findings=[
             Finding(finding.level, wording(finding.text)) for finding in _all_findings(analysis, provenance)
         ],

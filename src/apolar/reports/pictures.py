@@ -17,12 +17,12 @@ from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spec
 from apolar.plots.canvas import new_figure, off_screen
 from apolar.plots.ellipses import CAPTION
 from apolar.plots.mixtures import MixtureView
-from apolar.plots.palette import NOISE
+from apolar.plots.palette import GREY, INK, NOISE
 from apolar.reports.analysis import Analysis
 from apolar.reports.choice import table_selection
 from apolar.reports.marks import mark_of_line, swatch
 from apolar.reports.points import ShownRows, shown_rows
-from apolar.reports.rows import is_doubtful, nameless
+from apolar.reports.rows import is_doubtful, is_outlying, nameless
 from apolar.reports.svg import Titles, inline_svg
 from apolar.scores import criterion_title
 
@@ -127,7 +127,7 @@ class _Gallery:
         for axes in figure.axes:
             i, j = _place(axes)
             if i != j:
-                _add_rings(axes, shown.values[shown.disagrees][:, [columns[j], columns[i]]])
+                _add_rings(axes, shown, [columns[j], columns[i]])
 
         def titles(axes: Any, kind: str, offsets: Array) -> Sequence[str] | None:
             i, j = _place(axes)
@@ -160,7 +160,7 @@ class _Gallery:
             ax=_new_axes(PANEL),
         )
         _remove_words(axes.figure)
-        _add_rings(axes, shown.values[shown.disagrees][:, columns])
+        _add_rings(axes, shown, columns)
         return _picture(
             "Where the cluster is in doubt",
             "Rows in the plane of two columns; large marks with a rim are rows between clusters.",
@@ -199,6 +199,9 @@ class _Gallery:
         if shown.n_disagreeing:
             words = f"not in the cluster of its class ({shown.n_disagreeing:,})"
             legend.append((_ring("fill: none; stroke: var(--soft)"), words))
+        if shown.is_outlier.any():
+            count = int(np.count_nonzero(is_outlying(analysis)))
+            legend.append((_square("fill: none; stroke: var(--ink)"), f"outlier ({count:,})"))
         return legend
 
     # --- the mixture ----------------------------------------------------------------------
@@ -298,16 +301,22 @@ def _place(axes: Any) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def _add_rings(axes: Any, places: Array) -> None:
-    """Draw rings around rows that are not in the cluster of their class."""
-    if len(places):
-        axes.scatter(
-            *places.T, s=70, facecolors="none", edgecolors="#6B6B6B", linewidths=0.8, gid="ring", zorder=4
-        )
+def _add_rings(axes: Any, shown: ShownRows, columns: list[int]) -> None:
+    """Draw rings around rows that are not in the cluster of their class, and squares around outliers."""
+    for rows, marker, colour in ((shown.disagrees, "o", GREY), (shown.is_outlier, "s", INK)):
+        if rows.any():
+            places = shown.values[rows][:, columns]
+            how = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.8, "marker": marker}
+            axes.scatter(*places.T, s=70, gid="ring", zorder=4, **how)
 
 
 def _ring(style: str) -> str:
-    return (
-        '<svg class="mark" viewBox="-6 -6 12 12" aria-hidden="true">'
-        f'<circle r="4.6" style="{style}; stroke-width: 1.2"/></svg>'
-    )
+    return _outline(f'<circle r="4.6" style="{style}; stroke-width: 1.2"/>')
+
+
+def _square(style: str) -> str:
+    return _outline(f'<path d="M-4.4 -4.4H4.4V4.4H-4.4Z" style="{style}; stroke-width: 1.2"/>')
+
+
+def _outline(shape: str) -> str:
+    return f'<svg class="mark" viewBox="-6 -6 12 12" aria-hidden="true">{shape}</svg>'

@@ -40,6 +40,7 @@ class ShownRows:
         Rows that are not in the cluster of their class, unless they are many.
     n_disagreeing : int
         How many they are among all rows.
+    is_outlier : ndarray of bool, shape (n_shown,)
     posteriors : ndarray, shape (n_shown, n_components)
     words : list of str
         What is known of each.
@@ -51,6 +52,7 @@ class ShownRows:
     predicted: Array
     disagrees: Array
     n_disagreeing: int
+    is_outlier: Array
     posteriors: Array
     words: list[str]
     remarks: list[str]
@@ -126,6 +128,7 @@ def shown_rows(
         predicted[kept],
         wrong[positions[kept]],
         n_wrong,
+        is_outlying(analysis)[positions[kept]],
         posteriors[:, : len(model.weights_)],
         words,
         remarks,
