@@ -47,7 +47,10 @@ FIRST_WIDTH, MEAN_WIDTH = 26, 15
 @noise_option
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
 @click.option(
-    "--standardise", "--standardize", is_flag=True, help="Divide columns by their deviations first."
+    "--standardise/--no-standardise",
+    "--standardize/--no-standardize",
+    default=None,
+    help="Divide columns by their deviations first; by default only of a sketch in mixed units.",
 )
 @click.option(
     "--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: spherical, no labels."
@@ -64,7 +67,7 @@ def fit(
     label_column: str | None,
     drop_missing: bool,
     noise: bool | float | None,
-    standardise: bool,
+    standardise: bool | None,
     sketch: str | None,
     output: Path | None,
     no_report: bool,
@@ -100,14 +103,14 @@ def fit(
         for given, name in (
             (columns, "--columns"),
             (label_column, "--label-column"),
-            (standardise, "--standardise"),
             (drop_missing, "--drop-missing"),
             (noise, "--noise"),
             *((value, f"--{name.replace('_', '-')}") for name, value in reading.items()),
         ):
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
-        fit_sketch(Path(sketch), components, covariance, output or default_folder(sketch), as_json)
+        folder = output or default_folder(sketch)
+        fit_sketch(Path(sketch), components, covariance, folder, as_json, standardise)
         return
     numbers = numbers_of_components(components, MOST_COMPONENTS)
     folder = output or default_folder(data[0])
@@ -116,12 +119,7 @@ def fit(
     from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
     from apolar.data.findings import KINDS
-    from apolar.reports.analysis import analysed
 
-    if not no_report:
-        from apolar.reports.page import need_report
-
-        need_report()
     with Output(folder) as files, Bar() as bar:
         bar.begin("reading")
         with read_table(
@@ -137,6 +135,13 @@ def fit(
             if label_column is not None and all(map(is_missing, table.label_names)):
                 raise BadInput("The label column is empty: leave --label-column out.")
             missing = table.missing_line
+            # These take a second or two to load: a table that cannot be read is refused before.
+            from apolar.reports.analysis import analysed
+
+            if not no_report:
+                from apolar.reports.page import need_report
+
+                need_report()
             bar.begin("fitting")
             analysis = analysed(
                 table.X,
@@ -144,7 +149,7 @@ def fit(
                 numbers,
                 covariance_type=covariance,
                 labels=table.labels,
-                standardise=standardise,
+                standardise=bool(standardise),
                 noise=noise or False,
                 seed=seed,
             )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from apolar.cli.errors import BadInput
+from apolar.cli.paths import not_found
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,6 +43,8 @@ class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a name that the table has; refuse others."""
+        if param is not None and value == param.default:
+            return value
         names = getattr(import_module(self.module), self.table)
         if value not in names:
             self.fail(f"{value!r} is not one of {', '.join(map(repr, names))}.", param, ctx)
@@ -150,9 +153,7 @@ def check_sources(data: tuple[str, ...]) -> None:
     """Refuse files that are not there, before libraries are loaded, which takes longer."""
     for source in data:
         if source != "-" and not Path(source).exists():
-            from apolar.cli.tables import read_table
-
-            read_table(source)  # has the words for it
+            raise BadInput(not_found(Path(source)))
     if data.count("-") > 1:
         raise BadInput("Standard input can be read once only: give - once.")
 

@@ -14,6 +14,7 @@ from apolar.cli.errors import BadInput
 from apolar.cli.labels import cluster_numbers, label_lines
 from apolar.cli.options import check_sources, column_names, reading_options
 from apolar.cli.output import Output
+from apolar.cli.paths import not_found
 from apolar.cli.text import escaped
 
 
@@ -57,15 +58,13 @@ def predict(
         raise BadInput(f"{output} is what is read: choose another -o.")
     check_sources(data)
     if not Path(model).exists():
-        raise BadInput(f"There is no file {model}.")
+        raise BadInput(not_found(Path(model)))
     from apolar import GaussianMixture
     from apolar.cli.tables import read_table
     from apolar.reports.analysis import scored
 
     try:
         mixture = GaussianMixture.load(model)
-    except FileNotFoundError as error:
-        raise BadInput(f"There is no file {model}.") from error
     except OSError as error:
         raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
     names = getattr(mixture, "feature_names_in_", None)
