@@ -4,6 +4,7 @@ import json
 import math
 
 import numpy as np
+from sklearn.datasets import load_wine
 
 import apolar
 from cli.commands import labels, run
@@ -59,3 +60,75 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     refused = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", "VVV")
     assert refused.exit_code == 2
     assert "spherical components only, not VVV" in refused.output
+
+
+def wines(path):
+    wine = load_wine()
+    header = ",".join(wine.feature_names).replace("/", "_")
+    np.savetxt(path, wine.data, delimiter=",", header=header, comments="", fmt="%.17g")
+    return wine
+
+
+def test_columns_of_mixed_units_are_standardised_from_the_sketch(tmp_path):
+    wine = wines(tmp_path / "wine.csv")
+    assert run("sketch", tmp_path / "wine.csv", "-o", tmp_path / "wine.npz").exit_code == 0
+
+    def fitted(*options):
+        folder = tmp_path / "out"
+        result = run("fit", "--sketch", tmp_path / "wine.npz", "-k", 3, "--json", "-o", folder, *options)
+        assert result.exit_code == 0, result.output
+        arguments = (folder / "model.npz", tmp_path / "wine.csv", "-o", tmp_path / "labels.csv")
+        assert run("predict", *arguments).exit_code == 0
+        clusters = [cluster for _, cluster, _ in labels(tmp_path / "labels.csv")]
+        return json.loads(result.output), apolar.scores.adjusted_rand_index(wine.target, clusters)
+
+    answer, agreement = fitted()
+    assert answer["standardised"]
+    assert "differ by a factor of 2,5" in answer["notes"][0]
+    assert np.shape(answer["variances"]) == (3, 13)
+    assert answer["status"] == "VALID"
+    assert agreement > 0.8
+    model = apolar.GaussianMixture.load(tmp_path / "out" / "model.npz")
+    assert model.covariance_type == "diag"
+    np.testing.assert_allclose(model.weights_ @ model.means_, wine.data.mean(axis=0), rtol=0.05)
+    answer, agreement = fitted("--no-standardise")
+    assert not answer["standardised"]
+    assert answer["status"] == "POOR_FIT"
+    assert agreement < 0.4
+    shown = run("fit", "--sketch", tmp_path / "wine.npz", "-k", 3, "-o", tmp_path / "out")
+    assert "--no-standardise leaves them." in " ".join(shown.output.split())
+
+
+def test_columns_in_one_unit_are_left_as_they_are(tmp_path, flowers):
+    result = run("sketch", flowers, "-o", tmp_path / "flowers.npz")
+    assert "Column 'species' holds text: left out." in result.output
+    arguments = ("fit", "--sketch", tmp_path / "flowers.npz", "-k", 3, "--json", "-o", tmp_path / "out")
+    assert not json.loads(run(*arguments).output)["standardised"]
+    assert json.loads(run(*arguments, "--standardise").output)["standardised"]
+
+
+def test_what_is_left_out_of_a_sketch_and_of_its_fit(tmp_path):
+    """A column that is constant in one part of a table may not be so in another."""
+    X, _ = apolar.datasets.make_example(2, 400, random_state=0)
+    for part, rows in enumerate((X[:200], X[200:])):
+        table = np.column_stack([np.arange(200), rows, np.ones(200), np.full(200, part)])
+        header = "id," + ",".join("abcde"[: X.shape[1]]) + ",flat,part"
+        np.savetxt(tmp_path / f"{part}.csv", table, delimiter=",", header=header, comments="")
+        result = run("sketch", tmp_path / f"{part}.csv", "-o", tmp_path / f"{part}.npz")
+        assert result.exit_code == 0, result.output
+        assert "Column 'id' numbers the rows: left out. --keep id uses it." in result.output
+        assert "Column 'flat' is constant: kept, as other parts of the table may differ." in result.output
+    merged = run("merge", tmp_path / "0.npz", tmp_path / "1.npz", "-o", tmp_path / "both.npz")
+    assert merged.exit_code == 0, merged.output
+    answer = json.loads(
+        run("fit", "--sketch", tmp_path / "both.npz", "-k", 2, "--json", "-o", tmp_path / "out").output
+    )
+    assert answer["columns"][-1] == "part"
+    assert answer["notes"][0] == "Constant columns, left out: 'flat'."
+
+
+def test_options_that_need_rows_are_refused_for_a_sketch():
+    for option in (("--keep", "a"), ("--encoding", "latin-1"), ("--na-values", "-9"), ("--sheet", "a")):
+        result = run("fit", "--sketch", "any.npz", "-k", 2, *option)
+        assert result.exit_code == 2
+        assert f"{option[0]} needs the rows" in result.output

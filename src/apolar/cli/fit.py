@@ -108,7 +108,6 @@ def fit(
         for given, name in (
             (columns, "--columns"),
             (label_column, "--label-column"),
-            (standardise, "--standardise"),
             (drop_missing, "--drop-missing"),
             (noise, "--noise"),
             (append, "--append"),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from apolar.cli.errors import BadInput
+from apolar.cli.paths import not_found
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -275,9 +276,7 @@ def check_sources(data: tuple[str, ...]) -> None:
     """Refuse files that are not there, before libraries are loaded, which takes longer."""
     for source in data:
         if source != "-" and not Path(source).exists():
-            from apolar.cli.tables import read_table
-
-            read_table(source)  # has the words for it
+            raise BadInput(not_found(Path(source)))
     if data.count("-") > 1:
         raise BadInput("Standard input can be read once only: give - once.")
 

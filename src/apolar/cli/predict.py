@@ -26,6 +26,7 @@ from apolar.cli.options import (
 )
 from apolar.cli.outliers import outliers_sentence, row_numbers_of
 from apolar.cli.output import Output
+from apolar.cli.paths import not_found
 from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
@@ -100,20 +101,15 @@ def predict(
     level = outlier_level(outliers)
     check_sources(data)
     if not Path(model).exists():
-        raise BadInput(f"There is no file {model}.")
+        raise BadInput(not_found(Path(model)))
+    from apolar import GaussianMixture
     from apolar.cli.tables import read_table
     from apolar.cli.tables.files import expanded
 
-    mixture = _loaded(model)
-    from apolar.reports.scoring import scored
-
-    if report is not None:
-        from apolar.reports.page import need_report
-
-        try:
-            need_report()
-        except ImportError as error:
-            raise BadInput('--report needs matplotlib and jinja2: pip install "apolar[report]".') from error
+    try:
+        mixture = GaussianMixture.load(model)
+    except OSError as error:
+        raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
     names = getattr(mixture, "feature_names_in_", None)
     chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
     with Bar() as bar:

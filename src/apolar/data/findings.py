@@ -235,7 +235,12 @@ class _Search:
         if column.is_rising:
             return True
         values = np.concatenate([chunk[:, j] for chunk in self._chunks()])
-        return len(np.unique(values[~np.isnan(values)])) == column.n_present
+        values = values[~np.isnan(values)]
+        if is_dense:
+            is_there = np.zeros(column.n_present, dtype=bool)
+            is_there[(values - column.low).astype(np.int64)] = True
+            return bool(is_there.all())
+        return len(np.unique(values)) == column.n_present
 
     # --- copies -----------------------------------------------------------------------------
 

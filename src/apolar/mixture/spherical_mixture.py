@@ -32,6 +32,11 @@ class MixtureStatus(enum.Enum):
         "The covariance shows fewer components than were asked for: some directions are no larger than the "
         "noise. Ask for fewer components, or start EM from several places."
     )
+    POOR_FIT = (
+        "The mixture does not have the covariance of the data: groups are not round in these columns, or not "
+        "all of one scale. Divide the columns by their deviations, or fit the rows with another "
+        "covariance_type."
+    )
 
 
 @dataclass(frozen=True, eq=False)

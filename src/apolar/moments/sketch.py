@@ -17,6 +17,7 @@ from apolar.data import open_rows
 from apolar.data.weights import check_total_weight
 from apolar.moments.sums import Centred, MomentStatistic, MomentSums, ScaleError, effective_rows
 from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.tensor.monomials import dense_positions, monomial_variables
 
 FORMAT = "apolar moment sketch"
 VERSION = 3
@@ -51,6 +52,45 @@ class CentralMoments:
     third: SymmetricTensor
     square_times: Array
     frame: Array | None
+
+    def divided(self, units: Array) -> CentralMoments:
+        """Return the moments of the rows with each column divided by its unit.
+
+        Parameters
+        ----------
+        units : ndarray, shape (n_features,)
+            Positive.
+        """
+        self._need_all_coordinates("changed")
+        variables = monomial_variables(len(units), 3)
+        third = self.third.coefficients / units[variables].prod(axis=1)
+        return self._with(self.mean / units, self.covariance / units / units[:, None], third)
+
+    def of_columns(self, columns: Sequence[int]) -> CentralMoments:
+        """Return the moments of some columns, given by their numbers in ascending order."""
+        self._need_all_coordinates("left out")
+        chosen = np.asarray(columns)
+        n_chosen = len(chosen)
+        position = np.full(len(self.mean), -1)
+        position[chosen] = np.arange(n_chosen)
+        # Monomials are in lexicographic order: those of ascending columns keep theirs.
+        kept = np.all(position[monomial_variables(len(self.mean), 3)] >= 0, axis=1)
+        covariance = self.covariance[np.ix_(chosen, chosen)]
+        return self._with(self.mean[chosen], covariance, self.third.coefficients[kept])
+
+    def _with(self, mean: Array, covariance: Array, third: Array) -> CentralMoments:
+        n_features = len(mean)
+        tensor = SymmetricTensor(3, n_features, third)
+        # The sum over i of the moments x_i x_i x_j.
+        dense = third[dense_positions(n_features, 3)].reshape((n_features,) * 3)
+        square_times = np.einsum("iij->j", dense)
+        return CentralMoments(self.n_rows, self.n_effective, mean, covariance, tensor, square_times, None)
+
+    def _need_all_coordinates(self, what: str) -> None:
+        if self.frame is not None:
+            raise ValueError(
+                f"Columns cannot be {what} in a sketch with a frame: it has third moments in few directions."
+            )
 
 
 class MomentSketch:

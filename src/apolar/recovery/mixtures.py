@@ -19,6 +19,7 @@ from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import ScaleError
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.recovery.equivariant import equivariant_mixture
+from apolar.recovery.validity import checked_fit
 from apolar.recovery.weighted import weighted_mixture
 
 FORMS = ("equivariant", "paper")
@@ -62,7 +63,8 @@ def mixture_from_moments(
     Returns
     -------
     mixture : SphericalMixture
-        Always valid; `status` says whether the solution was projected.
+        Always valid; `status` says whether the solution was projected, and of a sketch, whether the mixture
+        has its covariance.
 
     Examples
     --------
@@ -80,7 +82,7 @@ def mixture_from_moments(
     rng = random_generator(0 if random_state is None else random_state)
     central = summary_moments(X, sample_weight)
     if central is not None:
-        return _mixture(central, n_components, form, refine, rng)
+        return checked_fit(_mixture(central, n_components, form, refine, rng), central)
     rows = open_rows(X, as_counts(sample_weight))
     try:
         return _mixture(rows, n_components, form, refine, rng)

@@ -1,15 +1,21 @@
 """Projection of a solution to a valid mixture: positive weights and variances, means of bounded norm."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.mixture.spherical_mixture import by_weight
+from apolar.moments import CentralMoments
 
 # Variances below this fraction of their mean are dominated by sampling errors.
 MIN_VARIANCE_RATIO = 1e-2
 # The largest norm of a mean, relative to the root mean square of the data.
 MAX_MEAN_NORM = 5.0
+# The largest part of the correlations that a mixture may leave unexplained. It is below 0.1 for spherical
+# components, 0.2 for groups of measurements in standard units, and far above one in mixed units.
+MAX_MISFIT = 0.3
 
 
 def valid_weights(weights: Array, n_rows: int, corrections: list[str]) -> Array:
@@ -42,6 +48,44 @@ def valid_variances(variances: Array, mean_variance: float, corrections: list[st
             f"{np.count_nonzero(is_low)} of the variances were below {MIN_VARIANCE_RATIO:g} of their mean"
         )
     return np.where(is_low, mean_variance, variances)
+
+
+def covariance_misfit(mixture: SphericalMixture, covariance: Array) -> float:
+    """Return how much the covariance of a mixture differs from that of the data, in units of the columns.
+
+    Zero if they are equal, one if the difference is as large as the correlations. A column of small variance
+    counts as much as one of large variance: the components are often too wide for it.
+
+    Parameters
+    ----------
+    mixture : SphericalMixture
+    covariance : ndarray, shape (n_features, n_features)
+        Of the data.
+    """
+    offsets = mixture.means - mixture.weights @ mixture.means
+    between = (mixture.weights[:, None] * offsets).T @ offsets
+    within = float(mixture.weights @ mixture.variances) * np.eye(len(covariance))
+    deviations = np.sqrt(np.diag(covariance))
+    varies = deviations > 0
+    units = np.where(varies, deviations, 1.0)
+    correlations = covariance / units / units[:, None]
+    difference = correlations - (between + within) / units / units[:, None]
+    both = np.ix_(varies, varies)
+    return float(np.linalg.norm(difference[both]) / np.linalg.norm(correlations[both]))
+
+
+def checked_fit(mixture: SphericalMixture, moments: CentralMoments) -> SphericalMixture:
+    """Return the mixture, with the status POOR_FIT in place of VALID if the data have another covariance."""
+    variances = np.diag(moments.covariance)
+    if mixture.status is not MixtureStatus.VALID or not np.any(variances > 0):
+        return mixture
+    correlations = np.sqrt(np.maximum(np.outer(variances, variances), np.finfo(float).tiny))
+    size = float(np.linalg.norm(moments.covariance / correlations))
+    # Correlations of so many rows have errors of this size, and a mixture of few components none of them.
+    sampling = len(variances) / np.sqrt(moments.n_effective) / size
+    if covariance_misfit(mixture, moments.covariance) <= MAX_MISFIT + sampling:
+        return mixture
+    return replace(mixture, status=MixtureStatus.POOR_FIT)
 
 
 def mixture(

@@ -1,6 +1,5 @@
 """Where a table comes from: a path, standard input or an open file, and which format it has."""
 
-import difflib
 import gzip
 import os
 import stat
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from apolar.cli.paths import names_in, not_found, shown_path
 from apolar.cli.tables.arrow import open_feather, open_parquet
 from apolar.cli.tables.collect import spooled
 from apolar.cli.tables.npy import open_npy
@@ -120,7 +120,7 @@ def opened(
             name, file = "standard input", sys.stdin.buffer
         else:
             path = Path(source)
-            name = str(path) if str(path).isprintable() else repr(str(path))
+            name = shown_path(path)
             file = stack.enter_context(_open_path(path, name))
             suffixes = [suffix.lower() for suffix in path.suffixes]
             status = os.fstat(file.fileno())
@@ -184,7 +184,7 @@ def _open_path(path: Path, name: str) -> IO[bytes]:
     except TableError:
         raise
     except FileNotFoundError as error:
-        raise TableError(_not_found(path, name)) from error
+        raise TableError(not_found(path)) from error
     except PermissionError as error:
         raise TableError(
             f"{name} may not be read by you: ask its owner for permission, or take a copy."
@@ -194,15 +194,6 @@ def _open_path(path: Path, name: str) -> IO[bytes]:
         raise TableError(f"{name} cannot be opened: {reason}. Check the name.") from error
 
 
-def _not_found(path: Path, name: str) -> str:
-    folder = path.parent
-    if not folder.is_dir():
-        return f"There is no folder {folder}: check the name."
-    close = difflib.get_close_matches(path.name, _names_in(folder), n=3, cutoff=0.7)
-    guess = f"did you mean {' or '.join(quoted(str(folder / other)) for other in close)}?" if close else ""
-    return f"There is no file {name}: {guess or 'check the name and the folder.'}"
-
-
 def _formats_by_suffix() -> dict[str, TableFormat]:
     return {suffix: entry for entry in FORMATS.values() for suffix in entry.suffixes}
 
@@ -210,7 +201,7 @@ def _formats_by_suffix() -> dict[str, TableFormat]:
 def tables_in(folder: Path) -> list[Path]:
     """Return the tables in a folder, in the order of their names; refuse several formats."""
     known = _formats_by_suffix()
-    names = sorted(name for name in _names_in(folder) if not name.startswith((".", "~$")))
+    names = sorted(name for name in names_in(folder) if not name.startswith((".", "~$")))
     by_format: dict[int, list[str]] = {}
     for name in names:
         found = known.get(Path(name.removesuffix(".gz")).suffix.lower())
@@ -227,10 +218,3 @@ def tables_in(folder: Path) -> list[Path]:
         )
     (tables,) = by_format.values()
     return [folder / name for name in tables]
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
