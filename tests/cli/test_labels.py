@@ -24,10 +24,10 @@ def rows_of(path, delimiter=","):
 
 
 @pytest.fixture
-def points(tmp_path):
+def points():
     """Two clusters in two columns, with a row that is far from both."""
     rng = np.random.default_rng(0)
-    X = np.vstack([rng.standard_normal((30, 2)), rng.standard_normal((30, 2)) + [8, 0], [[200.0, 200.0]]])
+    X = np.vstack([rng.standard_normal((30, 2)), rng.normal([8, 0], 1, (30, 2)), [[200.0, 200.0]]])
     return X.round(3)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters
-from apolar.exceptions import CollapsedWarning, ConstantColumnWarning
+from apolar.exceptions import CollapsedWarning, ColumnWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.selection import Selection, default_kinds, select
@@ -102,7 +102,7 @@ def separate_mixtures(
                 ) from error
         for warning in caught:
             # A column that is constant in one class can tell it from the others.
-            if not issubclass(warning.category, ConstantColumnWarning):
+            if not issubclass(warning.category, ColumnWarning):
                 warnings.warn(f"{rows.named(code)}: {warning.message}", warning.category, stacklevel=4)
         selections.append(selection)
     return tuple(selections)

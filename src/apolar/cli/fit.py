@@ -60,7 +60,7 @@ def fit(
     covariance: tuple[tuple[str, ...], ...],
     criterion: str,
     noise: bool | float | None,
-    standardise: bool,
+    standardise: bool | None,
     seed: int,
     columns: str | None,
     drop_missing: bool,
@@ -117,7 +117,8 @@ def fit(
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
         named = ", ".join(name for part in covariance for name in part)
-        fit_sketch(Path(sketch), components, named or None, output or default_folder(sketch), as_json)
+        folder = output or default_folder(sketch)
+        fit_sketch(Path(sketch), components, named or None, folder, as_json, standardise)
         return
     numbers = numbers_of_components(components)
     check_sources(data)
@@ -158,7 +159,7 @@ def fit(
                 numbers,
                 covariance_type=families(covariance, table.X.shape[1]),
                 labels=table.labels,
-                standardise=standardise,
+                standardise=bool(standardise),
                 criterion=criterion,
                 noise=noise or False,
                 seed=seed,

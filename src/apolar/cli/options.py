@@ -157,7 +157,10 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             help="Rows may be noise, in no cluster: their label is -1. With a number, the share expected.",
         ),
         click.option(
-            "--standardise", "--standardize", is_flag=True, help="Divide columns by their deviations first."
+            "--standardise/--no-standardise",
+            "--standardize/--no-standardize",
+            default=None,
+            help="Divide columns by their deviations first; by default only of a sketch in mixed units.",
         ),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
     )

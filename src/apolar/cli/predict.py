@@ -102,14 +102,19 @@ def predict(
     check_sources(data)
     if not Path(model).exists():
         raise BadInput(not_found(Path(model)))
-    from apolar import GaussianMixture
     from apolar.cli.tables import read_table
     from apolar.cli.tables.files import expanded
 
-    try:
-        mixture = GaussianMixture.load(model)
-    except OSError as error:
-        raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
+    mixture = _loaded(model)
+    from apolar.reports.scoring import scored
+
+    if report is not None:
+        from apolar.reports.page import need_report
+
+        try:
+            need_report()
+        except ImportError as error:
+            raise BadInput('--report needs matplotlib and jinja2: pip install "apolar[report]".') from error
     names = getattr(mixture, "feature_names_in_", None)
     chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
     with Bar() as bar:

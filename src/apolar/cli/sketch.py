@@ -199,27 +199,10 @@ def fit_sketch(
         fitted = _fitted(sums, int(components), standardise)
     except ValueError as error:
         raise BadInput(str(error)) from error
-<<<<<<< HEAD
     with Output(output, reads=[str(path)], is_fit=True) as files:
-        written = files.add("model.npz", _as_model(mixture, sums).save)
-    if as_json:
-        result = {
-            "columns": list(sums.feature_names or []),
-            "weights": mixture.weights.tolist(),
-            "means": mixture.means.tolist(),
-            "variances": mixture.variances.tolist(),
-            "status": mixture.status.name,
-            "message": mixture.message,
-            "n_rows": sums.n_rows,
-            "files": {"model": str(written)},
-        }
-        click.echo(json.dumps(result, allow_nan=False))
-=======
-    with Output(output) as files:
         written = files.add("model.npz", fitted.as_model().save)
     if not as_json:
         _print(fitted, written)
->>>>>>> columns
         return
     mixture = fitted.mixture
     result = {
@@ -278,16 +261,12 @@ def _print(fitted: SketchFit, written: Path) -> None:
     from rich import box
     from rich.table import Table
 
-<<<<<<< HEAD
     from apolar._core.numbers import figures
 
-    console = new_console()
-=======
     console, mixture = new_console(), fitted.mixture
     for note in fitted.notes:
         console.print(line(note))
     round_ = "" if fitted.is_standardised else "spherical "
->>>>>>> columns
     console.print(
         line(f"{fitted.n_rows:,} rows, {mixture.n_components} {round_}components, from moments alone.")
     )
@@ -298,11 +277,7 @@ def _print(fitted: SketchFit, written: Path) -> None:
     for name in ("component", "weight", "deviation", *names[:shown], *dots):
         grid.add_column(line(name), justify="right")
     for k in range(mixture.n_components):
-<<<<<<< HEAD
-        means = [figures(mean) for mean in mixture.means[k, :shown]]
-=======
-        means = [f"{mean:.4g}" for mean in fitted.means[k, :shown]]
->>>>>>> columns
+        means = [figures(mean) for mean in fitted.means[k, :shown]]
         grid.add_row(
             str(k + 1), f"{mixture.weights[k]:.3f}", figures(mixture.variances[k] ** 0.5), *means, *dots
         )
