@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 import apolar
+from apolar.exceptions import FewRowsWarning
 from apolar.mixture.distances import least_distances
 
 FAMILIES = ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical", "VEV", "EVI")
@@ -79,3 +80,12 @@ def test_a_level_that_is_no_probability_is_refused(rows, level):
         gm.outliers(rows, level=level)
     with pytest.raises(TypeError, match="must be a number"):
         gm.outliers(rows, level="high")
+
+
+def test_a_row_with_a_component_of_its_own_is_an_outlier(rows):
+    far = np.vstack([rows, [[1e6, 1e6, 1e6]]])
+    with pytest.warns(FewRowsWarning):
+        gm = apolar.GaussianMixture(3, random_state=0).fit(far)
+    assert gm.predict_proba(far)[-1].max() > 0.99
+    assert gm.outliers(far)[-1]
+    assert gm.outliers(far).sum() < 5

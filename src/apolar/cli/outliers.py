@@ -62,10 +62,11 @@ def outlier_lines(
 
     yield ",".join(["row", "cluster", "distance", *map(quoted_cell, names)]) + "\n"
     rule = OutlierRule.of(model, 0.05)  # for its means and covariances, which do not depend on the level
+    means, covariances = rule.means[rule.is_cluster], rule.covariances[rule.is_cluster]
     positions = np.flatnonzero(outliers)
     for number, position in zip(row_numbers_of(outliers, row_numbers), positions.tolist(), strict=True):
         row = np.asarray(X[position : position + 1], dtype=np.float64)
-        square = float(least_distances(rule.means, rule.covariances, row)[0][0])
+        square = float(least_distances(means, covariances, row)[0][0])
         distance = f"{square**0.5:.6g}" if np.isfinite(square) else ""
         cells: list[Any] = ["" if np.isnan(value) else repr(value) for value in row[0].tolist()]
         cluster = cluster_numbers(predicted[position : position + 1])[0]

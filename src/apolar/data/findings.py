@@ -290,10 +290,17 @@ class _Search:
         present = ~(np.isnan(a) | np.isnan(b))
         a, b = a[present], b[present]
         if np.array_equal(a, b):
-            return 1.0, 0.0, 0.0 if len(a) == 0 else MOST_DIFFERENCE * float(a.std())
+            return 1.0, 0.0, 0.0 if len(a) == 0 else MOST_DIFFERENCE * _deviation(a)
         centred = b - b.mean()
         slope = float(centred @ a / (centred @ centred))
-        return slope, float(a.mean() - slope * b.mean()), MOST_DIFFERENCE * float(a.std())
+        return slope, float(a.mean() - slope * b.mean()), MOST_DIFFERENCE * _deviation(a)
+
+
+def _deviation(values: Array) -> float:
+    """Return the deviation of most values: one that is far out makes any two columns look alike."""
+    low, high = np.quantile(values, (0.1, 0.9))
+    middle = float(high - low) / 2.56  # of a normal distribution, its deviation
+    return min(middle, float(values.std())) if middle > 0 else float(values.std())
 
 
 def is_name_of_counter(name: str) -> bool:

@@ -16,6 +16,9 @@ from apolar.mixture.families import family
 
 __all__ = ["OutlierRule"]
 
+# A component with fewer rows than this is that of a single one.
+LEAST_ROWS = 1.5
+
 
 @dataclass(frozen=True, eq=False)
 class OutlierRule:
@@ -28,11 +31,14 @@ class OutlierRule:
         Variances of the columns, or matrices.
     tail : float
         The probability of a row of the mixture to be as far from its component.
+    is_cluster : ndarray of bool, shape (n_components,)
+        Which components count: one that a single row has for itself is no cluster.
     """
 
     means: Array
     covariances: Array
     tail: float
+    is_cluster: Array
 
     @classmethod
     def of(cls, estimator: Any, level: float) -> Self:
@@ -49,10 +55,14 @@ class OutlierRule:
         else:
             covariances = kind.matrices(parameters.covariances, *shape)
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
-        return cls(parameters.means, covariances, float(-np.expm1(np.log1p(-level) / n_rows)))
+        is_cluster = n_rows * parameters.weights > LEAST_ROWS
+        is_cluster = is_cluster if is_cluster.any() else np.ones(len(is_cluster), dtype=bool)
+        tail = float(-np.expm1(np.log1p(-level) / n_rows))
+        return cls(parameters.means, covariances, tail, is_cluster)
 
     def __call__(self, X: Array) -> Array:
         """Return whether each row is an outlier, shape (n_samples,)."""
-        distances, n_observed = least_distances(self.means, self.covariances, np.asarray(X, dtype=np.float64))
+        means, covariances = self.means[self.is_cluster], self.covariances[self.is_cluster]
+        distances, n_observed = least_distances(means, covariances, np.asarray(X, dtype=np.float64))
         limits = chi2.isf(self.tail, np.arange(1, X.shape[1] + 1))
         return distances > np.concatenate([[np.inf], limits])[n_observed]

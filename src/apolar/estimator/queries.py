@@ -98,7 +98,8 @@ class FittedMixtureMixin:
 
         A row is one if its squared Mahalanobis distance from every component is above a quantile of the
         chi-squared distribution, so high that in the rows of the fit, were they drawn from the mixture, there
-        would be any outlier at all with the probability `level` at most. Its probabilities, which add up to
+        would be any outlier at all with the probability `level` at most. A component that a single row has for
+        itself does not count. Its probabilities, which add up to
         one however far it is, say little then.
 
         Parameters

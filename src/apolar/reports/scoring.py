@@ -120,7 +120,7 @@ class _Outliers:
             log_terms = log_densities + np.log(posteriors[np.arange(len(rows)), top])
             squares = 2 * (self.log_heights[top] - log_terms)
         # Also rows with missing values, of which the densities are those of the values that are there.
-        suspects = ~(squares < self.limit - MARGIN) | np.isnan(rows).any(axis=1)
+        suspects = ~(squares < self.limit - MARGIN) | np.isnan(rows).any(axis=1) | ~self.exact.is_cluster[top]
         outliers = np.zeros(len(rows), dtype=bool)
         if suspects.any():
             outliers[suspects] = self.exact(rows[suspects])
