@@ -173,6 +173,16 @@ def test_a_class_of_few_rows_has_one_component():
     assert [mixture.n_components for mixture in model.mixtures_] == [3, 1]
 
 
+def test_columns_ask_for_rows_too():
+    # By BIC alone, classes of wine would have up to five flat components, and a quarter of new rows be wrong.
+    wine = load_wine()
+    held_out = np.arange(len(wine.target)) % 4 == 0
+    model = MixtureClassifier(5, covariance_type="EEV", random_state=0)
+    model.fit(wine.data[~held_out], wine.target[~held_out])
+    rows_each = np.bincount(wine.target[~held_out])
+    assert [mixture.n_components for mixture in model.mixtures_] == np.maximum(rows_each // 26, 1).tolist()
+
+
 def test_a_class_of_too_few_rows_is_named():
     few = np.append(np.arange(50), 60)
     with pytest.raises(ValueError, match=r"Class 1 has no two rows that differ.*shared=True"):

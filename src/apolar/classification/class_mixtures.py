@@ -19,8 +19,9 @@ from apolar.selection import Selection, default_kinds, select
 
 __all__ = ["ClassRows", "separate_mixtures", "shared_mixtures"]
 
-# A component of fewer rows of a class may be due to chance: no more components than rows allow are tried.
-ROWS_PER_COMPONENT = 5
+# A component of fewer rows may be due to chance, and one of few rows for its columns is flat, so that the
+# likelihood rewards it, and new rows are far from it: no more components than rows allow are tried.
+ROWS_PER_COMPONENT, ROWS_PER_COLUMN = 5, 2
 # How often missing values are drawn, where covariances are shared: the sums then have their expected values
 # up to a third of what sampling rows does to them.
 N_DRAWS = 10
@@ -80,8 +81,9 @@ def separate_mixtures(
                 f"{rows.named(code)} has no two rows that differ, and a mixture of its own needs them: leave "
                 "it out, or use shared=True, where the classes share a covariance."
             )
-        most = max(1, int(count * (1 + 1e-12)) // ROWS_PER_COMPONENT)
-        tried = tuple(number for number in numbers if number <= most) or (1,)
+        rows_each = max(ROWS_PER_COMPONENT, ROWS_PER_COLUMN * values.shape[1])
+        most = max(1, int(count * (1 + 1e-12)) // rows_each)
+        tried = tuple(number for number in numbers if number <= most) or (most,)
         settings = {} if prior is None else {"prior": prior}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -39,8 +39,9 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, iterable of int, or "auto", default="auto"
-        For each class: a number, or several, of which the criterion chooses; "auto": 1 to 5. A class of
-        fewer than ten rows has one component, and others no more than one for every five rows.
+        For each class: a number, or several, of which the criterion chooses; "auto": 1 to 5. A class has no
+        more than one component for every five rows, and for every two rows per column: with fewer rows, the
+        likelihood rewards flat components, which say nothing of new rows. One is always allowed.
     covariance_type : str, iterable of str or None, default=None
         A family, or several, of which the criterion chooses; None: all of mclust's fourteen.
     shared : bool, default=False
