@@ -98,9 +98,9 @@ class FittedMixtureMixin:
 
         A row is one if its squared Mahalanobis distance from every component is above a quantile of the
         chi-squared distribution, so high that in the rows of the fit, were they drawn from the mixture, there
-        would be any outlier at all with the probability `level` at most. A component that a single row has for
-        itself does not count. Its probabilities, which add up to
-        one however far it is, say little then.
+        would be any outlier at all with the probability `level` at most. A component that a single row has
+        for itself does not count. The probabilities of an outlier, which add up to one however far it is, say
+        little.
 
         Parameters
         ----------
