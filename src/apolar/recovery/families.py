@@ -17,7 +17,7 @@ from apolar.recovery.goodness import MOST_MOMENTS, Goodness
 from apolar.recovery.moment_fit import MomentFit, fitted_to_moments
 from apolar.recovery.moment_mixture import MomentMixture
 from apolar.recovery.monomials import monomial_table
-from apolar.recovery.tied import Cumulants, tied_mixtures
+from apolar.recovery.tied import Cumulants, tied_mixture
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import dense_positions
 
@@ -86,7 +86,12 @@ def _most_by_third_moments(covariance_type: str, n_features: int) -> int:
 
 
 def family_mixture(
-    central: CentralMoments, n_components: int, covariance_type: str, rng: np.random.Generator
+    central: CentralMoments,
+    n_components: int,
+    covariance_type: str,
+    rng: np.random.Generator,
+    *,
+    refine: bool = True,
 ) -> MomentMixture:
     """Return the mixture of a family whose moments are these.
 
@@ -97,6 +102,8 @@ def family_mixture(
     n_components : int
     covariance_type : {"spherical", "diag", "tied", "full"}
     rng : Generator
+    refine : bool, default=True
+        Fit all moments, weighted by their sampling errors, and not only those that determine the mixture.
 
     Returns
     -------
@@ -124,9 +131,9 @@ def family_mixture(
     if n_components == 1:
         mixture, error = _single(central, covariance_type, units), 0.0
     elif covariance_type == "tied":
-        mixture, error = _tied(central, n_components, units, n_rows, rng)
+        mixture, error = _tied(central, n_components, units, n_rows, rng, refine)
     elif covariance_type == "diag" and order == 3:
-        mixture, error = _diagonal(central, n_components, units, n_rows)
+        mixture, error = _diagonal(central, n_components, units, n_rows, refine)
     else:
         # More moments than are needed help where there are few columns.
         mixture, error = _by_starts(central, n_components, covariance_type, units, n_rows, rng, corrections)
@@ -147,7 +154,12 @@ def _single(central: CentralMoments, covariance_type: str, units: Array) -> Mixt
 
 
 def _tied(
-    central: CentralMoments, n_components: int, units: Array, n_rows: float, rng: np.random.Generator
+    central: CentralMoments,
+    n_components: int,
+    units: Array,
+    n_rows: float,
+    rng: np.random.Generator,
+    refine: bool,
 ) -> tuple[Mixture, float]:
     scaled = central.covariance / np.outer(units, units)
     values, vectors = np.linalg.eigh(scaled)
@@ -160,20 +172,20 @@ def _tied(
         third = np.tensordot(third, scale, (0, 0))
     for _ in range(4):
         fourth = np.tensordot(fourth, scale, (0, 0))
-    found, error = tied_mixtures(Cumulants.of_moments(third, fourth), n_components, n_rows, rng)[0]
+    found, error = tied_mixture(Cumulants.of_moments(third, fourth), n_components, n_rows, rng, refine=refine)
     matrices = back @ found.covariances @ back.T
     return Mixture(found.weights, found.means @ back.T, matrices), error
 
 
 def _diagonal(
-    central: CentralMoments, n_components: int, units: Array, n_rows: float
+    central: CentralMoments, n_components: int, units: Array, n_rows: float, refine: bool
 ) -> tuple[Mixture, float]:
     n_features, is_exact = len(units), not np.isfinite(n_rows)
     observed = central.divided(units, 3)
     second = central.covariance / np.outer(units, units)
     third = observed[monomial_table(n_features, 3).degree(3)][dense_positions(n_features, 3)]
     mixture = diagonal_mixture(second, third, n_components, is_exact=is_exact)
-    if len(observed) > MOST_WEIGHTED:
+    if not refine or len(observed) > MOST_WEIGHTED:
         return mixture, 0.0
     size, min_gain = (1e12, 1e-12) if is_exact else (n_rows, 1e-4)
     fit = fitted_to_moments("diag", mixture, observed, 3, size, has_prior=not is_exact, min_gain=min_gain)
@@ -197,7 +209,7 @@ def _by_starts(
     if suggested is not None:
         starts.append(suggested)
     if n_components <= len(units) + 1 and central.order >= 4:
-        starts.append(_tied(central, n_components, units, n_rows, rng)[0])
+        starts.append(_tied(central, n_components, units, n_rows, rng, refine=False)[0])
     starts += [random_start(covariance, n_components, rng) for _ in range(N_RANDOM)]
     fits: list[MomentFit] = fits_from_starts(covariance_type, starts, observed, order, n_rows)
     if fits:

@@ -26,7 +26,7 @@ from apolar.recovery.monomials import monomial_table
 from apolar.recovery.quadrature import normal_points
 from apolar.tensor.monomials import monomial_variables
 
-__all__ = ["Cumulants", "tied_mixtures"]
+__all__ = ["Cumulants", "tied_mixture"]
 
 # Random subspaces from which the climb starts, beside those that the cumulants suggest.
 N_RANDOM = 2
@@ -84,10 +84,15 @@ def gaussian_fourth(n_features: int) -> Array:
     return pairs + pairs.transpose(0, 2, 1, 3) + pairs.transpose(0, 2, 3, 1)
 
 
-def tied_mixtures(
-    cumulants: Cumulants, n_components: int, n_rows: float, rng: np.random.Generator, n_kept: int = 1
-) -> list[tuple[Mixture, float]]:
-    """Return the best candidates for the mixture of whitened cumulants, the best first.
+def tied_mixture(
+    cumulants: Cumulants,
+    n_components: int,
+    n_rows: float,
+    rng: np.random.Generator,
+    *,
+    refine: bool = True,
+) -> tuple[Mixture, float]:
+    """Return the mixture of whitened cumulants, and the largest standard error of a mean.
 
     Parameters
     ----------
@@ -97,19 +102,23 @@ def tied_mixtures(
     n_rows : float
         Infinite if there are no sampling errors.
     rng : Generator
-    n_kept : int, default=1
+    refine : bool, default=True
+        Weight the moments by their sampling errors.
 
     Returns
     -------
-    mixtures : list of (Mixture, float)
-        In whitened coordinates, with means of mean zero; and the largest standard error of a mean.
+    mixture : Mixture
+        In whitened coordinates, with means of mean zero.
+    error : float
+        In deviations of its component; zero if the moments were not weighted.
     """
-    found: list[tuple[float, int, Array, Mixture]] = []
-    for basis in _signal_subspaces(cumulants, n_components - 1, rng):
-        mixture, score = _inside(cumulants.within(basis), len(basis), n_rows)
-        found.append((score, len(found), basis, mixture))
-    found.sort(key=lambda candidate: (-candidate[0], candidate[1]))
-    return [_finished(cumulants, basis, mixture, n_rows) for _, _, basis, mixture in found[:n_kept]]
+    bases = _signal_subspaces(cumulants, n_components - 1, rng)
+    found = [_inside(cumulants.within(basis), len(basis), n_rows) for basis in bases]
+    best = max(range(len(bases)), key=lambda i: found[i][1])
+    mixture, basis = found[best][0], bases[best]
+    if not refine:
+        return _in_all_directions(mixture, basis), 0.0
+    return _refined(cumulants, basis, mixture, n_rows)
 
 
 # --- the directions in which components differ ---------------------------------------------
@@ -269,7 +278,7 @@ def _gain(mixture: Mixture) -> float:
 # --- weighting by sampling errors ---------------------------------------------------------------
 
 
-def _finished(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: float) -> tuple[Mixture, float]:
+def _refined(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: float) -> tuple[Mixture, float]:
     """Return the mixture in all directions, after subspace and parameters were fitted to the moments."""
     n_features, n_signal = basis.shape
     within = cumulants.within(basis)
@@ -283,16 +292,20 @@ def _finished(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: floa
         if np.linalg.eigvalsh(mixture.covariances[0])[0] < LEAST_EIGENVALUE:
             mixture, _ = _inside(within, n_features, n_rows)
     fit = _weighted(within, mixture, n_rows)
-    mixture, weights = fit.mixture, fit.mixture.weights
+    return _in_all_directions(fit.mixture, basis), fit.mean_error
+
+
+def _in_all_directions(mixture: Mixture, basis: Array) -> Mixture:
+    """Return the mixture of all whitened coordinates, from that of those along a basis."""
+    weights = mixture.weights
     atoms = mixture.means - weights @ mixture.means
     second = (weights * atoms.T) @ atoms
     largest = float(np.linalg.eigvalsh(second)[-1])
     if largest > 1 - LEAST_EIGENVALUE:
         factor = (1 - LEAST_EIGENVALUE) / largest
         atoms, second = atoms * np.sqrt(factor), second * factor
-    covariance = np.eye(n_features) - basis @ second @ basis.T
-    whole = Mixture(weights, atoms @ basis.T, np.repeat(covariance[None], len(weights), axis=0))
-    return whole, fit.mean_error
+    covariance = np.eye(len(basis)) - basis @ second @ basis.T
+    return Mixture(weights, atoms @ basis.T, np.repeat(covariance[None], len(weights), axis=0))
 
 
 def _weighted(within: Cumulants, mixture: Mixture, n_rows: float) -> MomentFit:
