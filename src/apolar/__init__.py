@@ -14,6 +14,7 @@ __all__ = [
     "GaussianMixture",
     "MixtureImputer",
     "MixtureStatus",
+    "MomentMixture",
     "MomentSketch",
     "Moments",
     "Prior",
@@ -39,6 +40,7 @@ __all__ = [
     "refine",
     "scores",
     "select",
+    "select_from_moments",
     "show_versions",
     "spherical_moments",
     "tensor",
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
-    from apolar.recovery import mixture_from_moments, recover
+    from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
     from apolar.selection import Selection, select
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
@@ -66,7 +68,7 @@ _HOMES = {
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.datasets": (),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
-    "apolar.recovery": ("mixture_from_moments", "recover"),
+    "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
     "apolar.scores": (),
     "apolar.estimator": ("GaussianMixture", "MixtureImputer"),
     "apolar.exceptions": ("ApolarWarning",),

@@ -8,17 +8,18 @@ from apolar._core.arrays import Array
 from apolar.exceptions import ColumnError
 from apolar.mixture import MixtureStatus
 from apolar.mixture.order import canonical_order
-from apolar.moments import CentralMoments
+from apolar.moments import CentralMoments, signal_moments
 from apolar.moments.covariance import is_constant
 from apolar.recovery.diagonal import diagonal_mixture, is_identified
 from apolar.recovery.dictionary import dictionary_start, fits_from_starts, random_start
+from apolar.recovery.equivariant import equivariant_mixture
 from apolar.recovery.gaussian_moments import Mixture, Parametrisation
-from apolar.recovery.goodness import MOST_MOMENTS, Goodness
+from apolar.recovery.goodness import EXACT, goodness_of
 from apolar.recovery.moment_fit import MomentFit, fitted_to_moments
 from apolar.recovery.moment_mixture import MomentMixture
 from apolar.recovery.monomials import monomial_table
 from apolar.recovery.tied import Cumulants, tied_mixture
-from apolar.tensor import n_monomials
+from apolar.recovery.weighted import weighted_mixture
 from apolar.tensor.monomials import dense_positions
 
 __all__ = ["COVARIANCE_TYPES", "family_mixture", "needed_order"]
@@ -36,8 +37,6 @@ MOST_WEIGHTED = 560
 N_RANDOM = 8
 # Standard errors of means above this, in deviations of the component, are those of too small a sample.
 MOST_ERROR = 1.0
-# Rows that stand for moments without sampling errors.
-EXACT = 1e15
 
 
 def needed_order(covariance_type: str, n_components: int, n_features: int) -> int:
@@ -48,7 +47,8 @@ def needed_order(covariance_type: str, n_components: int, n_features: int) -> in
     covariance_type : {"spherical", "diag", "tied", "full"}
     n_components, n_features : int
     """
-    what = f"{n_components} components of covariance_type={covariance_type!r} in {n_features} columns"
+    columns = "1 column" if n_features == 1 else f"{n_features} columns"
+    what = f"{n_components} components of covariance_type={covariance_type!r} in {columns}"
     if n_components == 1:
         return 3
     if covariance_type == "tied":
@@ -125,19 +125,20 @@ def family_mixture(
     units = central.deviations
     if covariance_type == "spherical":
         units = np.full(n_features, np.sqrt(np.mean(units**2)))
-    n_rows = central.n_effective if np.isfinite(central.n_effective) else np.inf
-    n_rows = np.inf if n_rows >= EXACT else n_rows
+    n_rows = np.inf if central.n_effective >= EXACT else central.n_effective
     corrections: list[str] = []
     if n_components == 1:
         mixture, error = _single(central, covariance_type, units), 0.0
     elif covariance_type == "tied":
         mixture, error = _tied(central, n_components, units, n_rows, rng, refine)
+    elif covariance_type == "spherical" and order == 3:
+        mixture, error = _spherical(central, n_components, units)
     elif covariance_type == "diag" and order == 3:
         mixture, error = _diagonal(central, n_components, units, n_rows, refine)
     else:
         # More moments than are needed help where there are few columns.
         mixture, error = _by_starts(central, n_components, covariance_type, units, n_rows, rng, corrections)
-    return _result(central, mixture, covariance_type, units, error, n_rows, corrections)
+    return _result(central, mixture, covariance_type, units, error, corrections)
 
 
 def _single(central: CentralMoments, covariance_type: str, units: Array) -> Mixture:
@@ -151,6 +152,14 @@ def _single(central: CentralMoments, covariance_type: str, units: Array) -> Mixt
             None
         ]
     return Mixture(np.ones(1), np.zeros((1, len(units))), covariances)
+
+
+def _spherical(central: CentralMoments, n_components: int, units: Array) -> tuple[Mixture, float]:
+    signal = signal_moments(central, n_components - 1, None, np.random.default_rng(0))
+    found = weighted_mixture(signal, equivariant_mixture(signal))
+    variances = found.variances[:, None] / units**2
+    is_weak = found.status is MixtureStatus.WEAK_SIGNAL
+    return Mixture(found.weights, (found.means - central.mean) / units, variances), np.inf if is_weak else 0.0
 
 
 def _tied(
@@ -226,11 +235,9 @@ def _result(
     covariance_type: str,
     units: Array,
     error: float,
-    n_rows: float,
     corrections: list[str],
 ) -> MomentMixture:
     """Return the mixture in the units of the data, with its status."""
-    n_features = len(units)
     least = 1 / max(central.n_rows, 2)
     weights = mixture.weights
     if np.any(weights < least):
@@ -238,21 +245,13 @@ def _result(
         weights = np.maximum(weights, least)
         weights = weights / weights.sum()
     means = central.mean + mixture.means * units
-    scales = units if mixture.is_aligned else np.outer(units, units)
-    covariances = mixture.covariances * (units**2 if mixture.is_aligned else scales)
+    covariances = mixture.covariances * (units**2 if mixture.is_aligned else np.outer(units, units))
     order = canonical_order(weights, means)
     status = MixtureStatus.VALID
     if corrections:
         status = MixtureStatus.PROJECTED
     elif error > MOST_ERROR:
         status = MixtureStatus.WEAK_SIGNAL
-    goodness = None
-    most = central.order
-    while most > 3 and n_monomials(n_features + 1, most) > MOST_MOMENTS:
-        most -= 1
-    if n_monomials(n_features + 1, most) <= MOST_MOMENTS:
-        scaled = Mixture(weights, mixture.means, mixture.covariances)
-        size = n_rows if np.isfinite(n_rows) else EXACT
-        goodness = Goodness(scaled, covariance_type, central.divided(units, most), most, size)
     found = Mixture(weights[order], means[order], covariances[order])
+    goodness = goodness_of(central, found, covariance_type)
     return MomentMixture.of(found, covariance_type, status, tuple(corrections), goodness)

@@ -8,14 +8,18 @@ from functools import cached_property
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.moments import CentralMoments
 from apolar.recovery.gaussian_moments import Mixture, Parametrisation, mixture_moments, sampling_covariance
 from apolar.recovery.moment_fit import whitener
 from apolar.recovery.monomials import monomial_table
+from apolar.tensor import n_monomials
 
-__all__ = ["MOST_MOMENTS", "Goodness"]
+__all__ = ["EXACT", "Goodness", "goodness_of"]
 
+EXACT = 1e15
+"""So many rows stand for moments without sampling errors."""
+# The most moments that are compared: their covariance is a matrix of that size.
 MOST_MOMENTS = 1100
-"""The most moments that are compared: their covariance is a matrix of that size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,3 +75,20 @@ class Goodness:
         For mixtures of the same moments in the same units; for many rows the moments are normal.
         """
         return self.squares + self._whitened[1] + self.n_parameters * float(np.log(self.n_rows))
+
+
+def goodness_of(central: CentralMoments, mixture: Mixture, family: str) -> Goodness | None:
+    """Return how well a mixture in the units of the data agrees with central moments.
+
+    Moments are compared in deviations of the columns, whatever the family, and up to the highest order at
+    which they are not too many; None if there is none, or the moments are in some directions only.
+    """
+    n_features, order = len(central.mean), central.order
+    while order >= 3 and n_monomials(n_features + 1, order) > MOST_MOMENTS:
+        order -= 1
+    if order < 3 or central.frame is not None:
+        return None
+    units = central.deviations
+    scales = units**2 if mixture.is_aligned else np.outer(units, units)
+    scaled = Mixture(mixture.weights, (mixture.means - central.mean) / units, mixture.covariances / scales)
+    return Goodness(scaled, family, central.divided(units, order), order, min(central.n_effective, EXACT))

@@ -17,7 +17,7 @@ from apolar.mixture.families import family
 from apolar.moments import CentralMoments, central_moments, signal_moments, spherical_moments
 from apolar.moments.signal import SignalMoments, check_components, check_spread
 from apolar.moments.sketch import summary_moments
-from apolar.moments.sums import ScaleError
+from apolar.moments.sums import ScaleError, check_scale
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.recovery.equivariant import equivariant_mixture
 from apolar.recovery.families import COVARIANCE_TYPES, family_mixture, needed_order
@@ -86,21 +86,44 @@ def mixture_from_moments(
     >>> mixture.status.name
     'VALID'
     """
-    one_of(form, "form", FORMS)
     n_components = check_integer(n_components, "n_components", least=1)
     kind = family(covariance_type).name
     one_of(kind, "covariance_type", COVARIANCE_TYPES)
+    central = summary_moments(X, sample_weight)
+    source = open_rows(X, as_counts(sample_weight)) if central is None else central
+    n_features = source.n_features if isinstance(source, Rows) else len(source.mean)
+    if kind == "spherical" and not _is_overcomplete(n_components, n_features, form):
+        return spherical_mixture(source, n_components, form, refine=refine, random_state=random_state)
+    rng = random_generator(0 if random_state is None else random_state)
+    if not isinstance(source, Rows):
+        return family_mixture(source, n_components, kind, rng)
+    order = needed_order(kind, n_components, n_features)
+    try:
+        central = central_moments(source, order=order)
+        check_scale(float(np.trace(central.covariance)))
+        return family_mixture(central, n_components, kind, rng)
+    except ScaleError:
+        unit = _unit(source)
+        if unit is None:
+            raise
+        scaled = source.map(Divided(np.full(n_features, unit)))
+        return family_mixture(central_moments(scaled, order=order), n_components, kind, rng).rescaled(unit)
+
+
+def spherical_mixture(
+    X: Any, n_components: int, form: str = "equivariant", *, refine: bool = True, random_state: Any = None
+) -> SphericalMixture:
+    """Return the spherical mixture whose moments are those of rows or of a sketch.
+
+    The parameters are those of `mixture_from_moments`.
+    """
+    one_of(form, "form", FORMS)
     # Random choices change the result less than the sampling error: without a seed, they are always the same.
     rng = random_generator(0 if random_state is None else random_state)
-    central = summary_moments(X, sample_weight)
+    central = summary_moments(X, None)
     if central is not None:
-        if kind != "spherical" or _is_overcomplete(n_components, len(central.mean), form):
-            return family_mixture(central, n_components, kind, rng)
         return _mixture(central, n_components, form, refine, rng)
-    rows = open_rows(X, as_counts(sample_weight))
-    if kind != "spherical" or _is_overcomplete(n_components, rows.n_features, form):
-        order = needed_order(kind, n_components, rows.n_features)
-        return family_mixture(central_moments(rows, order=order), n_components, kind, rng)
+    rows = open_rows(X)
     try:
         return _mixture(rows, n_components, form, refine, rng)
     except ScaleError:

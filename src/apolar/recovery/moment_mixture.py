@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -100,6 +100,10 @@ class MomentMixture:
         if self.goodness is None or self.goodness.n_degrees < 1:
             return float("nan")
         return float(chi2.sf(self.goodness.squares, self.goodness.n_degrees))
+
+    def rescaled(self, unit: float) -> MomentMixture:
+        """Return the mixture of rows, from that of the rows divided by a unit."""
+        return replace(self, means=self.means * unit, covariances=self.covariances * unit * unit)
 
     def sample(self, n_samples: int, random_state: Any = None) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.

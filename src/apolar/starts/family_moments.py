@@ -13,12 +13,13 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments import central_moments
+from apolar.moments.sketch import ORDER_FOR
 from apolar.recovery.diagonal import is_identified
 from apolar.recovery.families import family_mixture
 from apolar.recovery.moment_mixture import MomentMixture
 from apolar.starts.moments import from_moments
 
-__all__ = ["from_moments_of_family"]
+__all__ = ["from_moments_of_family", "moment_method", "whitened_mixture"]
 
 # The most columns: third moments are fitted by a system that grows with their third power.
 MOST_DIAGONAL = 24
@@ -38,7 +39,8 @@ def from_moments_of_family(
     the mixture of one common covariance that has the fourth moments. Where these are not determined, it is
     the spherical mixture of the third moments.
     """
-    method = _method(data, n_components)
+    is_known = not (data.is_incomplete or data.rows.is_sparse)
+    method = moment_method(data.family, n_components, data.n_features, data.n_rows) if is_known else None
     if method is not None:
         # Where they fail, as for columns that are functions of others, the spherical ones may not.
         with contextlib.suppress(ValueError, np.linalg.LinAlgError):
@@ -63,17 +65,21 @@ def _arrays(parameters: WhitenedParameters) -> tuple[Array, Array, Array]:
     return parameters.weights, parameters.means, parameters.covariances
 
 
-def _method(data: WhitenedData, n_components: int) -> str | None:
-    """Return the family whose moments are used; None for the spherical one."""
-    family, n_features = data.family, data.n_features
-    if family.is_spherical or n_components == 1 or data.is_incomplete or data.rows.is_sparse:
-        return None
-    if data.n_rows < LEAST_ROWS * n_components * n_features:
+def moment_method(family: Family, n_components: int, n_features: int, n_rows: int) -> str | None:
+    """Return the family whose moments a mixture starts from; None for the spherical one.
+
+    Parameters
+    ----------
+    family : Family
+        Of the mixture.
+    n_components, n_features, n_rows : int
+    """
+    if family.is_spherical or n_components == 1 or n_rows < LEAST_ROWS * n_components * n_features:
         return None
     if family.is_axis_aligned:
         is_small = n_features <= MOST_DIAGONAL
         return "diag" if is_small and is_identified(n_components, n_features) else None
-    n_products = data.n_rows * (n_features * (n_features + 1) / 2) ** 2
+    n_products = n_rows * (n_features * (n_features + 1) / 2) ** 2
     is_small = n_features <= MOST_TIED and n_products <= MOST_PRODUCTS
     return "tied" if is_small and n_components <= n_features + 1 else None
 
@@ -81,13 +87,25 @@ def _method(data: WhitenedData, n_components: int) -> str | None:
 def _mixture(data: WhitenedData, n_components: int, method: str) -> WhitenedParameters:
     """Return the mixture in whitened coordinates, as one of the family of the data."""
     units = np.broadcast_to(data.whitening.deviations, data.n_features)
-    rows = data.rows.map(Divided(units))
-    central = central_moments(rows, order=3 if method == "diag" else 4)
+    central = central_moments(data.rows.map(Divided(units)), order=ORDER_FOR[method])
     found = family_mixture(central, n_components, method, np.random.default_rng(0), refine=False)
-    return _whitened(data, found, units)
+    return whitened_mixture(data, found, units)
 
 
-def _whitened(data: WhitenedData, mixture: MomentMixture, units: Array) -> WhitenedParameters:
+def whitened_mixture(data: WhitenedData, mixture: MomentMixture, units: Array) -> WhitenedParameters:
+    """Return a diagonal or tied mixture of the data divided by `units` as one of the family of the data.
+
+    Parameters
+    ----------
+    data : WhitenedData
+    mixture : MomentMixture
+    units : ndarray, shape (n_features,)
+
+    Returns
+    -------
+    parameters : WhitenedParameters
+        In the whitened coordinates of the data.
+    """
     family, whitening = data.family, data.whitening
     n_components = mixture.n_components
     scale = units**2 if mixture.covariance_type == "diag" else np.outer(units, units)
