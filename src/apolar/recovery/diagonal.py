@@ -24,6 +24,8 @@ from apolar.tensor.monomials import dense_positions, monomial_variables, multino
 
 __all__ = ["diagonal_mixture", "is_identified"]
 
+# Added to the diagonal of correlations, which may be singular.
+LEAST_SHARE = 1e-6
 # Steps that find the communalities, before the Levenberg-Marquardt method.
 N_AXIS_STEPS = 50
 # Means further from the centre than this, in deviations of the column, are errors of the sample.
@@ -81,10 +83,9 @@ def diagonal_mixture(second: Array, third: Array, n_components: int, *, is_exact
 def _factors(correlations: Array, n_factors: int) -> Array:
     """Return U, shape (n_features, n_factors), with U U^t nearest to the correlations off the diagonal."""
     n_features = len(correlations)
-    try:
-        shares = 1 - 1 / np.diag(np.linalg.inv(correlations))
-    except np.linalg.LinAlgError:
-        shares = np.full(n_features, 0.5)
+    # Where columns are functions of others, their squared multiple correlations are one.
+    inverse = np.linalg.inv(correlations + LEAST_SHARE * np.eye(n_features))
+    shares = np.clip(1 - 1 / np.diag(inverse), 0.0, 1.0)
     factors = np.zeros((n_features, n_factors))
     reduced = correlations.copy()
     for _ in range(N_AXIS_STEPS):

@@ -23,6 +23,8 @@ __all__ = ["dictionary_start", "fits_from_starts", "random_start"]
 N_PLACES = 1024
 REACH = 1.3
 VARIANCES = (0.1, 0.25, 0.5, 0.8)
+# The smallest eigenvalue of the covariance that is taken for one, in units of the largest.
+LEAST_EIGENVALUE = 1e-4
 # How closely the weights of the combination have to add up to one, beside sampling errors.
 SUM_WEIGHT = 100.0
 # Weights below this are rounding errors of the combination.
@@ -43,8 +45,11 @@ def dictionary_start(observed: Array, covariance: Array, n_components: int, orde
     order : int
     """
     n_features = len(covariance)
-    smallest = float(np.linalg.eigvalsh(covariance)[0])
-    places = REACH * normal_points(n_features, N_PLACES) @ np.linalg.cholesky(covariance).T
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.maximum(values, LEAST_EIGENVALUE * values[-1])
+    smallest = float(values[0])
+    places = REACH * (normal_points(n_features, N_PLACES) * np.sqrt(values)) @ vectors.T
+    covariance = (vectors * values) @ vectors.T
     means = np.concatenate([places] * len(VARIANCES))
     variances = np.repeat(smallest * np.array(VARIANCES), N_PLACES)[:, None] * np.ones(n_features)
     moments = component_moments(means, variances, order)[:, 1:-1].T
@@ -86,7 +91,9 @@ def _merged(mixture: Mixture, n_components: int) -> Mixture:
 def random_start(covariance: Array, n_components: int, rng: np.random.Generator) -> Mixture:
     """Return equal components at random places of the covariance."""
     n_features = len(covariance)
-    means = 0.9 * rng.standard_normal((n_components, n_features)) @ np.linalg.cholesky(covariance).T
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.maximum(values, LEAST_EIGENVALUE * values[-1])
+    means = 0.9 * (rng.standard_normal((n_components, n_features)) * np.sqrt(values)) @ vectors.T
     matrices = np.repeat(0.4 * covariance[None], n_components, axis=0)
     return Mixture(np.full(n_components, 1 / n_components), means, matrices)
 

@@ -35,6 +35,8 @@ LEAST_RATIO = 1.2
 MOST_WEIGHTED = 560
 # Random starts beside those that the moments suggest.
 N_RANDOM = 8
+# Smaller eigenvalues of correlations, in units of the largest, are rounding errors.
+LEAST_EIGENVALUE = 1e-10
 # Standard errors of means above this, in deviations of the component, are those of too small a sample.
 MOST_ERROR = 1.0
 
@@ -123,6 +125,8 @@ def family_mixture(
     if len(constant):
         raise ColumnError(int(constant[0]), "is constant: nothing separates components in it. Leave it out.")
     units = central.deviations
+    if covariance_type in ("tied", "full"):
+        _check_not_singular(central.covariance / np.outer(units, units))
     if covariance_type == "spherical":
         units = np.full(n_features, np.sqrt(np.mean(units**2)))
     n_rows = np.inf if central.n_effective >= EXACT else central.n_effective
@@ -139,6 +143,19 @@ def family_mixture(
         # More moments than are needed help where there are few columns.
         mixture, error = _by_starts(central, n_components, covariance_type, units, n_rows, rng, corrections)
     return _result(central, mixture, covariance_type, units, error, corrections)
+
+
+def _is_singular(covariance: Array) -> bool:
+    """Return whether a column is a function of others, as always where rows are fewer than columns."""
+    values = np.linalg.eigvalsh(covariance)
+    return bool(values[0] <= LEAST_EIGENVALUE * values[-1])
+
+
+def _check_not_singular(correlations: Array) -> None:
+    """Refuse columns of which one is a function of others."""
+    if _is_singular(correlations):
+        column = int(np.argmax(np.abs(np.linalg.eigh(correlations)[1][:, 0])))
+        raise ColumnError(column, "is a linear function of others: leave one of them out, or take more rows.")
 
 
 def _single(central: CentralMoments, covariance_type: str, units: Array) -> Mixture:
@@ -172,8 +189,6 @@ def _tied(
 ) -> tuple[Mixture, float]:
     scaled = central.covariance / np.outer(units, units)
     values, vectors = np.linalg.eigh(scaled)
-    if values[0] <= 1e-12 * values[-1]:
-        raise ValueError("A column is a linear function of others: leave it out.")
     whitening, back = vectors / np.sqrt(values), vectors * np.sqrt(values)
     third, fourth = (tensor.to_dense() for tensor in (central.third, central.higher[0]))
     scale = np.diag(1 / units) @ whitening
@@ -217,7 +232,7 @@ def _by_starts(
     suggested = dictionary_start(observed, covariance, n_components, order)
     if suggested is not None:
         starts.append(suggested)
-    if n_components <= len(units) + 1 and central.order >= 4:
+    if n_components <= len(units) + 1 and central.order >= 4 and not _is_singular(covariance):
         starts.append(_tied(central, n_components, units, n_rows, rng, refine=False)[0])
     starts += [random_start(covariance, n_components, rng) for _ in range(N_RANDOM)]
     fits: list[MomentFit] = fits_from_starts(covariance_type, starts, observed, order, n_rows)
