@@ -173,7 +173,9 @@ def _single(central: CentralMoments, covariance_type: str, units: Array) -> Mixt
 
 def _spherical(central: CentralMoments, n_components: int, units: Array) -> tuple[Mixture, float]:
     signal = signal_moments(central, n_components - 1, None, np.random.default_rng(0))
-    found = weighted_mixture(signal, equivariant_mixture(signal))
+    found = equivariant_mixture(signal)
+    if np.isfinite(central.n_effective):
+        found = weighted_mixture(signal, found)
     variances = found.variances[:, None] / units**2
     is_weak = found.status is MixtureStatus.WEAK_SIGNAL
     return Mixture(found.weights, (found.means - central.mean) / units, variances), np.inf if is_weak else 0.0
