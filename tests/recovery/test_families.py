@@ -88,7 +88,7 @@ def test_samples_are_fitted_about_as_well_as_by_their_likelihood(family, n_featu
     arrays = (np.array(part) for part in (found.weights, found.means, found.covariances))
     set_parameters(model, MixtureParameters(*arrays))
     model.n_features_in_ = n_features
-    # Maximum likelihood gains about half a nat per parameter; the moments lose as much, times their efficiency.
+    # Maximum likelihood gains half a nat per parameter; the moments lose as much, times their efficiency.
     lost = (gm.score(X) - model.score(X)) * len(X)
     assert lost < 3 * gm.n_parameters_
 

@@ -243,6 +243,9 @@ class MomentSketch:
             stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
             stored_numbers(arrays, "square_times", shape),
         )
+        missing = [degree for degree in range(4, order + 1) if f"power{degree}" not in arrays]
+        if missing:
+            raise ValueError(f"Its sums of order {missing[0]} are missing.")
         higher = tuple(
             stored_numbers(arrays, f"power{degree}", (n_monomials(n_frame, degree),))
             for degree in range(4, order + 1)

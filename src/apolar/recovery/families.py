@@ -121,6 +121,10 @@ def family_mixture(
             f"moments of order {order}, and these are of order {central.order}: make the sketch with "
             f"order={order}."
         )
+    if central.n_rows < n_components:
+        raise ValueError(
+            f"There must be at least as many rows as components, {n_components}; there are {central.n_rows}."
+        )
     constant = np.flatnonzero(is_constant(central.mean, np.diag(central.covariance)))
     if len(constant):
         raise ColumnError(int(constant[0]), "is constant: nothing separates components in it. Leave it out.")
