@@ -16,6 +16,7 @@ from benchmarks import (
     growth,
     kernels,
     missing,
+    moment_families,
     moments,
     noise,
     noise_component,
@@ -53,6 +54,7 @@ BENCHMARKS = {
     "evidence": evidence.main,
     "noise_component": noise_component.main,
     "missing": missing.main,
+    "moment_families": moment_families.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
 NAMED = {"gpu": gpu.main, "threads": kernels.threads}
