@@ -17,6 +17,7 @@ from benchmarks import (
     growth,
     kernels,
     missing,
+    moment_families,
     moments,
     noise,
     noise_component,
@@ -55,6 +56,7 @@ BENCHMARKS = {
     "noise_component": noise_component.main,
     "missing": missing.main,
     "classifier": classifier.main,
+    "moment_families": moment_families.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
 NAMED = {"gpu": gpu.main, "threads": kernels.threads}

@@ -15,6 +15,7 @@ __all__ = [
     "MixtureClassifier",
     "MixtureImputer",
     "MixtureStatus",
+    "MomentMixture",
     "MomentSketch",
     "Moments",
     "Prior",
@@ -41,6 +42,7 @@ __all__ = [
     "report",
     "scores",
     "select",
+    "select_from_moments",
     "show_versions",
     "spherical_moments",
     "tensor",
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
-    from apolar.recovery import mixture_from_moments, recover
+    from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
     from apolar.reports import report
     from apolar.selection import Selection, select
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
@@ -70,7 +72,7 @@ _HOMES = {
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.datasets": (),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
-    "apolar.recovery": ("mixture_from_moments", "recover"),
+    "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
     "apolar.scores": (),
     "apolar.estimator": ("GaussianMixture", "MixtureImputer"),
     "apolar.exceptions": ("ApolarWarning",),

@@ -54,12 +54,13 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     shown = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4)
     assert "from moments alone" in shown.output
     assert (tmp_path / "apolar-both" / "model.npz").exists()
-    # mclust's code names the same family, and others are refused under either name.
+    # mclust's code names the same family; others need more of the sketch, or are not determined by moments.
     by_code = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", "VII", "-o", "by-code")
     assert by_code.exit_code == 0, by_code.output
-    refused = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", "VVV")
-    assert refused.exit_code == 2
-    assert "spherical components only, not VVV" in refused.output
+    for kind, words in (("EEE", "make the sketch with --order 4"), ("VEV", "not VEV")):
+        refused = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", kind)
+        assert refused.exit_code == 2
+        assert words in " ".join(refused.output.split())
 
 
 def wines(path):
@@ -132,3 +133,43 @@ def test_options_that_need_rows_are_refused_for_a_sketch():
         result = run("fit", "--sketch", "any.npz", "-k", 2, *option)
         assert result.exit_code == 2
         assert f"{option[0]} needs the rows" in result.output
+
+
+def test_other_families_from_a_sketch(tmp_path):
+    rng = np.random.default_rng(0)
+    names = ["a", "b", "c", "d"]
+    means = np.array([[0, 0, 0, 0], [8, 1, 0, 0], [0, 9, 2, 1]])
+    spread = np.array([[1, 2, 1, 3], [2, 1, 1, 1], [1, 1, 3, 1]])
+    which = rng.choice(3, 6000, p=[0.5, 0.3, 0.2])
+    X = (means[which] + spread[which] * rng.standard_normal((6000, 4))) * [1, 1000, 0.01, 1]
+    for part, rows in enumerate(np.array_split(X, 2)):
+        np.savetxt(tmp_path / f"{part}.csv", rows, delimiter=",", header=",".join(names), comments="")
+        made = run("sketch", tmp_path / f"{part}.csv", "--order", 4, "-o", tmp_path / f"{part}.npz")
+        assert made.exit_code == 0, made.output
+    both = tmp_path / "both.npz"
+    assert run("merge", tmp_path / "0.npz", tmp_path / "1.npz", "-o", both).exit_code == 0
+    options = ("--covariance", "diag", "--json", "-o", tmp_path / "out")
+    answer = json.loads(run("fit", "--sketch", both, "-k", 3, *options).output)
+    # Means of 6000 rows: to a tenth of a deviation.
+    found = np.array(answer["means"]) / [1, 1000, 0.01, 1]
+    np.testing.assert_allclose(found, means, atol=0.3)
+    assert answer["covariance"] == "diag"
+    assert answer["p_value"] > 1e-3
+    assert apolar.GaussianMixture.load(tmp_path / "out" / "model.npz").covariance_type == "diag"
+    shown = run("fit", "--sketch", both, "-k", 3, "--covariance", "tied", "-o", tmp_path / "out")
+    assert "The moments do not agree with such a mixture" in shown.output
+    chosen = run("fit", "--sketch", both, "-k", "2-3", "--covariance", "diag,tied", "-o", tmp_path / "out")
+    assert "3 diag components have the lowest criterion" in " ".join(chosen.output.split())
+    refused = run("fit", "--sketch", both, "-k", 3, "--covariance", "diag", "--standardise")
+    assert refused.exit_code == 2
+    assert "--standardise matters to spherical components only" in refused.output
+
+
+def test_sketches_of_another_order_do_not_add_up(tmp_path, flowers):
+    assert run("sketch", flowers, "-o", tmp_path / "3.npz").exit_code == 0
+    assert run("sketch", flowers, "--order", 4, "-o", tmp_path / "4.npz").exit_code == 0
+    result = run("merge", tmp_path / "3.npz", tmp_path / "4.npz", "-o", tmp_path / "no.npz")
+    assert result.exit_code == 2
+    assert "of order 3 and 4" in result.output
+    assert not (tmp_path / "no.npz").exists()
+    assert run("sketch", flowers, "--order", 9, "-o", tmp_path / "9.npz").exit_code == 2

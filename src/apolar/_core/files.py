@@ -140,7 +140,11 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def load_arrays(
-    path: str | os.PathLike[str], format: str, version: int, what: str, names: Iterable[str] = ()
+    path: str | os.PathLike[str],
+    format: str,
+    version: int | tuple[int, ...],
+    what: str,
+    names: Iterable[str] = (),
 ) -> dict[str, Array]:
     """Read the arrays of a file that `save_arrays` wrote.
 
@@ -149,8 +153,8 @@ def load_arrays(
     path : str or path
     format : str
         The expected file format.
-    version : int
-        The expected version of the format.
+    version : int or tuple of int
+        The version of the format that is expected, or those that can be read.
     what : str
         A description of such a file for messages, with an article.
     names : iterable of str, optional
@@ -186,9 +190,10 @@ def load_arrays(
         raise ValueError(
             f"{path} is not {what}: it says that it is {stored_format[:60]!r}. Pass another file."
         )
-    if stored_version != version:
+    versions = (version,) if isinstance(version, int) else version
+    if stored_version not in versions:
         raise ValueError(
-            f"{path} has version {stored_version}; this library reads {version}. "
+            f"{path} has version {stored_version}; this library reads {' and '.join(map(str, versions))}. "
             "Load it with the release that wrote it."
         )
     if stored_checksum != _checksum(arrays):

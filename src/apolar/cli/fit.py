@@ -46,9 +46,7 @@ FIRST_WIDTH, NAME_WIDTH, MOST_COLUMNS = 26, 15, 40
 @mixture_options(components=None)
 @table_options
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
-@click.option(
-    "--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: spherical, no labels."
-)
+@click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: no labels.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
 @click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
 @outliers_option
@@ -92,6 +90,7 @@ def fit(
       apolar fit january.csv february.csv -k 4
       apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
       apolar fit --sketch sums.npz -k 4
+      apolar fit --sketch sums.npz -k 4 --covariance diag
 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted. Nothing is half-written.
@@ -103,7 +102,7 @@ def fit(
     if components is None:
         raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
-        from apolar.cli.sketch import fit_sketch
+        from apolar.cli.sketch_fit import fit_sketch
 
         for given, name in (
             (columns, "--columns"),
@@ -116,9 +115,9 @@ def fit(
         ):
             if given:
                 raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
-        named = ", ".join(name for part in covariance for name in part)
+        named = [name for part in covariance for name in part]
         folder = output or default_folder(sketch)
-        fit_sketch(Path(sketch), components, named or None, folder, as_json, standardise)
+        fit_sketch(Path(sketch), components, named, folder, as_json, standardise)
         return
     numbers = numbers_of_components(components)
     check_sources(data)

@@ -21,6 +21,7 @@ _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ("covariance_type", "--covariance"),
     (r"are in \.table", "are in selection.csv, which -o writes"),
     (r"field='(\w+)'", r"--field \1"),
+    (r"order=(\d)", r"--order \1"),
     ("noise=True", "--noise"),
     (r"noise=([\d.]+\d)", r"--noise=\1"),
     ("leave noise out", "leave --noise out"),

@@ -31,8 +31,10 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 from apolar.moments.available import ColumnSums
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
-from apolar.recovery import mixture_from_moments
+from apolar.recovery.families import family_mixture
+from apolar.recovery.mixtures import spherical_mixture
 from apolar.starts import start_candidates
+from apolar.starts.family_moments import moment_method, whitened_mixture
 from apolar.starts.moments import whitened_spherical
 
 # The first rows are kept, and fitted together, until there are this many per parameter of the means and
@@ -96,6 +98,7 @@ class Stream:
     _stats: SufficientStats | None = None
     _sketch: MomentSketch | None = None
     _compared: float = 0.0
+    _method: str | None = None
 
     @classmethod
     def after(
@@ -168,7 +171,11 @@ class Stream:
             self._compared = data.weight
             # Beside noise, the moments of all rows are not those of the components.
             is_sketched = not self.noise_expected and not data.is_incomplete
-            if self.n_components <= data.n_features <= MAX_COLUMNS and is_sketched:
+            method = moment_method(self.family, self.n_components, data.n_features, data.n_rows)
+            if method is not None and is_sketched:
+                sketch = MomentSketch(data.n_features, covariance_type=method)
+                self._sketch, self._method = sketch.update(all_rows), method
+            elif self.n_components <= data.n_features <= MAX_COLUMNS and is_sketched:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
 
@@ -233,14 +240,25 @@ class Stream:
         """Take the mixture of the moments of all rows seen, if the batch is clearly more likely under it."""
         assert self._sketch is not None
         self._compared = self.weight
-        try:
-            mixture = mixture_from_moments(self._sketch, self.n_components)
-        except ValueError:
+        rival = self._rival(batch)
+        if rival is None:
             return
-        rival = whitened_spherical(batch, mixture, np.ones(batch.n_features))
         if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
             prior = prior_for(batch.whitening, self.family, self.prior)
             self._stats = batch.family.stats_of(rival, self.weight, prior)
+
+    def _rival(self, batch: WhitenedData) -> WhitenedParameters | None:
+        """Return the mixture of the moments of all rows seen, by the method of the family."""
+        assert self._sketch is not None
+        units = np.ones(batch.n_features)
+        try:
+            if self._method is None:
+                return whitened_spherical(batch, spherical_mixture(self._sketch, self.n_components), units)
+            central, rng = self._sketch.central(), np.random.default_rng(0)
+            mixture = family_mixture(central, self.n_components, self._method, rng)
+            return whitened_mixture(batch, mixture, units)
+        except (ValueError, np.linalg.LinAlgError):
+            return None
 
 
 def _mean_likelihood(data: WhitenedData, parameters: WhitenedParameters, log_likelihood: float) -> float:

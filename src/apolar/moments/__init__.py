@@ -1,7 +1,8 @@
 """Moments of rows: additive sums, and the moment tensors of a mixture."""
 
+from apolar.moments.central import CentralMoments
 from apolar.moments.signal import SignalMoments, signal_moments
-from apolar.moments.sketch import CentralMoments, MomentSketch
+from apolar.moments.sketch import MomentSketch
 from apolar.moments.spectrum import ComponentCount, n_components_from_spectrum
 from apolar.moments.spherical import Moments, central_moments, spherical_moments
 

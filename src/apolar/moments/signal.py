@@ -14,6 +14,7 @@ from apolar._core.namespaces import DeviceCopies
 from apolar.data import Checked, Rows, open_rows, thread_scratch
 from apolar.data.reduce import Whole, is_one_array
 from apolar.data.weights import as_counts
+from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import (
     RowCovariance,
     column_moments,
@@ -23,7 +24,7 @@ from apolar.moments.covariance import (
 )
 from apolar.moments.kernels import triton
 from apolar.moments.range_finder import NO_NOISE, leading_directions
-from apolar.moments.sketch import CentralMoments, MomentSketch, summary_moments
+from apolar.moments.sketch import MomentSketch, summary_moments
 from apolar.moments.sums import (
     KERNEL_COLUMNS,
     check_scale,

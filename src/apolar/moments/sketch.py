@@ -4,97 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, numeric_array
+from apolar._core.checks import check_integer, numeric_array, one_of
 from apolar._core.compiled import kernel_threads
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
 from apolar.data import open_rows
 from apolar.data.weights import check_total_weight
-from apolar.moments.sums import Centred, MomentStatistic, MomentSums, ScaleError, effective_rows
-from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import dense_positions, monomial_variables
+from apolar.moments.central import CentralMoments, central_moments_of_sums
+from apolar.moments.sums import Centred, MomentStatistic, MomentSums, ScaleError
+from apolar.tensor import n_monomials
 
 FORMAT = "apolar moment sketch"
 VERSION = 3
+# Of sketches with powers above the third; those without are written as before, and old ones read.
+VERSION_OF_HIGHER = 4
 
-# Third moments of this many columns take a few megabytes; above, a frame is required.
+ORDERS = (3, 4, 5, 6)
+"""The highest powers that a sketch can keep."""
+ORDER_FOR = {"spherical": 3, "diag": 3, "tied": 4, "full": 4}
+"""The order with which a mixture of a family can be fitted, where its components are few enough."""
+# Third moments of this many columns take a few megabytes; more of any order need a frame.
 MAX_COLUMNS = 150
 
 
-@dataclass(frozen=True, eq=False)
-class CentralMoments:
-    """Moments about the mean.
-
-    Attributes
-    ----------
-    n_rows : int
-    n_effective : float
-        The number of equally weighted rows whose moments are as noisy: (sum of weights)^2 / sum of squares.
-    mean : ndarray, shape (n_features,)
-    covariance : ndarray, shape (n_features, n_features)
-    third : SymmetricTensor
-        Of order 3, in the coordinates of the frame.
-    square_times : ndarray, shape (n_features,)
-        The mean of |x - mean|^2 (x - mean).
-    frame : ndarray, shape (n_features, n_frame), or None
-        None if the third moments are in all coordinates.
-    """
-
-    n_rows: int
-    n_effective: float
-    mean: Array
-    covariance: Array
-    third: SymmetricTensor
-    square_times: Array
-    frame: Array | None
-
-    def divided(self, units: Array) -> CentralMoments:
-        """Return the moments of the rows with each column divided by its unit.
-
-        Parameters
-        ----------
-        units : ndarray, shape (n_features,)
-            Positive.
-        """
-        self._need_all_coordinates("changed")
-        variables = monomial_variables(len(units), 3)
-        third = self.third.coefficients / units[variables].prod(axis=1)
-        return self._with(self.mean / units, self.covariance / units / units[:, None], third)
-
-    def of_columns(self, columns: Sequence[int]) -> CentralMoments:
-        """Return the moments of some columns, given by their numbers in ascending order."""
-        self._need_all_coordinates("left out")
-        chosen = np.asarray(columns)
-        n_chosen = len(chosen)
-        position = np.full(len(self.mean), -1)
-        position[chosen] = np.arange(n_chosen)
-        # Monomials are in lexicographic order: those of ascending columns keep theirs.
-        kept = np.all(position[monomial_variables(len(self.mean), 3)] >= 0, axis=1)
-        covariance = self.covariance[np.ix_(chosen, chosen)]
-        return self._with(self.mean[chosen], covariance, self.third.coefficients[kept])
-
-    def _with(self, mean: Array, covariance: Array, third: Array) -> CentralMoments:
-        n_features = len(mean)
-        tensor = SymmetricTensor(3, n_features, third)
-        # The sum over i of the moments x_i x_i x_j.
-        dense = third[dense_positions(n_features, 3)].reshape((n_features,) * 3)
-        square_times = np.einsum("iij->j", dense)
-        return CentralMoments(self.n_rows, self.n_effective, mean, covariance, tensor, square_times, None)
-
-    def _need_all_coordinates(self, what: str) -> None:
-        if self.frame is not None:
-            raise ValueError(
-                f"Columns cannot be {what} in a sketch with a frame: it has third moments in few directions."
-            )
-
-
 class MomentSketch:
-    """Sums of powers of rows up to order three, about a provisional centre.
+    """Sums of powers of rows up to an order, about a provisional centre.
 
     It can be updated with chunks of rows, added to the sketches of other
     rows, saved and loaded; a mixture can be fitted from it without the rows.
@@ -104,15 +42,25 @@ class MomentSketch:
     n_features : int
         The number of columns.
     frame : array_like, shape (n_features, n_frame), optional
-        Orthonormal columns: third moments are stored in these directions
-        only, which makes many columns affordable. Sketches can be added only
-        if they have the same frame.
+        Orthonormal columns: third and higher moments are stored in these
+        directions only, which makes many columns affordable. Sketches can be
+        added only if they have the same frame.
     feature_names : sequence of str, optional
         The names of the columns. Sketches with other names, or in another
         order, cannot be added.
+    order : int, optional
+        The highest power of the rows, from 3 to 6; by default what the
+        family needs. The sketch holds about m^order / order! numbers for m
+        columns. Only sketches of the same order can be added.
+    covariance_type : {"spherical", "diag", "tied", "full"}, default="spherical"
+        The family that is to be fitted: three powers suffice for spherical
+        and diagonal covariances, and four for tied ones; components with
+        covariances of their own, or more of them than columns, need four
+        powers or more.
 
     Attributes
     ----------
+    order : int
     n_rows : int
         The number of rows that the sketch was updated with.
     total_weight : float
@@ -131,8 +79,22 @@ class MomentSketch:
     """
 
     def __init__(
-        self, n_features: int, *, frame: Any = None, feature_names: Sequence[str] | None = None
+        self,
+        n_features: int,
+        *,
+        frame: Any = None,
+        feature_names: Sequence[str] | None = None,
+        order: int | None = None,
+        covariance_type: str = "spherical",
     ) -> None:
+        one_of(covariance_type, "covariance_type", tuple(ORDER_FOR))
+        self.order = ORDER_FOR[covariance_type] if order is None else order
+        one_of(self.order, "order", ORDERS)
+        if self.order < ORDER_FOR[covariance_type]:
+            raise ValueError(
+                f"covariance_type={covariance_type!r} needs moments of order {ORDER_FOR[covariance_type]}: "
+                f"raise order from {self.order}, or leave it out."
+            )
         self.n_features = check_integer(n_features, "n_features", least=1)
         self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
@@ -140,12 +102,14 @@ class MomentSketch:
                 f"feature_names must name all {self.n_features} columns; got {len(self.feature_names)} names."
             )
         self.frame = None if frame is None else _checked_frame(frame, self.n_features)
-        if self.frame is None and self.n_features > MAX_COLUMNS:
+        n_frame = self.n_features if self.frame is None else self.frame.shape[1]
+        n_numbers = n_monomials(n_frame, self.order)
+        if n_numbers > n_monomials(MAX_COLUMNS, 3):
+            lower = "a lower order, or " if self.order > 3 else ""
             raise ValueError(
-                f"The third moments of {self.n_features} columns are "
-                f"{n_monomials(self.n_features, 3):,} numbers. Make a MomentSketch with frame=, orthonormal "
-                "columns such as the leading principal directions of a sample. Rows that can be read again, "
-                "and form='equivariant', need no sketch."
+                f"The moments of order {self.order} of {n_frame} columns are {n_numbers:,} numbers. Make a "
+                f"MomentSketch with {lower}frame=, orthonormal columns such as the leading principal "
+                "directions of a sample. Rows that can be read again, and form='equivariant', need no sketch."
             )
         # None before the first update.
         self._sums: MomentSums | None = None
@@ -176,7 +140,7 @@ class MomentSketch:
         rows = open_rows(X, sample_weight)
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
-        statistic = MomentStatistic(self.n_features, self.frame)
+        statistic = MomentStatistic(self.n_features, self.frame, self.order)
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
             centred = Centred(None if self._sums is None else self._sums.centre)
             (sums,) = rows.reduce(statistic, centred, kernel_threads())
@@ -184,7 +148,7 @@ class MomentSketch:
         check_total_weight(sums.weight, sums.weight_squares)
         if not sums.is_finite:
             raise ScaleError(
-                "The third powers of these rows overflow: divide the columns by their scale first."
+                f"The {self._powers} of these rows overflow: divide the columns by their scale first."
             )
         self._sums = sums
         return self
@@ -195,6 +159,11 @@ class MomentSketch:
         if self.n_features != other.n_features:
             raise ValueError(
                 f"The sketches are of {self.n_features} and {other.n_features} columns: they cannot be added."
+            )
+        if self.order != other.order:
+            raise ValueError(
+                f"The sketches are of order {self.order} and {other.order}: make them with one and the same "
+                "order."
             )
         if not _same_frame(self.frame, other.frame):
             raise ValueError("The sketches use different frames: make them with one and the same.")
@@ -207,7 +176,7 @@ class MomentSketch:
                 f"{', '.join(self.feature_names or ())[:200]}; {', '.join(other.feature_names or ())[:200]}."
             )
         names = self.feature_names or other.feature_names
-        result = MomentSketch(self.n_features, frame=self.frame, feature_names=names)
+        result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)
         if self._sums is None or other._sums is None:
             result._sums = self._sums or other._sums
             return result
@@ -215,38 +184,27 @@ class MomentSketch:
             result._sums = self._sums + other._sums
         if not result._sums.is_finite:
             raise ScaleError(
-                "The third powers of the rows of these sketches, about one centre, overflow: make them again "
-                "of columns that are divided by one scale."
+                f"The {self._powers} of the rows of these sketches, about one centre, overflow: make them "
+                "again of columns that are divided by one scale."
             )
         return result
 
     def __radd__(self, other: object) -> MomentSketch:
         # sum() starts from zero; its result must not share its state with the first sketch.
         if isinstance(other, int) and other == 0:
-            return MomentSketch(self.n_features, frame=self.frame) + self
+            return MomentSketch(self.n_features, frame=self.frame, order=self.order) + self
         return NotImplemented
 
+    @property
+    def _powers(self) -> str:
+        """What overflows first, in words."""
+        return "third powers" if self.order == 3 else f"powers of order {self.order}"
+
     def central(self) -> CentralMoments:
-        """Return the mean, the covariance and the third moments about the mean."""
+        """Return the mean, the covariance and the higher moments about the mean."""
         if self._sums is None:
             raise ValueError("The sketch has seen no rows: call update first.")
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = self._sums.about(self._sums.mean)
-        if not sums.is_finite:
-            raise ScaleError(
-                "The third powers of the rows of this sketch, about their mean, overflow: make it again of "
-                "columns that are divided by their scale."
-            )
-        n_frame = self.n_features if self.frame is None else int(self.frame.shape[1])
-        return CentralMoments(
-            sums.n_rows,
-            effective_rows(sums.weight, sums.weight_squares, sums.n_rows),
-            sums.centre,
-            sums.second / sums.weight,
-            SymmetricTensor(3, n_frame, sums.third / sums.weight),
-            sums.square_times / sums.weight,
-            self.frame,
-        )
+        return central_moments_of_sums(self._sums)
 
     # --- files --------------------------------------------------------------------
 
@@ -255,12 +213,14 @@ class MomentSketch:
 
         The write is atomic: if it fails, no file appears, and an existing file stays as it was.
         """
-        save_arrays(path, FORMAT, VERSION, self._arrays())
+        version = VERSION if self.order == 3 else VERSION_OF_HIGHER
+        save_arrays(path, FORMAT, version, self._arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MomentSketch:
         """Read a sketch from a file that `save` wrote."""
-        arrays = load_arrays(path, FORMAT, VERSION, "a moment sketch", names=cls(1)._arrays())
+        versions = VERSION, VERSION_OF_HIGHER
+        arrays = load_arrays(path, FORMAT, versions, "a moment sketch", names=cls(1)._arrays())
         try:
             return cls._from_arrays(arrays)
         except (TypeError, ValueError) as error:
@@ -274,6 +234,8 @@ class MomentSketch:
         n_rows, frame, shape = stored_value(arrays, "n_rows", int), arrays["frame"], (n_features,)
         n_frame = frame.shape[1] if frame.ndim == 2 and frame.size else n_features
         # The sizes of the sums are checked before a sketch is made: a file can claim any number of columns.
+        order = stored_value(arrays, "order", int) if "order" in arrays else 3
+        one_of(order, "order", ORDERS)
         weights = stored_value(arrays, "weight", float), stored_value(arrays, "weight_squares", float)
         sums = (
             stored_numbers(arrays, "first", shape),
@@ -281,21 +243,34 @@ class MomentSketch:
             stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
             stored_numbers(arrays, "square_times", shape),
         )
+        missing = [degree for degree in range(4, order + 1) if f"power{degree}" not in arrays]
+        if missing:
+            raise ValueError(f"Its sums of order {missing[0]} are missing.")
+        higher = tuple(
+            stored_numbers(arrays, f"power{degree}", (n_monomials(n_frame, degree),))
+            for degree in range(4, order + 1)
+        )
         stored_names = arrays["feature_names"]
         if stored_names.dtype.kind != "U" or stored_names.ndim != 1:
             raise ValueError("feature_names must be strings.")
         names = stored_names.tolist() if stored_names.size else None
-        sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names)
+        sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names, order=order)
         if n_rows < 0 or min(weights) < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
         if n_rows:
             centre = stored_numbers(arrays, "centre", shape)
-            sketch._sums = MomentSums(centre, sketch.frame, n_rows, *weights, *sums)
+            sketch._sums = MomentSums(centre, sketch.frame, n_rows, *weights, *sums, higher)
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
-        sums = MomentSums.zeros(self.n_features, self.frame) if self._sums is None else self._sums
+        sums = self._sums
+        if sums is None:
+            sums = MomentSums.zeros(self.n_features, self.frame, self.order)
+        higher = {f"power{degree}": power for degree, power in enumerate(sums.higher, 4)}
+        if higher:
+            higher["order"] = np.array(self.order)
         return {
+            **higher,
             "n_features": np.array(self.n_features),
             "n_rows": np.array(self.n_rows),
             "feature_names": np.array(self.feature_names or [], dtype=np.str_),
@@ -310,7 +285,8 @@ class MomentSketch:
         }
 
     def __repr__(self) -> str:
-        return f"MomentSketch(n_features={self.n_features}, n_rows={self.n_rows})"
+        order = f", order={self.order}" if self.order > 3 else ""
+        return f"MomentSketch(n_features={self.n_features}{order}, n_rows={self.n_rows})"
 
 
 def summary_moments(X: Any, sample_weight: Any) -> CentralMoments | None:

@@ -1,9 +1,10 @@
-"""Sums of powers of rows up to order three, and their change of centre."""
+"""Sums of powers of rows, and their change of centre."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,7 +52,9 @@ def check_scale(variance: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class MomentSums:
-    """Weighted sums of z, z z^t, z z z (compact, in the frame) and |z|^2 z, with z = x - centre.
+    """Weighted sums of z, z z^t, |z|^2 z and, compact and in the frame, of z z z and higher powers.
+
+    Here z = x - centre.
 
     Sums about different centres can be added: the result is about the centre of the first.
 
@@ -67,6 +70,8 @@ class MomentSums:
     second : ndarray, shape (n_features, n_features)
     third : ndarray, shape (n_monomials(n_frame, 3),)
     square_times : ndarray, shape (n_features,)
+    higher : tuple of ndarray, of shapes (n_monomials(n_frame, 4),), (n_monomials(n_frame, 5),), ...
+        Sums of powers of order four and above, as far as they are kept.
     """
 
     centre: Array
@@ -78,13 +83,15 @@ class MomentSums:
     second: Array
     third: Array
     square_times: Array
+    higher: tuple[Array, ...] = ()
 
     @classmethod
-    def zeros(cls, n_features: int, frame: Array | None) -> MomentSums:
+    def zeros(cls, n_features: int, frame: Array | None, order: int = 3) -> MomentSums:
         """Return the sums over no rows."""
         zero, n_frame = np.zeros(n_features), n_features if frame is None else frame.shape[1]
-        third = np.zeros(n_monomials(n_frame, 3))
-        return cls(zero, frame, 0, 0.0, 0.0, zero, np.zeros((n_features, n_features)), third, zero)
+        third, *higher = (np.zeros(n_monomials(n_frame, degree)) for degree in range(3, order + 1))
+        second = np.zeros((n_features, n_features))
+        return cls(zero, frame, 0, 0.0, 0.0, zero, second, third, zero, tuple(higher))
 
     def __add__(self, other: MomentSums) -> MomentSums:
         """Return the sums over the rows of both, about the centre of the first."""
@@ -100,13 +107,14 @@ class MomentSums:
             self.second + other.second,
             self.third + other.third,
             self.square_times + other.square_times,
+            tuple(mine + theirs for mine, theirs in zip(self.higher, other.higher, strict=True)),
         )
 
     @property
     def is_finite(self) -> bool:
         """Whether all sums are finite."""
         sums = (self.weight, self.weight_squares, self.first, self.second, self.third, self.square_times)
-        return all(bool(np.all(np.isfinite(value))) for value in sums)
+        return all(bool(np.all(np.isfinite(value))) for value in sums + self.higher)
 
     @property
     def mean(self) -> Array:
@@ -132,24 +140,39 @@ class MomentSums:
         a, s1, s2 = d, self.first, self.second
         if self.frame is not None:
             a, s1, s2 = self.frame.T @ d, self.frame.T @ s1, self.frame.T @ s2 @ self.frame
-        dim = len(a)
-        shift = SymmetricTensor(1, dim, a)
-        linear = SymmetricTensor(1, dim, s1)
-        quadratic = SymmetricTensor(2, dim, s2[np.triu_indices(dim)])
-        third = (
-            SymmetricTensor(3, dim, self.third)
-            + 3 * shift * quadratic
-            + 3 * shift * shift * linear
-            + self.weight * shift * shift * shift
-        )
+        third, *higher = _shifted(a, self.weight, s1, s2, (self.third, *self.higher))
         return replace(
             self,
             centre=centre,
             first=self.first + self.weight * d,
             second=second,
-            third=third.coefficients,
+            third=third,
             square_times=square_times,
+            higher=tuple(higher),
         )
+
+
+def _shifted(
+    shift: Array, weight: float, first: Array, second: Array, powers: tuple[Array, ...]
+) -> list[Array]:
+    """Return the compact sums of powers of z + shift, of order three and above, from those of z."""
+    dim = len(shift)
+    # By the binomial theorem, for products of symmetric tensors.
+    sums = [
+        SymmetricTensor(1, dim, first),
+        SymmetricTensor(2, dim, second[np.triu_indices(dim)]),
+        *(SymmetricTensor(order, dim, power) for order, power in enumerate(powers, 3)),
+    ]
+    shifts = [SymmetricTensor(1, dim, shift)]
+    while len(shifts) < len(sums):
+        shifts.append(shifts[-1] * shifts[0])
+    shifted = []
+    for order in range(3, len(sums) + 1):
+        total = sums[order - 1] + weight * shifts[order - 1]
+        for kept in range(1, order):
+            total = total + math.comb(order, kept) * (shifts[order - kept - 1] * sums[kept - 1])
+        shifted.append(total.coefficients)
+    return shifted
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,15 +218,19 @@ class MomentStatistic:
     ----------
     n_features : int
     frame : ndarray, shape (n_features, n_frame), or None
+    order : int, default=3
+        The highest power.
     """
 
     n_features: int
     frame: Array | None
+    order: int = 3
 
     @property
     def n_working(self) -> int:
         """The number of values of working memory per row."""
-        return n_monomials(self.n_features if self.frame is None else self.frame.shape[1], 2)
+        n_frame = self.n_features if self.frame is None else self.frame.shape[1]
+        return sum(n_monomials(n_frame, degree) for degree in range(2, (self.order + 3) // 2))
 
     def __call__(self, block: tuple[Any, Array], weights: Any) -> tuple[MomentSums]:
         """Return the weighted sums over a block."""
@@ -212,7 +239,11 @@ class MomentStatistic:
         with np.errstate(over="ignore", invalid="ignore"):
             dense = rows.toarray() if sparse.issparse(rows) else rows
             if has_kernel(dense, self.n_features):
-                return (self._by_kernel(dense, weights, centre),)
+                lower = self._by_kernel(dense, weights, centre)
+                if self.order == 3:
+                    return (lower,)
+                z = scratch.subtract("centred", dense, centre)
+                return (replace(lower, higher=self._higher(z, weights, scratch)),)
             z = scratch.subtract("centred", dense, to_device_of(centre, dense))
             weighted = z if weights is None else weights[:, None] * z
             y = _contiguous_transpose(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
@@ -227,7 +258,19 @@ class MomentStatistic:
                     row_squares(z) @ weighted,
                 )
             )
-        return (MomentSums(centre, self.frame, n_rows, float(weight), float(weight_squares), *sums),)
+            higher = self._higher(z, weights, scratch)
+            first, second, third, square_times = sums
+        weights_of = float(weight), float(weight_squares)
+        return (
+            MomentSums(centre, self.frame, n_rows, *weights_of, first, second, third, square_times, higher),
+        )
+
+    def _higher(self, z: Any, weights: Any, scratch: Scratch) -> tuple[Array, ...]:
+        """Return the compact sums of order four and above of centred rows."""
+        if self.order == 3:
+            return ()
+        y = _contiguous_transpose(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
+        return tuple(on_host(higher_sums(y, weights, self.order, scratch)))
 
     def _by_kernel(self, rows: Array, weights: Array | None, centre: Array) -> MomentSums:
         weight, first, second = second_sums(rows, weights, centre)
@@ -295,8 +338,55 @@ def third_sums(y: Any, weighted: Any, scratch: Scratch) -> Any:
     """
     # Each sum is an entry of the Hankel matrix of row degree 2, some of them several times.
     hankel = pair_products(y, scratch) @ weighted.T
-    positions = _hankel_positions(y.shape[0]).to_device_of(y)
+    positions = _product_positions(y.shape[0], 2, 1).to_device_of(y)
     return take_rows(namespace(y).reshape(hankel, (-1,)), positions)
+
+
+def higher_sums(y: Any, weights: Any, order: int, scratch: Scratch) -> list[Any]:
+    """Return the compact sums of powers of order four up to an order, sum_n w y_i y_j y_k y_l and so on.
+
+    Parameters
+    ----------
+    y : array, shape (dim, n)
+        One row per coordinate.
+    weights : array, shape (n,), or None
+    order : int
+    scratch : Scratch
+
+    Returns
+    -------
+    sums : list of array, of shapes (n_monomials(dim, 4),), ...
+    """
+    xp = namespace(y)
+    products = [y, pair_products(y, scratch)]
+    while len(products) < (order + 1) // 2:
+        products.append(_next_products(y, products[-1], len(products) + 1, scratch))
+    sums = []
+    for degree in range(4, order + 1):
+        left, right = products[(degree + 1) // 2 - 1], products[degree // 2 - 1]
+        hankel = (left if weights is None else left * weights) @ right.T
+        positions = _product_positions(y.shape[0], (degree + 1) // 2, degree // 2).to_device_of(y)
+        sums.append(take_rows(xp.reshape(hankel, (-1,)), positions))
+    return sums
+
+
+def _next_products(y: Any, products: Any, degree: int, scratch: Scratch) -> Any:
+    """Return products of coordinates, shape (n_monomials(dim, degree), n), from those of one degree less.
+
+    Monomials that begin with a variable are it times those of one degree less without an earlier variable,
+    and these come last.
+    """
+    dim, n = y.shape
+    out = scratch.empty_like(f"products of {degree}", y, n_monomials(dim, degree), n)
+    start = 0
+    for first in range(dim):
+        size = n_monomials(dim - first, degree - 1)
+        if isinstance(out, np.ndarray):
+            np.multiply(products[-size:], y[first], out=out[start : start + size])
+        else:
+            out[start : start + size] = products[-size:] * y[first]
+        start += size
+    return out
 
 
 def pair_products(y: Any, scratch: Scratch) -> Any:
@@ -307,10 +397,10 @@ def pair_products(y: Any, scratch: Scratch) -> Any:
 
 
 @functools.cache
-def _hankel_positions(dim: int) -> DeviceCopies:
-    """Return a position of each monomial of degree 3 in the flattened Hankel matrix of row degree 2."""
-    positions = np.zeros(n_monomials(dim, 3), dtype=np.int64)
-    monomials = product_positions(dim, 2, 1)
+def _product_positions(dim: int, row_degree: int, column_degree: int) -> DeviceCopies:
+    """Return a position of each monomial in the flattened Hankel matrix of two degrees."""
+    positions = np.zeros(n_monomials(dim, row_degree + column_degree), dtype=np.int64)
+    monomials = product_positions(dim, row_degree, column_degree)
     positions[monomials.ravel()] = np.arange(monomials.size)
     return DeviceCopies(frozen(positions), positions_to_device_of)
 

@@ -20,7 +20,7 @@ from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.recovery import mixture_from_moments
+from apolar.recovery.mixtures import spherical_mixture
 from apolar.scores import adjusted_rand_index, majority_error_rate, mclust_bic
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
@@ -210,12 +210,12 @@ def _kmeans(data: WhitenedData, task: Task, rng: np.random.Generator) -> Whitene
 
 
 def _paper_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
-    mixture = mixture_from_moments(task.X, task.n_components, form="paper", random_state=rng)
+    mixture = spherical_mixture(task.X, task.n_components, form="paper", random_state=rng)
     return _after_a_step(data, mixture)
 
 
 def _equivariant_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
-    mixture = mixture_from_moments(task.X, task.n_components, random_state=rng)
+    mixture = spherical_mixture(task.X, task.n_components, random_state=rng)
     return _after_a_step(data, mixture)
 
 

@@ -1,6 +1,15 @@
 """Recovery of a mixture from its moments: algorithm 1 of the paper, and the equivariant form."""
 
 from apolar.recovery.algorithm1 import recover
+from apolar.recovery.choice import MomentCandidate, MomentSelection, select_from_moments
 from apolar.recovery.mixtures import mixture_from_moments
+from apolar.recovery.moment_mixture import MomentMixture
 
-__all__ = ["mixture_from_moments", "recover"]
+__all__ = [
+    "MomentCandidate",
+    "MomentMixture",
+    "MomentSelection",
+    "mixture_from_moments",
+    "recover",
+    "select_from_moments",
+]

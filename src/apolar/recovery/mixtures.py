@@ -13,12 +13,15 @@ from apolar.data import BlockFunction, Rows, open_rows
 from apolar.data.derived import Divided
 from apolar.data.weights import as_counts
 from apolar.mixture import SphericalMixture
-from apolar.moments import CentralMoments, signal_moments, spherical_moments
+from apolar.mixture.families import family
+from apolar.moments import CentralMoments, central_moments, signal_moments, spherical_moments
 from apolar.moments.signal import SignalMoments, check_components, check_spread
 from apolar.moments.sketch import summary_moments
-from apolar.moments.sums import ScaleError
+from apolar.moments.sums import ScaleError, check_scale
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.recovery.equivariant import equivariant_mixture
+from apolar.recovery.families import COVARIANCE_TYPES, family_mixture, needed_order
+from apolar.recovery.moment_mixture import MomentMixture
 from apolar.recovery.validity import checked_fit
 from apolar.recovery.weighted import weighted_mixture
 
@@ -32,25 +35,33 @@ def mixture_from_moments(
     n_components: int,
     form: str = "equivariant",
     *,
+    covariance_type: str = "spherical",
     refine: bool = True,
     sample_weight: Any = None,
     random_state: Any = None,
-) -> SphericalMixture:
-    """Return the spherical mixture whose moments are those of the data.
+) -> SphericalMixture | MomentMixture:
+    """Return the mixture whose moments are those of the data.
 
     Parameters
     ----------
     X : array_like, sparse matrix, dataframe, iterable of chunks, or MomentSketch
         Rows of shape (n_samples, n_features), or a sketch of them.
     n_components : int
-        At most n_features.
+        Of spherical components at most n_features, of tied ones one more; in six columns or fewer more of
+        spherical, diagonal and full ones, from moments of higher order.
     form : {"equivariant", "paper"}, default="equivariant"
         "equivariant" uses central moments, so that shifts, rotations and
         uniform scalings of the data do the same to the result, and averages
         over all noise directions. "paper" is the pipeline of
         [khouja2022moments]: moments, algorithm 2, at most four Riemannian
         Newton iterations, algorithm 1; it needs linearly independent means,
-        and fails on centred data.
+        and fails on centred data. For other families than spherical ones it does not matter.
+    covariance_type : {"spherical", "diag", "tied", "full"}, default="spherical"
+        The family of the components. Moments of order three determine spherical components, as many as
+        columns, and diagonal ones, if (m - p)^2 >= m + p for m columns and p = n_components - 1; those of
+        order four components with one common covariance. More components than that, and components
+        with full covariances of their own, are fitted to moments of order four to six, in six columns or
+        fewer. A sketch must be of that order; rows are read as they are needed.
     refine : bool, default=True
         For "equivariant": fit all moments up to the third by least squares,
         weighted by the covariance of their sampling errors, starting from
@@ -62,9 +73,10 @@ def mixture_from_moments(
 
     Returns
     -------
-    mixture : SphericalMixture
+    mixture : SphericalMixture or MomentMixture
         Always valid; `status` says whether the solution was projected, and of a sketch, whether the mixture
-        has its covariance.
+        has its covariance. A MomentMixture, for other families
+        and for more spherical components than columns, also has a `p_value`: whether moments agree with it.
 
     Examples
     --------
@@ -76,14 +88,44 @@ def mixture_from_moments(
     >>> mixture.status.name
     'VALID'
     """
-    one_of(form, "form", FORMS)
     n_components = check_integer(n_components, "n_components", least=1)
+    kind = family(covariance_type).name
+    one_of(kind, "covariance_type", COVARIANCE_TYPES)
+    central = summary_moments(X, sample_weight)
+    source = open_rows(X, as_counts(sample_weight)) if central is None else central
+    n_features = source.n_features if isinstance(source, Rows) else len(source.mean)
+    if kind == "spherical" and not _is_overcomplete(n_components, n_features, form):
+        return spherical_mixture(source, n_components, form, refine=refine, random_state=random_state)
+    rng = random_generator(0 if random_state is None else random_state)
+    if not isinstance(source, Rows):
+        return family_mixture(source, n_components, kind, rng)
+    order = needed_order(kind, n_components, n_features)
+    try:
+        central = central_moments(source, order=order)
+        check_scale(float(np.trace(central.covariance)))
+        return family_mixture(central, n_components, kind, rng)
+    except ScaleError:
+        unit = _unit(source)
+        if unit is None:
+            raise
+        scaled = source.map(Divided(np.full(n_features, unit)))
+        return family_mixture(central_moments(scaled, order=order), n_components, kind, rng).rescaled(unit)
+
+
+def spherical_mixture(
+    X: Any, n_components: int, form: str = "equivariant", *, refine: bool = True, random_state: Any = None
+) -> SphericalMixture:
+    """Return the spherical mixture whose moments are those of rows or of a sketch.
+
+    The parameters are those of `mixture_from_moments`.
+    """
+    one_of(form, "form", FORMS)
     # Random choices change the result less than the sampling error: without a seed, they are always the same.
     rng = random_generator(0 if random_state is None else random_state)
-    central = summary_moments(X, sample_weight)
+    central = summary_moments(X, None)
     if central is not None:
         return checked_fit(_mixture(central, n_components, form, refine, rng), central)
-    rows = open_rows(X, as_counts(sample_weight))
+    rows = open_rows(X)
     try:
         return _mixture(rows, n_components, form, refine, rng)
     except ScaleError:
@@ -93,6 +135,11 @@ def mixture_from_moments(
             raise
         scaled = rows.map(Divided(np.full(rows.n_features, unit)))
         return _rescaled(_mixture(scaled, n_components, form, refine, rng), unit)
+
+
+def _is_overcomplete(n_components: int, n_features: int, form: str) -> bool:
+    """Return whether moments of order three cannot determine so many spherical components."""
+    return form == "equivariant" and n_components > n_features
 
 
 def _unit(rows: Rows) -> float | None:

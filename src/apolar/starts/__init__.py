@@ -13,9 +13,9 @@ from apolar.mixture.prior import Prior
 from apolar.starts.auto import portfolio
 from apolar.starts.base import MOST_ROWS, StartEntry, StartSearchEntry, as_start_with_noise
 from apolar.starts.emem import best_of_short_runs
+from apolar.starts.family_moments import from_moments_of_family
 from apolar.starts.hierarchical import from_hierarchical_clusters
 from apolar.starts.kmeans import from_kmeans
-from apolar.starts.moments import from_moments_of_all_rows
 from apolar.starts.overseed import from_overseeding
 from apolar.starts.random_responsibilities import from_random_responsibilities
 from apolar.starts.seeds import from_random_rows, from_spread_rows
@@ -25,7 +25,7 @@ __all__ = ["STARTS", "start_candidates"]
 
 STARTS: dict[str, StartEntry | StartSearchEntry] = {
     "auto": StartSearchEntry(portfolio),
-    "moments": StartEntry(from_moments_of_all_rows, sees_all_rows=True, fallback="overseed"),
+    "moments": StartEntry(from_moments_of_family, sees_all_rows=True, fallback="overseed"),
     "overseed": StartEntry(from_overseeding),
     "kmeans": StartEntry(from_kmeans),
     "mbhc": StartEntry(from_hierarchical_clusters),

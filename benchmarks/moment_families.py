@@ -1,0 +1,255 @@
+"""Mixtures of every family from moments alone, beside maximum likelihood; as starts of EM; a choice."""
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+import apolar
+from apolar.moments import CentralMoments, central_moments
+from apolar.recovery.families import family_mixture, needed_order
+from apolar.recovery.gaussian_moments import Mixture, mixture_moments
+from apolar.recovery.monomials import monomial_table
+from apolar.tensor import SymmetricTensor
+from apolar.tensor.monomials import dense_positions
+from benchmarks import problems
+
+# Family, components, columns, and the deviations that means are apart.
+SAMPLED = (
+    ("diag", 5, 10, 4.0), ("diag", 3, 6, 3.0), ("tied", 3, 10, 4.0), ("tied", 4, 6, 4.0),
+    ("spherical", 5, 3, 4.0), ("spherical", 3, 2, 4.0), ("diag", 3, 4, 4.0), ("full", 3, 3, 4.0),
+    ("full", 2, 4, 4.0),
+)  # fmt: skip
+CASES = ((3, 5, 4.0), (3, 10, 3.0), (5, 10, 4.0), (7, 10, 4.0))
+STARTED = tuple((family, *case) for family in ("diag", "tied", "full") for case in CASES)
+SEEDS = range(20)
+N_POINTS = 20_000
+
+
+def random_mixture(family: str, n_features: int, n_components: int, gap: float, seed: Any) -> Mixture:
+    """Return a mixture whose nearest means are `gap` deviations apart."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.full(n_components, 5.0))
+    weights = 0.5 / n_components + 0.5 * weights
+    means = rng.standard_normal((n_components, n_features))
+    distances = np.linalg.norm(means[:, None] - means, axis=2)
+    means *= gap / distances[np.triu_indices(n_components, 1)].min()
+    spread = np.exp(rng.uniform(-0.5, 0.5, (n_components, n_features)) * np.log(3.0))
+    if family == "diag":
+        return Mixture(weights, means, spread)
+    if family == "spherical":
+        return Mixture(weights, means, np.repeat(spread[:, :1], n_features, axis=1))
+    rotations = np.linalg.qr(rng.standard_normal((n_components, n_features, n_features)))[0]
+    matrices = (rotations * spread[:, None]) @ rotations.swapaxes(1, 2)
+    matrices = np.repeat(matrices[:1], n_components, axis=0) if family == "tied" else matrices
+    return Mixture(weights, means, matrices)
+
+
+def drawn(mixture: Mixture, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Return rows of a mixture."""
+    labels = rng.choice(len(mixture.weights), n_rows, p=mixture.weights)
+    noise = rng.standard_normal((n_rows, mixture.means.shape[1]))
+    return mixture.means[labels] + np.einsum(
+        "nij,nj->ni", np.linalg.cholesky(mixture.matrices)[labels], noise
+    )
+
+
+def log_density(X: np.ndarray, mixture: Mixture) -> np.ndarray:
+    """Return the log-density of each row."""
+    logits = []
+    for weight, mean, matrix in zip(mixture.weights, mixture.means, mixture.matrices, strict=True):
+        root = np.linalg.cholesky(matrix)
+        squares = (np.linalg.solve(root, (X - mean).T) ** 2).sum(axis=0)
+        logits.append(np.log(weight) - 0.5 * squares - np.log(np.diag(root)).sum())
+    return np.logaddexp.reduce(logits, axis=0)
+
+
+def divergence(truth: Mixture, found: Mixture) -> float:
+    """Return the Kullback-Leibler divergence of a mixture from the truth, in nats per row."""
+    X = drawn(truth, N_POINTS, np.random.default_rng(99))
+    ratio = log_density(X, found) - log_density(X, truth)
+    # The expectation of the density ratio is one: so the noise of first order cancels.
+    return float(np.mean(np.expm1(ratio) - ratio))
+
+
+def as_mixture(found: Any, family: str) -> Mixture:
+    """Return what was found, a GaussianMixture or a MomentMixture, with all covariances."""
+    weights, means, covariances = (
+        np.asarray(getattr(found, name, getattr(found, f"{name}_", None)))
+        for name in ("weights", "means", "covariances")
+    )
+    if family == "tied":
+        covariances = np.repeat(covariances[None], len(weights), axis=0)
+    elif family == "spherical":
+        covariances = np.repeat(covariances[:, None], means.shape[1], axis=1)
+    return Mixture(weights, means, covariances)
+
+
+def from_truth(X: np.ndarray, truth: Mixture, family: str) -> apolar.GaussianMixture:
+    """Return maximum likelihood, from the truth."""
+    precisions = np.linalg.inv(truth.matrices)
+    given = {
+        "full": precisions, "tied": precisions[0], "diag": np.einsum("kii->ki", precisions),
+        "spherical": precisions[:, 0, 0],
+    }[family]  # fmt: skip
+    gm = apolar.GaussianMixture(
+        len(truth.weights), covariance_type=family, prior=None, weights_init=truth.weights,
+        means_init=truth.means, precisions_init=given,
+    )  # fmt: skip
+    return gm.fit(X)
+
+
+def population(truth: Mixture, order: int) -> CentralMoments:
+    """Return the moments of a mixture itself."""
+    mean = truth.weights @ truth.means
+    moments = mixture_moments(Mixture(truth.weights, truth.means - mean, truth.covariances), order)
+    table, m = monomial_table(len(mean), order), len(mean)
+    tensors = [SymmetricTensor(d, m, moments[table.degree(d)]) for d in range(3, order + 1)]
+    covariance = moments[table.degree(2)][dense_positions(m, 2)]
+    traces = np.einsum("aab->b", tensors[0].to_dense())
+    return CentralMoments(10**9, np.inf, mean, covariance, tensors[0], traces, None, tuple(tensors[1:]))
+
+
+def largest_error(truth: Mixture, found: Mixture) -> float:
+    """Return the largest error of a parameter, components matched by their means."""
+    _, order = linear_sum_assignment(((truth.means[:, None] - found.means) ** 2).sum(axis=2))
+    errors = (
+        truth.weights - found.weights[order], truth.means - found.means[order],
+        truth.matrices - found.matrices[order],
+    )  # fmt: skip
+    return max(float(np.abs(error).max()) for error in errors)
+
+
+def samples() -> str:
+    """Return a table of divergences from the truth, beside those of maximum likelihood."""
+    rows = []
+    for family, r, m, gap in SAMPLED:
+        order = needed_order(family, r, m)
+        exact = []
+        for seed in SEEDS:
+            truth = random_mixture(family, m, r, gap, [seed, r, m])
+            found = family_mixture(population(truth, order), r, family, np.random.default_rng(0))
+            exact.append(largest_error(truth, as_mixture(found, family)))
+        for n_rows in (10_000, 100_000):
+            ours, theirs, times, values, valid = [], [], [], [], 0
+            for seed in SEEDS:
+                truth = random_mixture(family, m, r, gap, [seed, r, m])
+                X = drawn(truth, n_rows, np.random.default_rng([seed, n_rows]))
+                central = central_moments(X, order=order)
+                begun = time.perf_counter()
+                found = family_mixture(central, r, family, np.random.default_rng(0))
+                times.append(time.perf_counter() - begun)
+                ours.append(divergence(truth, as_mixture(found, family)))
+                theirs.append(divergence(truth, as_mixture(from_truth(X, truth, family), family)))
+                values.append(found.p_value)
+                valid += found.status is apolar.MixtureStatus.VALID
+            rows.append(
+                [
+                    family, f"{r}", f"{m}", f"{gap:g}", f"{order}", f"{max(exact):.0e}", f"{n_rows:,}",
+                    f"{np.median(ours):.1e}", f"{np.median(theirs):.1e}",
+                    f"{np.median(ours) / np.median(theirs):.1f}", f"{valid} of {len(SEEDS)}",
+                    f"{np.mean(np.array(values) < 0.05):.2f}", f"{1e3 * np.median(times):.0f}",
+                ]
+            )  # fmt: skip
+    header = [
+        "family", "r", "m", "gap", "order", "population: largest error", "rows", "divergence",
+        "of maximum likelihood", "ratio", "VALID", "p < 0.05", "ms",
+    ]  # fmt: skip
+    return problems.table(header, rows)
+
+
+def fitted(X: np.ndarray, family: str, r: int, start: str) -> tuple[float, float]:
+    """Return the log-likelihood that EM from a start reaches, and the time of the whole fit."""
+    gm = apolar.GaussianMixture(
+        r, covariance_type=family, prior="conjugate", init_params=start, random_state=0
+    )
+    begun = time.perf_counter()
+    gm.fit(X)
+    return gm.lower_bound_ * len(X), time.perf_counter() - begun
+
+
+def starts() -> str:
+    """Return a table of how often EM from each start reaches the optimum of EM from the truth."""
+    rows = []
+    names = "moments", "kmeans", "auto"
+    for family, r, m, gap in STARTED:
+        for n_rows in (1000, 10_000):
+            reached: dict[str, list[bool]] = {name: [] for name in names}
+            times: dict[str, list[float]] = {name: [] for name in names}
+            for seed in SEEDS:
+                truth = random_mixture(family, m, r, gap, [seed, r, m])
+                X = drawn(truth, n_rows, np.random.default_rng([seed, n_rows]))
+                aim = from_truth(X, truth, family)
+                again = apolar.GaussianMixture(
+                    r, covariance_type=family, prior="conjugate", weights_init=aim.weights_,
+                    means_init=aim.means_, precisions_init=aim.precisions_,
+                ).fit(X)  # fmt: skip
+                for name in names:
+                    value, seconds = fitted(X, family, r, name)
+                    reached[name].append(value > again.lower_bound_ * n_rows - 0.5)
+                    times[name].append(seconds)
+            rows.append(
+                [family, f"{r}", f"{m}", f"{gap:g}", f"{n_rows:,}"]
+                + [f"{np.mean(reached[name]):.2f}, {1e3 * np.median(times[name]):.0f} ms" for name in names]
+            )
+    return problems.table(["family", "r", "m", "gap", "rows", *names], rows)
+
+
+def choices() -> str:
+    """Return a table of how often family and number of components are chosen right."""
+    kinds = ("spherical", "diag", "tied", "full")
+    rows = []
+    for family, r in (("spherical", 3), ("diag", 3), ("tied", 3), ("full", 2)):
+        for n_rows in (10_000, 100_000):
+            by_moments = by_rows = 0
+            for seed in SEEDS:
+                truth = random_mixture(family, 4, r, 4.0, [seed, r, 4])
+                X = drawn(truth, n_rows, np.random.default_rng([seed, n_rows]))
+                best = apolar.select_from_moments(X, range(1, 5), kinds).best
+                by_moments += (best.covariance_type, best.n_components) == (family, r)
+                chosen = apolar.select(X, range(1, 5), kinds, random_state=0).best
+                by_rows += (chosen.covariance_type, chosen.n_components) == (family, r)
+            rows.append([family, f"{r}", f"{n_rows:,}", f"{by_moments}", f"{by_rows}", f"{len(SEEDS)}"])
+    return problems.table(["family", "r", "rows", "by moments", "BIC of the rows", "of"], rows)
+
+
+def sums() -> str:
+    """Return a table of the time of sums of powers, a million rows of ten columns."""
+    X = np.random.default_rng(0).standard_normal((1_000_000, 10))
+    least = {}
+    for order in (3, 4, 5):
+        measured = []
+        for _ in range(5 if order < 5 else 2):
+            begun = time.perf_counter()
+            apolar.MomentSketch(10, order=order).update(X)
+            measured.append(time.perf_counter() - begun)
+        least[order] = min(measured)
+    rows = [[f"{o}", f"{1e3 * t:.0f}", f"{t / least[3]:.1f}"] for o, t in least.items()]
+    return problems.table(["order", "ms", "times order three"], rows)
+
+
+def main() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = [
+            "Gap: deviations between the nearest means. Population: the largest error of a parameter from "
+            "the moments of the mixture itself, the worst of 20. Divergence: Kullback-Leibler, of the "
+            "mixture from the truth, nats per row, medians of 20. VALID: the status. p < 0.05: how often the "
+            "test of the model rejects the truth.",
+            samples(),
+            "As starts: how often EM ends within half a nat of EM from the truth, or above, and the time of "
+            "the whole fit.",
+            starts(),
+            "Family and number of components, chosen from a sketch of order four:",
+            choices(),
+            "Sums of powers of 1,000,000 x 10 rows:",
+            sums(),
+        ]
+    title = "Mixtures of every family from moments alone"
+    problems.save("moment_families", title, parts, ("numpy", "scipy", "scikit-learn"))
+
+
+if __name__ == "__main__":
+    main()

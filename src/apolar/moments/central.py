@@ -1,0 +1,158 @@
+"""Moments about the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.moments.sums import MomentSums, ScaleError, effective_rows
+from apolar.tensor import SymmetricTensor
+from apolar.tensor.monomials import exponents, monomial_variables
+
+__all__ = ["CentralMoments", "central_moments_of_sums"]
+
+
+@dataclass(frozen=True, eq=False)
+class CentralMoments:
+    """Moments about the mean.
+
+    Attributes
+    ----------
+    n_rows : int
+    n_effective : float
+        The number of equally weighted rows whose moments are as noisy: (sum of weights)^2 / sum of squares.
+    mean : ndarray, shape (n_features,)
+    covariance : ndarray, shape (n_features, n_features)
+    third : SymmetricTensor
+        Of order 3, in the coordinates of the frame.
+    square_times : ndarray, shape (n_features,)
+        The mean of |x - mean|^2 (x - mean).
+    frame : ndarray, shape (n_features, n_frame), or None
+        None if the third moments are in all coordinates.
+    higher : tuple of SymmetricTensor
+        Of order 4 and above, in the coordinates of the frame, as far as they are known.
+    """
+
+    n_rows: int
+    n_effective: float
+    mean: Array
+    covariance: Array
+    third: SymmetricTensor
+    square_times: Array
+    frame: Array | None
+    higher: tuple[SymmetricTensor, ...] = ()
+
+    @property
+    def order(self) -> int:
+        """The highest order of the moments."""
+        return 3 + len(self.higher)
+
+    @property
+    def deviations(self) -> Array:
+        """The deviation of each column, shape (n_features,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def divided(self, units: Array) -> CentralMoments:
+        """Return the moments of the rows with each column divided by its unit.
+
+        Parameters
+        ----------
+        units : ndarray, shape (n_features,)
+            Positive.
+        """
+        self._need_all_coordinates("changed")
+        tensors = [
+            tensor.coefficients / units[monomial_variables(len(units), tensor.order)].prod(axis=1)
+            for tensor in self._tensors
+        ]
+        return self._with(self.mean / units, self.covariance / units / units[:, None], tensors)
+
+    def of_columns(self, columns: Sequence[int]) -> CentralMoments:
+        """Return the moments of some columns, given by their numbers in ascending order."""
+        self._need_all_coordinates("left out")
+        chosen, n_features = np.asarray(columns), len(self.mean)
+        position = np.full(n_features, -1)
+        position[chosen] = np.arange(len(chosen))
+        # Monomials are in lexicographic order: those of ascending columns keep theirs.
+        tensors = [
+            tensor.coefficients[np.all(position[monomial_variables(n_features, tensor.order)] >= 0, axis=1)]
+            for tensor in self._tensors
+        ]
+        return self._with(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)], tensors)
+
+    @property
+    def _tensors(self) -> tuple[SymmetricTensor, ...]:
+        return self.third, *self.higher
+
+    def _with(self, mean: Array, covariance: Array, powers: Sequence[Array]) -> CentralMoments:
+        n_features = len(mean)
+        third, *higher = (SymmetricTensor(order, n_features, power) for order, power in enumerate(powers, 3))
+        # The sum over i of the moments x_i x_i x_j.
+        square_times = np.einsum("iij->j", third.to_dense())
+        return replace(
+            self,
+            mean=mean,
+            covariance=covariance,
+            third=third,
+            square_times=square_times,
+            higher=tuple(higher),
+        )
+
+    def _need_all_coordinates(self, what: str) -> None:
+        if self.frame is not None:
+            raise ValueError(
+                f"Columns cannot be {what} in a sketch with a frame: it has third moments in few directions."
+            )
+
+    def in_units(self, units: Array, order: int) -> Array:
+        """Return the moments up to an order of the centred columns divided by units, as one array.
+
+        Parameters
+        ----------
+        units : ndarray, shape (n_features,)
+        order : int
+            At most that of these moments, which must be in all coordinates.
+
+        Returns
+        -------
+        moments : ndarray, shape (n_monomials,)
+            Of all monomials up to the order, those of degree 0 first: 1, zeros, the covariance, and so on.
+        """
+        return np.concatenate(list(self._by_degree(units, order)))
+
+    def _by_degree(self, units: Array, order: int) -> Iterator[Array]:
+        n_features = len(self.mean)
+        yield np.ones(1)
+        yield np.zeros(n_features)
+        upper = np.triu_indices(n_features)
+        compact = self.covariance[upper], *(tensor.coefficients for tensor in self._tensors)
+        for degree, coefficients in enumerate(compact[: order - 1], 2):
+            yield coefficients / np.prod(units ** exponents(n_features, degree), axis=1)
+
+
+def central_moments_of_sums(sums: MomentSums) -> CentralMoments:
+    """Return the moments about the mean, from sums about any centre."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = sums.about(sums.mean)
+    if not sums.is_finite:
+        raise ScaleError(
+            "Powers of the rows, about their mean, overflow: divide the columns by their scale first."
+        )
+    n_frame = len(sums.centre) if sums.frame is None else int(sums.frame.shape[1])
+    third, *higher = (
+        SymmetricTensor(order, n_frame, power / sums.weight)
+        for order, power in enumerate((sums.third, *sums.higher), 3)
+    )
+    return CentralMoments(
+        sums.n_rows,
+        effective_rows(sums.weight, sums.weight_squares, sums.n_rows),
+        sums.centre,
+        sums.second / sums.weight,
+        third,
+        sums.square_times / sums.weight,
+        sums.frame,
+        tuple(higher),
+    )

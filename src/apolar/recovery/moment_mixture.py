@@ -1,0 +1,123 @@
+"""A mixture of any family that was recovered from moments, and how well it agrees with all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from apolar._core.arrays import Array, frozen
+from apolar._core.checks import check_integer, random_generator
+from apolar.mixture import MixtureStatus
+from apolar.mixture.families import family
+from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.sampling import sample
+from apolar.recovery.gaussian_moments import Mixture
+from apolar.recovery.goodness import Goodness
+
+__all__ = ["MomentMixture"]
+
+
+@dataclass(frozen=True, eq=False)
+class MomentMixture:
+    """A Gaussian mixture with the moments of rows or of a sketch.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_components,)
+        Positive, with sum one; largest first.
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray
+        In the shape of `covariance_type`, as scikit-learn's `covariances_`.
+    covariance_type : str
+    status : MixtureStatus
+    projected : tuple of str
+        What was changed to make the mixture valid, in words.
+    goodness : Goodness or None
+        How well the mixture agrees with all moments; None if these are too many.
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    covariance_type: str
+    status: MixtureStatus = MixtureStatus.VALID
+    projected: tuple[str, ...] = ()
+    goodness: Goodness | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        # The fields become read-only arrays; a frozen dataclass has no other way to normalise its arguments.
+        for name in ("weights", "means", "covariances"):
+            object.__setattr__(self, name, frozen(np.array(getattr(self, name), dtype=np.float64)))
+
+    @classmethod
+    def of(
+        cls,
+        mixture: Mixture,
+        covariance_type: str,
+        status: MixtureStatus,
+        projected: tuple[str, ...],
+        goodness: Goodness | None,
+    ) -> MomentMixture:
+        """Return a mixture whose covariances are of a family, stored as that family does."""
+        covariances: Array = mixture.covariances
+        if covariance_type == "tied":
+            covariances = mixture.matrices[0]
+        elif covariance_type == "full":
+            covariances = mixture.matrices
+        elif covariance_type == "spherical":
+            covariances = covariances[:, 0]
+        weights, means = mixture.weights, mixture.means
+        return cls(weights, means, covariances, covariance_type, status, projected, goodness)
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return len(self.weights)
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return int(self.means.shape[1])
+
+    @property
+    def message(self) -> str:
+        """What happened and what to do, in words."""
+        return self.status.value
+
+    @cached_property
+    def p_value(self) -> float:
+        """The probability of moments that fit as badly, or worse, if the rows come from such a mixture.
+
+        By the J statistic [hansen1982]: the squared residuals of the moments, in units of their sampling
+        errors, are chi-squared with as many degrees of freedom as there are more moments than parameters. A
+        small value says that the family or the number of components is wrong. NaN if there are no more
+        moments than parameters, or too many to compare.
+        """
+        if self.goodness is None or self.goodness.n_degrees < 1:
+            return float("nan")
+        return float(chi2.sf(self.goodness.squares, self.goodness.n_degrees))
+
+    def rescaled(self, unit: float) -> MomentMixture:
+        """Return the mixture of rows, from that of the rows divided by a unit."""
+        return replace(self, means=self.means * unit, covariances=self.covariances * unit * unit)
+
+    def sample(self, n_samples: int, random_state: Any = None) -> tuple[Array, Array]:
+        """Return rows drawn from the mixture, and their components.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, n_features)
+        labels : ndarray of int, shape (n_samples,)
+        """
+        n_samples = check_integer(n_samples, "n_samples", least=1)
+        parameters = MixtureParameters(self.weights, self.means, self.covariances)
+        return sample(family(self.covariance_type), parameters, n_samples, random_generator(random_state))

@@ -1,0 +1,125 @@
+"""The start from moments by the method of its own family, where moments determine its mixtures."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.data.derived import Divided
+from apolar.em.whitened import WhitenedData
+from apolar.mixture.families import Family
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.prior import Prior
+from apolar.moments import central_moments
+from apolar.moments.sketch import ORDER_FOR
+from apolar.recovery.diagonal import is_identified
+from apolar.recovery.families import family_mixture
+from apolar.recovery.moment_mixture import MomentMixture
+from apolar.starts.moments import from_moments
+
+__all__ = ["from_moments_of_family", "moment_method", "whitened_mixture"]
+
+# The most columns: third moments are fitted by a system that grows with their third power.
+MOST_DIAGONAL = 24
+# Sums of fourth powers take the square of the number of pairs of columns for each row.
+MOST_TIED = 20
+MOST_PRODUCTS = 1e11
+# Rows per component and column, below which moments say too little.
+LEAST_ROWS = 10
+
+
+def from_moments_of_family(
+    data: WhitenedData, n_components: int, _prior: Prior | None, _rng: np.random.Generator
+) -> WhitenedParameters:
+    """Return the mixture of the moments of the rows, by the method of the family: a `Start`.
+
+    Components with the axes of the columns start from the diagonal mixture of the third moments, others from
+    the mixture of one common covariance that has the fourth moments. Where these are not determined, it is
+    the spherical mixture of the third moments.
+    """
+    is_known = not (data.is_incomplete or data.rows.is_sparse)
+    method = moment_method(data.family, n_components, data.n_features, data.n_rows) if is_known else None
+    if method is not None:
+        # Where they fail, as for columns that are functions of others, the spherical ones may not.
+        with contextlib.suppress(ValueError, np.linalg.LinAlgError):
+            return _likelier(data, n_components, _mixture(data, n_components, method))
+    return from_moments(data, n_components)
+
+
+def _likelier(data: WhitenedData, n_components: int, mixture: WhitenedParameters) -> WhitenedParameters:
+    """Return a mixture, or the spherical one if the rows are likelier under it."""
+    if n_components > data.n_features:
+        return mixture
+    try:
+        spherical = from_moments(data, n_components, refine=False)
+    except ValueError:
+        return mixture
+    both = (mixture, spherical)
+    batch = WhitenedParameters(*(np.stack(parts) for parts in zip(*map(_arrays, both), strict=True)))
+    return both[int(np.argmax(data.e_step(batch)[1]))]
+
+
+def _arrays(parameters: WhitenedParameters) -> tuple[Array, Array, Array]:
+    return parameters.weights, parameters.means, parameters.covariances
+
+
+def moment_method(family: Family, n_components: int, n_features: int, n_rows: int) -> str | None:
+    """Return the family whose moments a mixture starts from; None for the spherical one.
+
+    Parameters
+    ----------
+    family : Family
+        Of the mixture.
+    n_components, n_features, n_rows : int
+    """
+    if family.is_spherical or n_components == 1 or n_rows < LEAST_ROWS * n_components * n_features:
+        return None
+    if family.is_axis_aligned:
+        is_small = n_features <= MOST_DIAGONAL
+        return "diag" if is_small and is_identified(n_components, n_features) else None
+    n_products = n_rows * (n_features * (n_features + 1) / 2) ** 2
+    is_small = n_features <= MOST_TIED and n_products <= MOST_PRODUCTS
+    return "tied" if is_small and n_components <= n_features + 1 else None
+
+
+def _mixture(data: WhitenedData, n_components: int, method: str) -> WhitenedParameters:
+    """Return the mixture in whitened coordinates, as one of the family of the data."""
+    units = np.broadcast_to(data.whitening.deviations, data.n_features)
+    central = central_moments(data.rows.map(Divided(units)), order=ORDER_FOR[method])
+    found = family_mixture(central, n_components, method, np.random.default_rng(0), refine=False)
+    return whitened_mixture(data, found, units)
+
+
+def whitened_mixture(data: WhitenedData, mixture: MomentMixture, units: Array) -> WhitenedParameters:
+    """Return a diagonal or tied mixture of the data divided by `units` as one of the family of the data.
+
+    Parameters
+    ----------
+    data : WhitenedData
+    mixture : MomentMixture
+    units : ndarray, shape (n_features,)
+
+    Returns
+    -------
+    parameters : WhitenedParameters
+        In the whitened coordinates of the data.
+    """
+    family, whitening = data.family, data.whitening
+    n_components = mixture.n_components
+    scale = units**2 if mixture.covariance_type == "diag" else np.outer(units, units)
+    covariances = mixture.covariances * scale
+    if mixture.covariance_type == "diag":
+        stored = _of_variances(family, covariances, mixture.weights)
+    else:
+        stored = family.repeated(covariances, n_components)
+    parameters = MixtureParameters(mixture.weights.copy(), mixture.means * units, stored)
+    inside = whitening.transform_parameters(parameters)
+    covariances = family.floored(family.projected(inside.covariances, inside.weights))
+    return WhitenedParameters(inside.weights, inside.means, covariances)
+
+
+def _of_variances(family: Family, variances: Array, weights: Array) -> Array:
+    """Return variances, shape (n_components, n_features), as covariances of an aligned family."""
+    return weights @ variances if family.shares_covariance else variances

@@ -1,0 +1,75 @@
+"""Random mixtures of every family, their population moments, and distances between mixtures."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from apolar.moments import CentralMoments
+from apolar.recovery.gaussian_moments import Mixture, mixture_moments
+from apolar.recovery.monomials import monomial_table
+from apolar.tensor import SymmetricTensor
+from apolar.tensor.monomials import dense_positions
+
+
+def random_mixture(family, n_features, n_components, rng, *, separation=4.0, condition=3.0):
+    """Return a mixture of weights above half of their mean, with means a few deviations apart."""
+    weights = 0.5 / n_components + 0.5 * rng.dirichlet(np.full(n_components, 5.0))
+    while True:
+        means = separation * rng.standard_normal((n_components, n_features))
+        means *= 1 / np.sqrt(min(n_features, 4))
+        gaps = np.linalg.norm(means[:, None] - means, axis=2) + 1e9 * np.eye(n_components)
+        if n_components == 1 or gaps.min() > 0.5 * separation:
+            break
+    spread = np.exp(rng.uniform(-0.5, 0.5, (n_components, n_features)) * np.log(condition))
+    if family == "diag":
+        return Mixture(weights, means, spread)
+    if family == "spherical":
+        return Mixture(weights, means, np.repeat(spread[:, :1], n_features, axis=1))
+    rotations = np.linalg.qr(rng.standard_normal((n_components, n_features, n_features)))[0]
+    matrices = (rotations * spread[:, None]) @ rotations.swapaxes(1, 2)
+    if family == "tied":
+        matrices = np.repeat(matrices[:1], n_components, axis=0)
+    return Mixture(weights, means, matrices)
+
+
+def population(mixture, order, n_rows=np.inf):
+    """Return the central moments of a mixture up to an order."""
+    mean = mixture.weights @ mixture.means
+    n_features = len(mean)
+    centred = Mixture(mixture.weights, mixture.means - mean, mixture.covariances)
+    moments, table = mixture_moments(centred, order), monomial_table(n_features, order)
+    tensors = [SymmetricTensor(d, n_features, moments[table.degree(d)]) for d in range(3, order + 1)]
+    covariance = moments[table.degree(2)][dense_positions(n_features, 2)]
+    third = tensors[0].to_dense()
+    return CentralMoments(
+        10**9, n_rows, mean, covariance, tensors[0], np.einsum("aab->b", third), None, tuple(tensors[1:])
+    )
+
+
+def as_mixture(found):
+    """Return a MomentMixture with the covariances of all components."""
+    covariances = np.asarray(found.covariances)
+    if found.covariance_type == "tied":
+        covariances = np.repeat(covariances[None], found.n_components, axis=0)
+    elif found.covariance_type == "spherical":
+        covariances = np.repeat(covariances[:, None], found.n_features, axis=1)
+    return Mixture(found.weights, found.means, covariances)
+
+
+def largest_error(truth, found):
+    """Return the largest error of weights, means and covariances, components matched by their means."""
+    other = as_mixture(found) if not isinstance(found, Mixture) else found
+    distances = ((truth.means[:, None] - other.means) ** 2).sum(axis=2)
+    _, order = linear_sum_assignment(distances)
+    return max(
+        np.abs(truth.weights - other.weights[order]).max(),
+        np.abs(truth.means - other.means[order]).max(),
+        np.abs(truth.matrices - other.matrices[order]).max(),
+    )
+
+
+def drawn(mixture, n_rows, rng):
+    """Return rows of a mixture."""
+    labels = rng.choice(len(mixture.weights), n_rows, p=mixture.weights)
+    roots = np.linalg.cholesky(mixture.matrices)
+    noise = rng.standard_normal((n_rows, mixture.means.shape[1]))
+    return mixture.means[labels] + np.einsum("nij,nj->ni", roots[labels], noise)
