@@ -45,6 +45,22 @@ def test_a_stream_that_began_badly_is_put_right_by_the_moments():
     assert model.score(X[later]) > best.score(X[later]) - 0.05
 
 
+@pytest.mark.parametrize("name", ["diag", "tied", "full"])
+def test_moments_of_the_family_put_a_stream_right(name):
+    # Columns of very different deviations: spherical moments do not see what separates the components.
+    rng = np.random.default_rng(3)
+    means = np.array([[0, 0, 0, 0, 0], [6, 0, 0, 0, 0], [0, 0, 7, 0, 0]])
+    labels = rng.choice(3, 40_000, p=[0.4, 0.3, 0.3])
+    X = (means[labels] + rng.standard_normal((40_000, 5))) * [1, 30, 1, 50, 0.1]
+    first = np.flatnonzero(labels == 0)[:4000]
+    later = np.setdiff1d(np.arange(len(X)), first)
+    model = GaussianMixture(3, covariance_type=name, random_state=0).partial_fit(X[first])
+    for start in range(0, len(later), 3000):
+        model.partial_fit(X[later[start : start + 3000]])
+    best = GaussianMixture(3, covariance_type=name, random_state=0).fit(X[later])
+    assert model.score(X[later]) > best.score(X[later]) - 0.05
+
+
 @each_family
 def test_a_stream_after_a_fit_goes_on_where_it_ended(name):
     X, _ = example(60)

@@ -115,6 +115,10 @@ def test_moments():
     ours = apolar.mixture_from_moments(lazy, 3, sample_weight=lazy_weights)
     theirs = apolar.mixture_from_moments(X, 3, sample_weight=weights)
     np.testing.assert_allclose(ours.means, theirs.means, rtol=1e-7)
+    for kind in ("diag", "tied"):
+        ours = apolar.mixture_from_moments(lazy, 2, covariance_type=kind)
+        theirs = apolar.mixture_from_moments(X, 2, covariance_type=kind)
+        np.testing.assert_allclose(ours.means, theirs.means, rtol=1e-6)
     ours, theirs = apolar.spherical_moments(lazy), apolar.spherical_moments(X)
     np.testing.assert_allclose(ours.third.coefficients, theirs.third.coefficients, rtol=1e-9)
     ours, theirs = apolar.n_components_from_spectrum(lazy), apolar.n_components_from_spectrum(X)
