@@ -96,3 +96,24 @@ def test_a_frame_holds_higher_powers_too(rows):
     moments = apolar.MomentSketch(3, frame=frame, order=4).update(rows).central()
     expected = apolar.MomentSketch(2, order=4).update(rows @ frame).central()
     np.testing.assert_allclose(moments.higher[0].coefficients, expected.higher[0].coefficients, rtol=1e-9)
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_arrays_of_other_libraries_have_the_same_moments(rows, library):
+    xp = pytest.importorskip(library)
+    ours = apolar.MomentSketch(3, order=6).update(rows).central()
+    theirs = apolar.MomentSketch(3, order=6).update(xp.asarray(rows)).central()
+    for one, other in zip(ours.higher, theirs.higher, strict=True):
+        scale = np.prod(rows.std(axis=0)[monomial_variables(3, one.order)], axis=1)
+        np.testing.assert_allclose(other.coefficients / scale, one.coefficients / scale, atol=1e-10)
+
+
+def test_sparse_rows_have_the_same_moments(rows):
+    sparse = pytest.importorskip("scipy.sparse")
+    thin = np.where(np.random.default_rng(3).random(rows.shape) < 0.5, 0.0, rows)
+    ours = apolar.MomentSketch(3, order=4).update(thin).central()
+    theirs = apolar.MomentSketch(3, order=4).update(sparse.csr_array(thin)).central()
+    scale = np.prod(thin.std(axis=0)[monomial_variables(3, 4)], axis=1)
+    np.testing.assert_allclose(
+        theirs.higher[0].coefficients / scale, ours.higher[0].coefficients / scale, atol=1e-10
+    )

@@ -384,7 +384,7 @@ def _next_products(y: Any, products: Any, degree: int, scratch: Scratch) -> Any:
         if isinstance(out, np.ndarray):
             np.multiply(products[-size:], y[first], out=out[start : start + size])
         else:
-            out[start : start + size] = products[-size:] * y[first]
+            out[start : start + size, :] = products[-size:, :] * y[first, :]
         start += size
     return out
 
