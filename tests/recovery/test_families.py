@@ -178,3 +178,11 @@ def test_a_choice_without_candidates_says_why():
         apolar.select_from_moments(X, [2], "full")
     with pytest.raises(ValueError, match="at least one"):
         apolar.select_from_moments(X, [])
+
+
+def test_the_p_value_of_spherical_mixtures_of_a_sketch():
+    rng = np.random.default_rng(12)
+    for family, is_true in (("spherical", True), ("diag", False)):
+        X = drawn(random_mixture(family, 5, 3, rng), 20_000, rng)
+        found = apolar.mixture_from_moments(apolar.MomentSketch(5).update(X), 3)
+        assert (found.p_value > 1e-3) is is_true

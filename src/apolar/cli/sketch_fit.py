@@ -245,10 +245,7 @@ def _spherical(
     if not (units > 0).all():
         raise ValueError("A constant column cannot be standardised: make the sketch without it.")
     found = mixture_from_moments(moments.divided(units) if standardise else moments, n_components)
-    if isinstance(found, SphericalMixture):
-        variances, p_value = found.variances, float("nan")
-    else:
-        variances, p_value = found.covariances, found.p_value
+    variances = found.variances if isinstance(found, SphericalMixture) else found.covariances
     return SketchFit(
         found.weights,
         found.means * units,
@@ -256,7 +253,7 @@ def _spherical(
         "diag" if standardise else "spherical",
         found.status,
         found.projected,
-        p_value,
+        found.p_value,
         is_standardised=standardise,
         names=names,
         n_rows=moments.n_rows,

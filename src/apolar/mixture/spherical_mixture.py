@@ -55,6 +55,9 @@ class SphericalMixture:
         What was changed to make the mixture valid, in words.
     spectrum : ndarray
         Eigenvalues of the covariance, largest first, where they were computed.
+    p_value : float
+        Of a sketch: the probability that moments fit as badly, or worse, if its rows come from such a
+        mixture. NaN if it was not computed.
     """
 
     weights: Array
@@ -63,6 +66,7 @@ class SphericalMixture:
     status: MixtureStatus = MixtureStatus.VALID
     projected: tuple[str, ...] = ()
     spectrum: Array = field(default_factory=lambda: np.zeros(0))
+    p_value: float = float("nan")
 
     def __post_init__(self) -> None:
         weights = numeric_array(self.weights, "weights")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.stats import chi2
 
 from apolar._core.arrays import Array
 from apolar.moments import CentralMoments
@@ -67,6 +68,11 @@ class Goodness:
         """The J statistic: the squared residuals of all moments, in units of their sampling errors."""
         residuals, _ = self._whitened
         return float(residuals @ residuals)
+
+    @property
+    def p_value(self) -> float:
+        """The probability of such a J statistic, or a larger one, if the mixture is true; NaN for no degrees."""
+        return float(chi2.sf(self.squares, self.n_degrees)) if self.n_degrees > 0 else float("nan")
 
     @property
     def criterion(self) -> float:

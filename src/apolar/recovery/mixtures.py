@@ -21,6 +21,8 @@ from apolar.moments.sums import ScaleError, check_scale
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.recovery.equivariant import equivariant_mixture
 from apolar.recovery.families import COVARIANCE_TYPES, family_mixture, needed_order
+from apolar.recovery.gaussian_moments import Mixture
+from apolar.recovery.goodness import goodness_of
 from apolar.recovery.moment_mixture import MomentMixture
 from apolar.recovery.validity import checked_fit
 from apolar.recovery.weighted import weighted_mixture
@@ -124,7 +126,8 @@ def spherical_mixture(
     rng = random_generator(0 if random_state is None else random_state)
     central = summary_moments(X, None)
     if central is not None:
-        return checked_fit(_mixture(central, n_components, form, refine, rng), central)
+        found = checked_fit(_mixture(central, n_components, form, refine, rng), central)
+        return replace(found, p_value=_p_value(found, central))
     rows = open_rows(X)
     try:
         return _mixture(rows, n_components, form, refine, rng)
@@ -135,6 +138,15 @@ def spherical_mixture(
             raise
         scaled = rows.map(Divided(np.full(rows.n_features, unit)))
         return _rescaled(_mixture(scaled, n_components, form, refine, rng), unit)
+
+
+def _p_value(mixture: SphericalMixture, central: CentralMoments) -> float:
+    """Return how far moments agree with a mixture; NaN if it cannot be said."""
+    variances = np.repeat(mixture.variances[:, None], mixture.n_features, axis=1)
+    if not np.all(central.deviations > 0):
+        return float("nan")
+    goodness = goodness_of(central, Mixture(mixture.weights, mixture.means, variances), "spherical")
+    return float("nan") if goodness is None else goodness.p_value
 
 
 def _is_overcomplete(n_components: int, n_features: int, form: str) -> bool:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.checks import check_integer, random_generator
@@ -97,9 +96,7 @@ class MomentMixture:
         small value says that the family or the number of components is wrong. NaN if there are no more
         moments than parameters, or too many to compare.
         """
-        if self.goodness is None or self.goodness.n_degrees < 1:
-            return float("nan")
-        return float(chi2.sf(self.goodness.squares, self.goodness.n_degrees))
+        return float("nan") if self.goodness is None else self.goodness.p_value
 
     def rescaled(self, unit: float) -> MomentMixture:
         """Return the mixture of rows, from that of the rows divided by a unit."""
