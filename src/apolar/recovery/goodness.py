@@ -71,7 +71,7 @@ class Goodness:
 
     @property
     def p_value(self) -> float:
-        """The probability of such a J statistic, or a larger one, if the mixture is true; NaN for no degrees."""
+        """The probability of such a J statistic, or a larger one, if the mixture is true."""
         return float(chi2.sf(self.squares, self.n_degrees)) if self.n_degrees > 0 else float("nan")
 
     @property
