@@ -34,7 +34,7 @@ N_RANDOM = 2
 MARGIN = 1e-7
 # Second moments from which the equations are solved, as multiples of the identity; the best few are used.
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
-N_SOLVED = 3
+N_SOLVED = 2
 # The smallest weight, and the smallest eigenvalue of the common covariance in whitened coordinates.
 LEAST_WEIGHT = 1e-3
 LEAST_EIGENVALUE = 1e-6
@@ -216,11 +216,16 @@ def _second_moments(third: Array, fourth: Array) -> Array:
         pulled = np.tensordot(third, np.linalg.solve(second, third.reshape(n, -1)).reshape(n, n, n), (2, 0))
         return (pulled - fourth - pairs.transpose(0, 2, 1, 3) - pairs.transpose(0, 2, 3, 1)).ravel()
 
+    is_square = (i == j)[:, None, None]
+
     def derivatives(flat: Array) -> Array:
         second = matrix(flat)
-        solved = np.linalg.solve(second, third.reshape(n, -1)).reshape(n, n, n)
-        by_inverse = np.einsum("eab,kef,fcd->kabcd", solved, basis, solved, optimize=True)
-        by_pairs = np.einsum("kac,bd->kabcd", basis, second) + np.einsum("ac,kbd->kabcd", second, basis)
+        solved = np.linalg.solve(second, third.reshape(n, -1))
+        # Of the inverse, by an entry and its mirror image.
+        outer = solved[i][:, :, None] * solved[j][:, None, :]
+        by_inverse = np.where(is_square, outer, outer + outer.swapaxes(1, 2)).reshape(len(i), n, n, n, n)
+        pairs = basis[:, :, None, :, None] * second[None, None, :, None, :]
+        by_pairs = pairs + (second[None, :, None, :, None] * basis[:, None, :, None, :])
         return -(by_inverse + by_pairs + by_pairs.swapaxes(3, 4)).reshape(len(basis), -1).T
 
     def is_valid(flat: Array) -> bool:
