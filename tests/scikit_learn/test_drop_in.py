@@ -294,4 +294,4 @@ def test_warnings_have_classes():
     with pytest.warns(CollapsedWarning):
         GaussianMixture(3, prior=None, random_state=0).fit(np.repeat(X[:3], 5, axis=0))
     with pytest.warns(SkippedStartWarning, match="moments"):
-        GaussianMixture(4, init_params="moments", random_state=0).fit(X)
+        GaussianMixture(5, init_params="moments", random_state=0).fit(X)
