@@ -10,16 +10,17 @@ import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
 from apolar._core.checks import check_integer, positive_number
-from apolar.decomposition.gauss_newton import Refined
+from apolar.decomposition.gauss_newton import Refined, gauss_newton
+from apolar.decomposition.quasi_newton import quasi_newton
 from apolar.decomposition.ranks import RankRule
-from apolar.decomposition.refine import refined_terms, verdict
+from apolar.decomposition.refine import verdict
 from apolar.decomposition.waring import Status, Waring, absorbed_weights, canonical_terms
 from apolar.tensor import RowTensor, SymmetricTensor, n_monomials
 
 # Tensors of up to this many coefficients are formed.
 FORMED = 10_000
 # Columns of the projection beyond the rank, and random directions beyond those.
-SPARE, OVERSAMPLING = 2, 10
+SPARE, OVERSAMPLING = 6, 10
 # The passes over the rows that find the leading directions.
 ROUNDS = 4
 # Rows whose share outside of a subspace is below are in it.
@@ -28,6 +29,8 @@ INSIDE = 1e-13
 ROW_STARTS = 3
 # Rows that are drawn to estimate a residual.
 SAMPLE = 256
+# The relative gradient of a sum over many rows is no more accurate.
+LEAST_GRADIENT = 1e-11
 # The square of a residual is a difference of numbers near one: a smaller residual is rounding.
 LEAST_RESIDUAL = float(np.sqrt(np.finfo(float).eps))
 
@@ -218,10 +221,21 @@ def _from_rows(tensor: RowTensor, rank: int, settings: Settings, rng: np.random.
 
 
 def _refined(scaled: _Scaled, vectors: Array, signs: Array, settings: Settings) -> Refined:
-    """Return terms refined in all columns, without the history, which lacks the constant of the cost."""
-    refined = refined_terms(
-        scaled, vectors, signs, method="gauss-newton", max_iter=settings.max_iter, tol=settings.tol
-    )
+    """Return terms refined in all columns, without the history, which lacks the constant of the cost.
+
+    Gauss-Newton steps while they are fast; L-BFGS where they are not, which they finish.
+    """
+    tol, left = max(settings.tol, LEAST_GRADIENT), settings.max_iter
+    refined = gauss_newton(scaled, vectors, signs, max_iter=left, tol=tol, give_up_above=0.0)
+    left -= refined.n_iter
+    if refined.gradient_norm > tol and left and not np.iscomplexobj(refined.vectors):
+        second = quasi_newton(scaled, refined.vectors, refined.signs, max_iter=left, tol=tol)
+        # A line search that fails at rounding may leave the gradient larger than it was.
+        if second.cost < refined.cost or second.gradient_norm < refined.gradient_norm:
+            refined = refined.then(second)
+            left -= second.n_iter
+    if refined.gradient_norm > tol and left:
+        refined = refined.then(gauss_newton(scaled, refined.vectors, refined.signs, max_iter=left, tol=tol))
     return replace(refined, history=())
 
 
