@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import qr
 
 from apolar._core.arrays import Array, unit_rows
 from apolar._core.checks import check_integer, positive_number
 from apolar.decomposition.gauss_newton import Refined, gauss_newton
 from apolar.decomposition.quasi_newton import quasi_newton
-from apolar.decomposition.ranks import RankRule
+from apolar.decomposition.ranks import RankRule, power_method_limit
 from apolar.decomposition.refine import verdict
 from apolar.decomposition.waring import Status, Waring, absorbed_weights, canonical_terms
 from apolar.tensor import RowTensor, SymmetricTensor, n_monomials
@@ -25,8 +26,8 @@ SPARE, OVERSAMPLING = 6, 10
 ROUNDS = 4
 # Rows whose share outside of a subspace is below are in it.
 INSIDE = 1e-13
-# Starts from rows, where no projection is small enough.
-ROW_STARTS = 3
+# Starts from rows, where no projection is small enough, and the rows that are drawn for each of their terms.
+ROW_STARTS, CANDIDATES = 3, 5
 # Rows that are drawn to estimate a residual.
 SAMPLE = 256
 # The relative gradient of a sum over many rows is no more accurate.
@@ -114,7 +115,7 @@ def decompose_rows(
     if tensor.share_outside(directions) <= INSIDE:
         return _lifted(decompose_formed(tensor.change_variables(directions)), directions)
     if isinstance(rank, int):
-        if min(rank, tensor.dim) > n_columns:
+        if rank > max(n_columns, power_method_limit(n_columns, tensor.order)):
             return _from_rows(tensor, rank, settings, rng)
         n_columns = min(n_columns, rank + SPARE)
     directions, projected = largest_projection(tensor, directions[:, :n_columns], rng)
@@ -203,7 +204,7 @@ def _from_rows(tensor: RowTensor, rank: int, settings: Settings, rng: np.random.
     """Return the best refinement of starts at random rows."""
     best: tuple[float, Refined] | None = None
     for _ in range(min(ROW_STARTS, settings.n_starts) if settings.refine else 1):
-        units, _ = tensor.sampled_rows(rank, rng)
+        units = _independent(tensor.sampled_rows(CANDIDATES * rank, rng)[0], rank, tensor.order)
         values = tensor.contract_all(units, 0)[:, 0]
         weights = np.linalg.lstsq((units @ units.T) ** tensor.order, values, rcond=1e-10)[0]
         scale = float(np.sqrt(max(weights @ values, 0.0))) or float(tensor.total_size)
@@ -218,6 +219,12 @@ def _from_rows(tensor: RowTensor, rank: int, settings: Settings, rng: np.random.
             best = cost, refined
     assert best is not None
     return _assessed(tensor, best[1], "rows", rng)
+
+
+def _independent(units: Array, rank: int, order: int) -> Array:
+    """Return those of some unit vectors whose powers are the farthest from each other's span."""
+    pivots = qr((units @ units.T) ** order, mode="r", pivoting=True)[1]
+    return units[pivots[:rank]]
 
 
 def _refined(scaled: _Scaled, vectors: Array, signs: Array, settings: Settings) -> Refined:
