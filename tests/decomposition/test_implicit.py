@@ -34,6 +34,7 @@ def test_few_distinct_rows_are_found(order, rank):
     truth = apolar.Waring(np.bincount(which, weights), points, order)
     assert W.status is apolar.Status.EXACT
     assert W.rank == 5
+    assert "sherman2020" in apolar.citation(W)
     # The condition of five random points in 60 dimensions is below 10.
     assert component_errors(truth, W).max() < 1e-8
 
@@ -160,18 +161,36 @@ def test_what_is_refused(arguments, error):
         apolar.decompose(T, **arguments)
 
 
-def test_random_contractions_find_what_second_moments_hide():
-    """Noise that cancels in the third moment, but not in the second."""
+def test_a_term_that_larger_noise_hides_is_found_where_the_noise_cancels():
     rng = np.random.default_rng(0)
-    spike = 3 * rng.standard_normal((1, 60))
-    noise = 10 * rng.standard_normal((200, 60)) * np.sqrt(np.arange(60) < 30)
-    rows = np.concatenate([np.repeat(spike, 10, axis=0), noise, -noise])
+    noise = np.zeros((200, 60))
+    noise[:, :40] = 30 * rng.standard_normal((200, 40))
+    point = np.zeros((1, 60))
+    point[0, 40:] = rng.standard_normal(20)
+    rows = np.concatenate([np.repeat(point, 10, axis=0), noise, -noise])
     T = apolar.SymmetricTensor.from_rows(rows, None, 3)
-    hidden = implicit.leading_directions(T, 7, rng)
-    found, projected = implicit.largest_projection(T, hidden, rng)
-    before = T.change_variables(hidden).norm()
-    assert projected.norm() > 1.1 * before
-    assert projected.norm() == pytest.approx(T.change_variables(found).norm())
+    leading = implicit.leading_directions(T, 7, rng)
+    assert T.change_variables(leading).norm() < 1e-6 * T.norm()
+    W = apolar.decompose(T, 1, random_state=0)
+    # The powers that cancel are 1e8 times as large as the term, and leave their rounding.
+    assert W.points[0] @ point[0] == pytest.approx(np.linalg.norm(point), rel=1e-6)
+
+
+def test_powers_that_cancel_have_no_terms():
+    rows = np.random.default_rng(0).standard_normal((100, 50))
+    T = apolar.SymmetricTensor.from_rows(np.concatenate([rows, -rows]), None, 3)
+    W = apolar.decompose(T, 2, random_state=0)
+    assert (W.rank, W.status) == (0, apolar.Status.ZERO)
+    assert "cancel" in W.rank_source
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+def test_large_and_small_rows(scale):
+    rows, _ = clusters(300, 50, 3, 0.3)
+    tensors = [apolar.SymmetricTensor.from_rows(size * rows, None, 4) for size in (1.0, scale)]
+    expected, W = (apolar.decompose(tensor, 3, random_state=0) for tensor in tensors)
+    np.testing.assert_allclose(W.points, expected.points, atol=1e-7)
+    assert W.residual == pytest.approx(expected.residual, rel=1e-6)
 
 
 def test_both_refinements_reach_the_same_terms():

@@ -119,13 +119,18 @@ def decompose_rows(
             return _from_rows(tensor, rank, settings, rng)
         n_columns = min(n_columns, rank + SPARE)
     directions, projected = largest_projection(tensor, directions[:, :n_columns], rng)
+    if isinstance(rank, int) and tensor.total_size > 0 and projected.norm() <= INSIDE * tensor.total_size:
+        # The powers of the rows cancel in the leading directions, up to rounding.
+        if tensor.norm_is_affordable and tensor.norm() <= INSIDE * tensor.total_size:
+            no_terms = Waring(np.zeros(0), np.zeros((0, tensor.dim)), tensor.order, 0.0, Status.ZERO, "rows")
+            return replace(no_terms, rank_source="the powers of the rows cancel, up to rounding")
+        return _from_rows(tensor, rank, settings, rng)
     start = _lifted(decompose_formed(projected), directions)
     if start.rank == 0:
         return start
     source = start.rank_source
     if not isinstance(rank, int):
         source += f", of the projection on {n_columns} directions"
-    start = replace(start, rank_source=source, method=f"projection, {start.method}")
     vectors, signs = absorbed_weights(start.weights, start.points, start.order)
     scaled = _Scaled(tensor, projected.norm())
     refined = _refined(scaled, vectors, signs, settings) if settings.refine else _unrefined(vectors, signs)
@@ -166,20 +171,24 @@ def largest_projection(
 ) -> tuple[Array, SymmetricTensor]:
     """Return directions that hold more of the tensor, as many as given, and the tensor projected on them.
 
-    Contractions with random vectors of the subspace lie in the range of the
-    tensor, where noise of odd moments cancels: their span is tried, and kept
-    while the projection grows.
+    Contractions with random vectors lie in the range of the tensor, where noise
+    of odd moments cancels: their span is tried, first of vectors in all columns
+    where that may happen, then in the subspace, and kept while the projection
+    grows.
     """
-    projected = tensor.change_variables(directions)
     n_directions = directions.shape[1]
-    for _ in range(ROUNDS):
-        mixed = directions @ rng.standard_normal((n_directions, 2 * n_directions + OVERSAMPLING))
+    projected = tensor.change_variables(directions)
+    spans = [np.eye(tensor.dim)] if tensor.can_cancel else []
+    for turn in range(ROUNDS):
+        span = spans[turn] if turn < len(spans) else directions
+        mixed = span @ rng.standard_normal((span.shape[1], 2 * n_directions + OVERSAMPLING))
         image = tensor.contract_all(unit_rows(mixed.T), 1)
         moved = np.linalg.svd(image.T, full_matrices=False)[0][:, :n_directions]
         candidate = tensor.change_variables(moved)
-        if not candidate.norm() > 1.001 * projected.norm():
+        if candidate.norm() > 1.001 * projected.norm():
+            directions, projected = moved, candidate
+        elif turn >= len(spans):
             break
-        directions, projected = moved, candidate
     return directions, projected
 
 
@@ -197,7 +206,7 @@ def _lifted(small: Waring, directions: Array) -> Waring:
         return replace(small, points=np.zeros((0, len(directions))))
     vectors, signs = absorbed_weights(small.weights, small.points @ directions.T, small.order)
     weights, points = canonical_terms(vectors, signs, small.order)
-    return replace(small, weights=weights, points=points)
+    return replace(small, weights=weights, points=points, method=f"projection, {small.method}")
 
 
 def _from_rows(tensor: RowTensor, rank: int, settings: Settings, rng: np.random.Generator) -> Waring:

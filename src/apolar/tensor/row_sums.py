@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import DeviceCopies, namespace, to_device_of, to_numpy
+from apolar._core.namespaces import DeviceCopies, namespace, positions_to_device_of, to_device_of, to_numpy
+from apolar.data import CHUNK_SIZE
 from apolar.tensor import monomials
 
 
@@ -40,6 +41,14 @@ class FilledSlots:
             factor = integer_power(values[:, i], times)
             weights = factor if weights is None else weights * factor
         return weights
+
+
+def filled_slots(filled: tuple[tuple[Array, int], ...]) -> FilledSlots | None:
+    """Return the factors of vectors that fill slots, and how many each; None without any."""
+    if not filled:
+        return None
+    vectors = np.array([vector for vector, _ in filled]).T
+    return FilledSlots(device_copies(vectors), tuple(times for _, times in filled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +118,13 @@ class Coefficients:
             block = _product(block, self.matrix.to_device_of(block))
         points = block.toarray() if sparse.issparse(block) else to_numpy(block)
         counts = np.ones(len(points)) if weights is None else to_numpy(weights)
-        return (monomials.sum_of_powers(counts, points, self.order),)
+        # A block of a GPU is larger than what its monomials may take of the host.
+        n_rows = max(1, CHUNK_SIZE // self.n_working)
+        total: Array = np.zeros(monomials.n_monomials(self.dim, self.order))
+        for start in range(0, len(points), n_rows):
+            part = slice(start, start + n_rows)
+            total += monomials.sum_of_powers(counts[part], points[part], self.order)
+        return (total,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +220,12 @@ def _monomials(block: Any, degree: int) -> Any:
         block = block.toarray()
     if isinstance(block, np.ndarray):
         return monomials.monomial_values(block, degree)
-    return to_device_of(monomials.monomial_values(to_numpy(block), degree), block)
+    xp = namespace(block)
+    variables = positions_to_device_of(monomials.monomial_variables(block.shape[1], degree), block)
+    values = xp.take(block, variables[:, 0], axis=1)
+    for slot in range(1, degree):
+        values = values * xp.take(block, variables[:, slot], axis=1)
+    return values
 
 
 def _squared_norms(block: Any) -> Array:

@@ -21,8 +21,8 @@ from apolar.tensor.symmetric import SymmetricTensor
 NORM_WORK = 5e10
 # The number of points that are contracted together where there are many: what a block takes of memory.
 POINTS = 1024
-# Sizes |w| |x|^d beyond these bounds: powers of the rows overflow, or lose digits below the normal numbers.
-LARGEST, SMALLEST = 1e300, 1e-280
+# Sizes |w| |x|^d beyond these bounds: their squares, as in norms, overflow or lose digits.
+LARGEST, SMALLEST = 1e140, 1e-140
 # The rows of a tensor have been found finite when it was made.
 CHECKED = Checked(is_finite=True)
 
@@ -185,7 +185,7 @@ class RowTensor:
                 f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
             )
         filled = (*self.filled, (point, times))
-        statistic = row_sums.Sizes(self.order - times, _slots(filled))
+        statistic = row_sums.Sizes(self.order - times, row_sums.filled_slots(filled))
         sizes = _measured(self.parts, statistic, CHECKED)
         return RowTensor(self.order - times, self.parts, self.factor, filled, sizes)
 
@@ -287,6 +287,11 @@ class RowTensor:
         """The sum of the norms of the terms, sum_n |w_n| |x_n|^d, a bound of the norm."""
         return self.factor * self.sizes.size
 
+    @property
+    def can_cancel(self) -> bool:
+        """Whether powers of rows can cancel each other: not those of even order and positive weight."""
+        return bool(self.order % 2 or self.filled or len(self.parts) > 1)
+
     def sampled_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return unit vectors of rows that are drawn, with replacement, in proportion to |w_n| |x_n|^d.
 
@@ -335,7 +340,7 @@ class RowTensor:
 
     @property
     def _slots(self) -> row_sums.FilledSlots | None:
-        return _slots(self.filled)
+        return row_sums.filled_slots(self.filled)
 
     def _sum(self, statistic: Statistic) -> list[Array]:
         """Return a statistic of the rows, those of negative weight with a minus."""
@@ -365,14 +370,6 @@ class RowTensor:
         if points.ndim == 0 or points.shape[-1] != self.dim:
             raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
         return points
-
-
-def _slots(filled: tuple[tuple[Array, int], ...]) -> row_sums.FilledSlots | None:
-    """Return the factors that filled slots leave at each row."""
-    if not filled:
-        return None
-    vectors = np.array([vector for vector, _ in filled]).T
-    return row_sums.FilledSlots(device_copies(vectors), tuple(times for _, times in filled))
 
 
 def _measured(parts: Parts, statistic: row_sums.Sizes, prepare: Checked) -> RowSizes:
