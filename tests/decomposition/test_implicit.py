@@ -49,7 +49,7 @@ def test_negative_weights_are_found():
 
 @pytest.mark.parametrize(("order", "dim", "noise"), [(3, 40, 1.0), (3, 40, 3.0), (4, 22, 0.3), (4, 22, 1.0)])
 def test_the_best_approximation_is_that_of_the_formed_tensor(order, dim, noise):
-    rows, _ = clusters(1000, dim, 4, noise)
+    rows, _ = clusters(500, dim, 4, noise)
     T = apolar.SymmetricTensor.from_rows(rows, None, order)
     assert apolar.tensor.n_monomials(dim, order) > implicit.FORMED
     W = apolar.decompose(T, 4, random_state=0)
@@ -89,6 +89,22 @@ def test_an_estimated_residual_says_so(monkeypatch):
     assert abs(W.residual - exact.residual) < 4 * W.residual_error
     assert "+-" in repr(W)
     assert "+-" not in repr(exact)
+
+
+@pytest.mark.parametrize("noise", [0.5, 3.0])
+def test_the_standard_error_is_that_of_the_estimates(noise, monkeypatch):
+    rows, _ = clusters(300, 40, 3, noise)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    W = apolar.decompose(T, 3, random_state=0)
+    monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
+    scores = []
+    for seed in range(60):
+        norm, residual, error = implicit.residual_of(T, W.weights, W.points, np.random.default_rng(seed))
+        scores.append((residual - W.residual) / error)
+    assert norm == pytest.approx(T._norm, rel=0.1)
+    # The deviation of sixty scores of deviation one has a standard error of 0.09.
+    assert np.std(scores) == pytest.approx(1.0, abs=0.36)
+    assert abs(np.mean(scores)) < 0.5
 
 
 def test_an_estimate_is_never_exact(monkeypatch):

@@ -293,7 +293,8 @@ def residual_of(
     values = (weights @ tensor.contract_all(points.conj(), 0)[:, 0].conj()).real
     own = (weights.conj() @ (points.conj() @ points.T) ** tensor.order @ weights).real
     if tensor.norm_is_affordable:
-        square, square_error = tensor.norm() ** 2 - 2 * values + own, 0.0
+        squared_norm = tensor.norm() ** 2
+        square, square_error = squared_norm - 2 * values + own, 0.0
     else:
         units, signs = tensor.sampled_rows(SAMPLE, rng)
         terms = ((units @ points.T) ** tensor.order @ weights).real
@@ -301,7 +302,11 @@ def residual_of(
         draws = tensor.total_size * signs * differences
         square = float(draws.mean() - values + own)
         square_error = float(draws.std(ddof=1) / np.sqrt(len(draws)))
-    squared_norm = max(square + 2 * values - own, own, np.finfo(float).tiny)
+        # At least what the inequality of Cauchy and Schwarz says.
+        squared_norm = max(square + 2 * values - own, values**2 / own, np.finfo(float).tiny)
     residual = max(float(np.sqrt(max(square, 0.0) / squared_norm)), LEAST_RESIDUAL)
-    error = min(square_error / (2 * residual * squared_norm), float(np.sqrt(square_error / squared_norm)))
+    # The square is part of that of the norm, too: to first order, the ratio moves by what is explained of it.
+    relative_error = square_error / squared_norm
+    explained = max(1 - residual**2, 0.0)
+    error = min(relative_error * explained / (2 * residual), float(np.sqrt(relative_error)))
     return float(np.sqrt(squared_norm)), residual, error
