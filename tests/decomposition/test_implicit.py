@@ -127,6 +127,24 @@ def test_ranks_above_the_columns_of_the_projection(order, rank, method):
     assert component_errors(apolar.Waring(np.full(rank, 1 / rank), centres, order), W).max() < 0.02
 
 
+def test_the_best_start_from_rows_is_kept(monkeypatch):
+    rows, _ = clusters(300, 60, 10, 2.0)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    starts = []
+
+    def recorded(scaled, vectors, signs, settings, refine=implicit._refined):
+        starts.append(refine(scaled, vectors, signs, settings))
+        return starts[-1]
+
+    monkeypatch.setattr(implicit, "_refined", recorded)
+    W = apolar.decompose(T, 45, random_state=0, max_iter=10)
+    terms = [apolar.Waring(np.ones(45), refined.vectors, 3) for refined in starts]
+    residuals = [distance(T, start) for start in terms]
+    assert len(residuals) == implicit.ROW_STARTS
+    assert W.residual == pytest.approx(min(residuals), rel=1e-8)
+    assert W.residual < 0.9999 * max(residuals)
+
+
 def test_without_refinement():
     rows, _ = clusters(500, 40, 3, 1.0)
     T = apolar.SymmetricTensor.from_rows(rows, None, 3)
