@@ -29,7 +29,12 @@ _PRIORS = {
     False: ("fraley2007",),
 }
 _NOISE = ["banfield1993", "byers1998"]
-_METHODS = {"pencil": ("khouja2022diagonalisation",), "spm": ("kileel2019",)}
+_METHODS = {
+    "pencil": ("khouja2022diagonalisation",),
+    "spm": ("kileel2019",),
+    "projection": ("sherman2020", "halko2011"),
+    "rows": ("sherman2020",),
+}
 _CRITERIA = {"bic": ("schwarz1978", "kass1995"), "icl": ("biernacki2000",), "evidence": ("kass1995",)}
 
 

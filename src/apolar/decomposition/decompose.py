@@ -8,6 +8,7 @@ import numpy as np
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number, random_generator
 from apolar._core.literals import Field, Method
 from apolar.decomposition import ranks
+from apolar.decomposition.implicit import Settings, decompose_rows
 from apolar.decomposition.methods import METHODS, Problem
 from apolar.decomposition.refine import to_waring
 from apolar.decomposition.scaling import of_full_size, of_unit_size
@@ -15,7 +16,7 @@ from apolar.decomposition.search import Budget
 from apolar.decomposition.simple import simple_decomposition
 from apolar.decomposition.starts import Flattening, middle_degree
 from apolar.decomposition.waring import Status, Waring
-from apolar.tensor import SymmetricTensor
+from apolar.tensor import RowTensor, SymmetricTensor
 
 FIELDS = ("auto", "real", "complex")
 
@@ -37,7 +38,7 @@ def decompose(
 
     Parameters
     ----------
-    tensor : SymmetricTensor
+    tensor : SymmetricTensor or RowTensor
         Or what makes one: a symmetric array, a dict of exponents, a string such
         as ``"x^3 - 3*x*y^2"``, a SymPy expression.
     rank : int, callable or None, default=None
@@ -89,6 +90,9 @@ def decompose(
     """
     one_of(method, "method", tuple(METHODS))
     one_of(field, "field", FIELDS)
+    if isinstance(tensor, RowTensor):
+        settings = Settings(method, refine, field, row_degree, n_starts, max_iter, tol)
+        return decompose_rows(tensor, rank, decompose, settings, random_generator(random_state))
     given = as_tensor(tensor).real_if_close(1e-15)
     if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")

@@ -64,6 +64,9 @@ class Waring:
         The residual after each of them.
     rank_source : str
         Where the rank comes from: given, or how it was detected.
+    residual_error : float
+        The standard error of the residual where it is estimated from a sample
+        of rows, for a `RowTensor` of many rows; else zero.
     """
 
     weights: Array
@@ -76,6 +79,7 @@ class Waring:
     n_iter: int = 0
     history: tuple[float, ...] = ()
     rank_source: str = "given"
+    residual_error: float = 0.0
 
     def __post_init__(self) -> None:
         check_integer(self.order, "order", least=1)
@@ -167,9 +171,10 @@ class Waring:
 
     def __repr__(self) -> str:
         field_name = "complex" if self.is_complex else "real"
+        error = f" +- {self.residual_error:.1g}" if self.residual_error else ""
         return (
             f"Waring(rank={self.rank}, order={self.order}, dim={self.dim}, {field_name}, "
-            f"residual={self.residual:.3g}, status={self.status.name}, method={self.method!r})"
+            f"residual={self.residual:.3g}{error}, status={self.status.name}, method={self.method!r})"
         )
 
 

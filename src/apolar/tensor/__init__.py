@@ -3,9 +3,11 @@
 from apolar.tensor.apolarity import apolar_product, hankel, weighted_hankel
 from apolar.tensor.monomials import n_monomials
 from apolar.tensor.parser import parse_polynomial
+from apolar.tensor.row_tensor import RowTensor
 from apolar.tensor.symmetric import SymmetricTensor
 
 __all__ = [
+    "RowTensor",
     "SymmetricTensor",
     "apolar_product",
     "hankel",

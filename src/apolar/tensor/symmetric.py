@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from apolar.tensor import display, monomials
 from apolar.tensor.formatting import format_polynomial
 from apolar.tensor.parser import Terms
 from apolar.tensor.polynomial import homogeneous_terms
+
+if TYPE_CHECKING:
+    from apolar.tensor.row_tensor import RowTensor
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,6 +146,13 @@ class SymmetricTensor:
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
         return cls(order, dim, compact.of_powers(weights, points, order))
+
+    @classmethod
+    def from_rows(cls, rows: Any, weights: Any, order: int) -> RowTensor:
+        """Return the tensor sum_n w_n x_n^d of rows of data, never formed: see `RowTensor.from_rows`."""
+        from apolar.tensor.row_tensor import RowTensor
+
+        return RowTensor.from_rows(rows, weights, order)
 
     @classmethod
     def zeros(cls, order: int, dim: int) -> SymmetricTensor:

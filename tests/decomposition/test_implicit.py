@@ -1,0 +1,241 @@
+"""Decomposition of sums of powers of rows, beside that of the formed tensor."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar.decomposition import component_errors, implicit
+from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition.quasi_newton import quasi_newton
+from apolar.tensor import RowTensor, row_tensor
+
+
+def clusters(n_rows, dim, rank, noise, seed=0):
+    """Return rows around a few centres, and the centres."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((rank, dim))
+    rows = centres[rng.integers(0, rank, n_rows)] + noise * rng.standard_normal((n_rows, dim))
+    return rows, centres
+
+
+def distance(tensor, waring):
+    formed = tensor.to_tensor()
+    return (formed - waring.to_tensor()).norm() / formed.norm()
+
+
+@pytest.mark.parametrize("order", [3, 4, 5])
+@pytest.mark.parametrize("rank", [5, None])
+def test_few_distinct_rows_are_found(order, rank):
+    rng = np.random.default_rng(order)
+    points = rng.standard_normal((5, 60))
+    which, weights = rng.integers(0, 5, 200), rng.uniform(0.5, 1.5, 200)
+    T = apolar.SymmetricTensor.from_rows(points[which], weights, order)
+    W = apolar.decompose(T, rank, random_state=0)
+    truth = apolar.Waring(np.bincount(which, weights), points, order)
+    assert W.status is apolar.Status.EXACT
+    assert W.rank == 5
+    assert "sherman2020" in apolar.citation(W)
+    # The condition of five random points in 60 dimensions is below 10.
+    assert component_errors(truth, W).max() < 1e-8
+
+
+def test_negative_weights_are_found():
+    rng = np.random.default_rng(0)
+    points, weights = rng.standard_normal((4, 50)), np.array([1.0, -2.0, 3.0, -1.5])
+    T = apolar.SymmetricTensor.from_rows(np.repeat(points, 2, axis=0), np.repeat(weights, 2) / 2, 4)
+    W = apolar.decompose(T, 4, random_state=0)
+    assert component_errors(apolar.Waring(weights, points, 4), W).max() < 1e-8
+
+
+@pytest.mark.parametrize(("order", "dim", "noise"), [(3, 40, 1.0), (3, 40, 3.0), (4, 22, 0.3), (4, 22, 1.0)])
+def test_the_best_approximation_is_that_of_the_formed_tensor(order, dim, noise):
+    rows, _ = clusters(500, dim, 4, noise)
+    T = apolar.SymmetricTensor.from_rows(rows, None, order)
+    assert apolar.tensor.n_monomials(dim, order) > implicit.FORMED
+    W = apolar.decompose(T, 4, random_state=0)
+    V = apolar.decompose(T.to_tensor(), 4, random_state=0, n_starts=3)
+    assert W.status is apolar.Status.APPROXIMATE
+    assert W.method.startswith("projection")
+    # Both gradients are below 1e-9: the residuals agree to its square, the terms to it times their condition.
+    assert W.residual == pytest.approx(V.residual, rel=1e-8)
+    assert W.residual == pytest.approx(distance(T, W), rel=1e-8)
+    assert W.residual_error == 0
+    assert component_errors(V, W).max() < 1e-5
+
+
+def test_noise_is_averaged_and_the_centres_are_found():
+    rows, centres = clusters(4000, 100, 5, 0.3)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 4)
+    W = apolar.decompose(T, 5, random_state=0)
+    # Means of 800 rows of deviation 0.3: an error of 1% of the centres, times the order.
+    assert component_errors(apolar.Waring(np.full(5, 0.2), centres, 4), W).max() < 0.08
+
+
+def test_a_small_tensor_is_formed():
+    rows, _ = clusters(100, 5, 2, 0.1)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    W, V = (apolar.decompose(tensor, 2, random_state=0) for tensor in (T, T.to_tensor()))
+    np.testing.assert_array_equal(W.points, V.points)
+    assert W.residual == V.residual
+
+
+def test_an_estimated_residual_says_so(monkeypatch):
+    rows, _ = clusters(1000, 40, 3, 1.0)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    exact = apolar.decompose(T, 3, random_state=0)
+    monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
+    W = apolar.decompose(T, 3, random_state=0)
+    assert 0 < W.residual_error < 0.1 * W.residual
+    assert abs(W.residual - exact.residual) < 4 * W.residual_error
+    assert "+-" in repr(W)
+    assert "+-" not in repr(exact)
+
+
+@pytest.mark.parametrize("noise", [0.5, 3.0])
+def test_the_standard_error_is_that_of_the_estimates(noise, monkeypatch):
+    rows, _ = clusters(300, 40, 3, noise)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    W = apolar.decompose(T, 3, random_state=0)
+    monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
+    scores = []
+    for seed in range(60):
+        norm, residual, error = implicit.residual_of(T, W.weights, W.points, np.random.default_rng(seed))
+        scores.append((residual - W.residual) / error)
+    assert norm == pytest.approx(T._norm, rel=0.1)
+    # The deviation of sixty scores of deviation one has a standard error of 0.09.
+    assert np.std(scores) == pytest.approx(1.0, abs=0.36)
+    assert abs(np.mean(scores)) < 0.5
+
+
+def test_an_estimate_is_never_exact(monkeypatch):
+    rows, _ = clusters(300, 40, 3, 1e-12)
+    monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
+    monkeypatch.setattr(implicit, "INSIDE", 0.0)
+    W = apolar.decompose(apolar.SymmetricTensor.from_rows(rows, None, 3), 3, random_state=0)
+    assert W.status is apolar.Status.APPROXIMATE
+    assert W.residual >= implicit.LEAST_RESIDUAL
+
+
+@pytest.mark.parametrize(("order", "rank", "method"), [(4, 30, "projection"), (3, 50, "rows")])
+def test_ranks_above_the_columns_of_the_projection(order, rank, method):
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((rank, 70))
+    rows = np.repeat(centres, 20, axis=0) + 0.01 * rng.standard_normal((20 * rank, 70))
+    W = apolar.decompose(apolar.SymmetricTensor.from_rows(rows, None, order), rank, random_state=0)
+    assert W.method.startswith(method)
+    # Means of 20 rows of deviation 0.01: an error of 0.2% of the centres, times the order.
+    assert component_errors(apolar.Waring(np.full(rank, 1 / rank), centres, order), W).max() < 0.02
+
+
+def test_the_best_start_from_rows_is_kept(monkeypatch):
+    rows, _ = clusters(300, 60, 10, 2.0)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    starts = []
+
+    def recorded(scaled, vectors, signs, settings, refine=implicit._refined):
+        starts.append(refine(scaled, vectors, signs, settings))
+        return starts[-1]
+
+    monkeypatch.setattr(implicit, "_refined", recorded)
+    W = apolar.decompose(T, 45, random_state=0, max_iter=10)
+    terms = [apolar.Waring(np.ones(45), refined.vectors, 3) for refined in starts]
+    residuals = [distance(T, start) for start in terms]
+    assert len(residuals) == implicit.ROW_STARTS
+    assert W.residual == pytest.approx(min(residuals), rel=1e-8)
+    assert W.residual < 0.9999 * max(residuals)
+
+
+def test_without_refinement():
+    rows, _ = clusters(500, 40, 3, 1.0)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    W = apolar.decompose(T, 3, refine=False, random_state=0)
+    assert W.status is apolar.Status.UNREFINED
+    assert W.residual == pytest.approx(distance(T, W), rel=1e-8)
+    assert W.residual > apolar.decompose(T, 3, random_state=0).residual
+
+
+def test_complex_points():
+    rows, _ = clusters(500, 40, 3, 0.3)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    W = apolar.decompose(T, 3, field="complex", random_state=0)
+    assert W.residual == pytest.approx(distance(T, W), rel=1e-6)
+    assert W.residual <= apolar.decompose(T, 3, random_state=0).residual * (1 + 1e-6)
+
+
+def test_a_rule_for_the_rank_sees_the_projection():
+    rows, _ = clusters(500, 40, 3, 0.05)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    W = apolar.decompose(T, lambda values: int(np.sum(values > 0.1 * values[0])), random_state=0)
+    assert W.rank == 3
+    assert "projection" in W.rank_source
+
+
+def test_rows_of_zeros_have_no_terms():
+    W = apolar.decompose(apolar.SymmetricTensor.from_rows(np.zeros((10, 50)), None, 4))
+    assert (W.rank, W.dim, W.status) == (0, 50, apolar.Status.ZERO)
+
+
+def test_refine_takes_rows():
+    rows, _ = clusters(500, 10, 3, 0.3)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    start = apolar.decompose(T, 3, refine=False, random_state=0)
+    expected = apolar.refine(T.to_tensor(), start)
+    W = apolar.refine(T, start)
+    np.testing.assert_allclose(W.points, expected.points, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [({"rank": 0}, ValueError), ({"rank": 2.5}, TypeError), ({"rank": 2, "max_iter": 0}, ValueError),
+     ({"rank": 2, "tol": -1.0}, ValueError), ({"rank": 2, "method": "als"}, ValueError)],
+)  # fmt: skip
+def test_what_is_refused(arguments, error):
+    T = apolar.SymmetricTensor.from_rows(np.eye(40), None, 4)
+    with pytest.raises(error):
+        apolar.decompose(T, **arguments)
+
+
+def test_a_term_that_larger_noise_hides_is_found_where_the_noise_cancels():
+    rng = np.random.default_rng(0)
+    noise = np.zeros((200, 60))
+    noise[:, :40] = 30 * rng.standard_normal((200, 40))
+    point = np.zeros((1, 60))
+    point[0, 40:] = rng.standard_normal(20)
+    rows = np.concatenate([np.repeat(point, 10, axis=0), noise, -noise])
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    leading = implicit.leading_directions(T, 7, rng)
+    assert T.change_variables(leading).norm() < 1e-6 * T.norm()
+    W = apolar.decompose(T, 1, random_state=0)
+    # The powers that cancel are 1e8 times as large as the term, and leave their rounding.
+    assert W.points[0] @ point[0] == pytest.approx(np.linalg.norm(point), rel=1e-6)
+
+
+def test_powers_that_cancel_have_no_terms():
+    rows = np.random.default_rng(0).standard_normal((100, 50))
+    T = apolar.SymmetricTensor.from_rows(np.concatenate([rows, -rows]), None, 3)
+    W = apolar.decompose(T, 2, random_state=0)
+    assert (W.rank, W.status) == (0, apolar.Status.ZERO)
+    assert "cancel" in W.rank_source
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+def test_large_and_small_rows(scale):
+    rows, _ = clusters(300, 50, 3, 0.3)
+    tensors = [apolar.SymmetricTensor.from_rows(size * rows, None, 4) for size in (1.0, scale)]
+    expected, W = (apolar.decompose(tensor, 3, random_state=0) for tensor in tensors)
+    np.testing.assert_allclose(W.points, expected.points, atol=1e-7)
+    assert W.residual == pytest.approx(expected.residual, rel=1e-6)
+
+
+def test_both_refinements_reach_the_same_terms():
+    rows, _ = clusters(1000, 30, 3, 2.0)
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    start = apolar.decompose(T, 3, refine=False, random_state=0)
+    vectors = start.points * (start.weights ** (1 / 3))[:, None]
+    first = gauss_newton(T, vectors, np.ones(3), tol=1e-10)
+    second = quasi_newton(T, vectors, np.ones(3), max_iter=200, tol=1e-8)
+    assert first.converged
+    # The cost of L-BFGS ends at rounding: vectors at its square root, times their condition.
+    np.testing.assert_allclose(second.vectors, first.vectors, atol=1e-5 * np.abs(first.vectors).max())
+    assert second.cost == pytest.approx(first.cost, rel=1e-12)
+    assert isinstance(T, RowTensor)

@@ -1,0 +1,180 @@
+"""Sums of powers of data rows that are not formed: every operation beside that of the formed tensor."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy import sparse
+
+import apolar
+from apolar.tensor import RowTensor, row_sums, row_tensor
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((50, 4))
+SIGNED = RNG.standard_normal(50)
+POINTS = RNG.standard_normal((3, 4))
+# Sums of fifty terms of a few hundred at most: their rounding.
+ROUNDING = 1e-11
+
+
+def strict(array):
+    return array_api_strict.asarray(np.array(array))
+
+
+def torch_tensor(array):
+    return pytest.importorskip("torch").from_numpy(np.array(array))
+
+
+def dask_array(array):
+    return pytest.importorskip("dask.array").from_array(array, chunks=(20, array.shape[1]))
+
+
+KINDS = {
+    "array": np.array,
+    "Fortran": np.asfortranarray,
+    "sparse": sparse.csr_array,
+    "strict": strict,
+    "torch": torch_tensor,
+    "dask": dask_array,
+    "list": np.ndarray.tolist,
+}
+
+
+def both(order, weights=SIGNED):
+    of_rows = apolar.SymmetricTensor.from_rows(X, weights, order)
+    return of_rows, apolar.SymmetricTensor.from_waring(weights, X, order)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_values_derivatives_and_coefficients_are_those_of_the_formed_tensor(order):
+    of_rows, formed = both(order)
+    assert isinstance(of_rows, RowTensor)
+    assert (of_rows.order, of_rows.dim, of_rows.n_rows) == (order, 4, 50)
+    complex_points = POINTS + 1j * POINTS[::-1]
+    for points in (POINTS, POINTS[0], POINTS[None], complex_points):
+        np.testing.assert_allclose(of_rows(points), formed(points), rtol=0, atol=10 * ROUNDING)
+        np.testing.assert_allclose(of_rows.gradient(points), formed.gradient(points), atol=100 * ROUNDING)
+    np.testing.assert_allclose(of_rows.to_tensor().coefficients, formed.coefficients, atol=ROUNDING)
+    matrix = POINTS[:2].T
+    np.testing.assert_allclose(
+        of_rows.change_variables(matrix).coefficients,
+        formed.change_variables(matrix).coefficients,
+        atol=10 * ROUNDING,
+    )
+
+
+@pytest.mark.parametrize("order", [3, 4, 5])
+def test_contractions_are_those_of_the_formed_tensor(order):
+    of_rows, formed = both(order)
+    for left in range(1, order):
+        np.testing.assert_allclose(
+            of_rows.contract_all(POINTS, left), formed.contract_all(POINTS, left), atol=10 * ROUNDING
+        )
+    once = of_rows.contract(POINTS[0])
+    np.testing.assert_allclose(
+        once.to_tensor().coefficients, formed.contract(POINTS[0]).coefficients, atol=ROUNDING
+    )
+    # With one slot filled, the weights of the rows have signs of their own.
+    again, formed_again = once.contract(POINTS[1]), formed.contract(POINTS[0]).contract(POINTS[1])
+    assert again.order == order - 2
+    np.testing.assert_allclose(again(POINTS), formed_again(POINTS), atol=10 * ROUNDING)
+    assert again.norm() == pytest.approx(formed_again.norm())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_every_kind(kind):
+    weights = np.abs(SIGNED)
+    T = apolar.SymmetricTensor.from_rows(KINDS[kind](X), None if kind == "dask" else weights, 3)
+    formed = apolar.SymmetricTensor.from_waring(np.full(50, 1 / 50) if kind == "dask" else weights, X, 3)
+    np.testing.assert_allclose(T.gradient(POINTS), formed.gradient(POINTS), atol=ROUNDING)
+    np.testing.assert_allclose(T(1j * POINTS), formed(1j * POINTS), atol=ROUNDING)
+    np.testing.assert_allclose(T.contract_all(POINTS, 2), formed.contract_all(POINTS, 2), atol=ROUNDING)
+    np.testing.assert_allclose(T.to_tensor().coefficients, formed.coefficients, atol=ROUNDING)
+    np.testing.assert_allclose(
+        T.contract(POINTS[0])(POINTS), formed.contract(POINTS[0])(POINTS), atol=ROUNDING
+    )
+    assert T.norm() == pytest.approx(formed.norm())
+    moment = T.second_moment(np.eye(4))
+    np.testing.assert_allclose(moment, moment.T, atol=ROUNDING)
+    assert T.share_outside(np.eye(4)[:, :2]) == pytest.approx(np.sqrt((X[:, 2:] ** 2).sum() / (X**2).sum()))
+
+
+def test_without_weights_it_is_the_moment():
+    moment = apolar.SymmetricTensor.from_rows(X, None, 2).to_tensor().to_dense()
+    np.testing.assert_allclose(moment, X.T @ X / 50, atol=1e-14)
+
+
+@pytest.mark.parametrize("weights", [SIGNED, np.abs(SIGNED), -np.abs(SIGNED)])
+def test_the_norm_by_pairs_of_rows(weights, monkeypatch):
+    # As if the coefficients were too many.
+    monkeypatch.setattr(RowTensor, "_coefficient_work", np.inf)
+    monkeypatch.setattr(row_tensor, "POINTS", 16)
+    of_rows, formed = both(4, weights)
+    assert of_rows.norm() == pytest.approx(formed.norm())
+    assert of_rows.contract(POINTS[0]).norm() == pytest.approx(formed.contract(POINTS[0]).norm())
+
+
+def test_a_norm_that_takes_too_long_is_refused():
+    T = apolar.SymmetricTensor.from_rows(np.ones((40_000, 100)), None, 4)
+    assert not T.norm_is_affordable
+    with pytest.raises(ValueError, match="all pairs of rows"):
+        T.norm()
+
+
+def test_a_tensor_that_is_too_large_is_not_formed():
+    wide = apolar.SymmetricTensor.from_rows(np.ones((3, 5000)), None, 4)
+    assert float(wide(np.ones(5000))) == pytest.approx(5000.0**4)
+    with pytest.raises(MemoryError, match="order 4 in 5000 variables"):
+        wide.to_tensor()
+
+
+def test_a_sample_of_rows_estimates_products_without_bias():
+    of_rows, formed = both(3)
+    units, signs = of_rows.sampled_rows(20_000, np.random.default_rng(1))
+    np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1)
+    draws = of_rows.total_size * signs * formed(units)
+    # Four standard errors.
+    assert abs(draws.mean() - formed.norm() ** 2) <= 4 * draws.std() / np.sqrt(len(draws))
+
+
+@pytest.mark.parametrize("power", range(8))
+def test_powers_by_multiplication(power):
+    np.testing.assert_allclose(row_sums.integer_power(X, power), X**power, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "order", "message"),
+    [
+        (X * 1e100, None, 4, "overflow"),
+        (X * 1e-100, None, 4, "vanish"),
+        (X, np.zeros(50), 3, "all zero"),
+        (X, np.ones(3), 3, "shape"),
+        (X, 1j * SIGNED, 3, "real numbers"),
+        (X * np.nan, None, 3, "NaN"),
+        (X, None, 0, "order"),
+        (iter([X]), None, 3, "only once"),
+    ],
+)
+def test_what_is_refused(rows, weights, order, message):
+    with pytest.raises(ValueError, match=message):
+        apolar.SymmetricTensor.from_rows(rows, weights, order)
+
+
+def test_wrong_points_are_refused():
+    T, _ = both(3)
+    for call in (
+        lambda: T(np.ones(3)),
+        lambda: T.contract(X[0], 3),
+        lambda: T.contract(X[:2]),
+        lambda: T.contract(1j * X[0]),
+        lambda: T.change_variables(np.ones((3, 2))),
+    ):
+        with pytest.raises(ValueError, match="variables|contract takes|matrix must"):
+            call()
+
+
+def test_the_rows_are_neither_copied_nor_frozen():
+    rows = X.copy()
+    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    before = T(POINTS)
+    rows *= 2
+    np.testing.assert_allclose(T(POINTS), 8 * before)
