@@ -1,5 +1,6 @@
 """The entry point: a symmetric tensor in, its Waring decomposition out."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,7 @@ def decompose(
     n_starts: int = 50,
     max_iter: int = 200,
     tol: float = 1e-13,
+    time_limit: float | None = None,
 ) -> Waring:
     """Decompose a symmetric tensor into a sum of powers, T = sum_i w_i (xi_i . x)^d.
 
@@ -70,6 +72,9 @@ def decompose(
         Refinement steps from one start.
     tol : float, default=1e-13
         Of the refinement, on the relative gradient.
+    time_limit : float, optional
+        Seconds after which "auto" begins no further start. By default the work is limited, and not the
+        time, so that the same seed gives the same result; with a limit all ranks are tried while it lasts.
 
     Returns
     -------
@@ -96,6 +101,7 @@ def decompose(
         check_integer(max_iter, "max_iter", least=1),
         check_integer(n_starts, "n_starts", least=1),
         positive_number(tol, "tol"),
+        float("inf") if time_limit is None else time.monotonic() + positive_number(time_limit, "time_limit"),
     )
     if row_degree is not None:
         row_degree = check_integer(row_degree, "row_degree", least=1)
@@ -119,7 +125,14 @@ def decompose(
     waring = to_waring(form, candidate.refined, candidate.method)
     if not refine:
         waring = replace(waring, status=Status.UNREFINED)
-    waring = replace(waring, singular_values=flattening.singular_values, rank_source=source)
+    elif not candidate.settled:
+        waring = replace(waring, status=Status.RANK_NOT_SETTLED)
+    waring = replace(
+        waring,
+        singular_values=flattening.singular_values,
+        rank_source=source,
+        rank_bounds=candidate.rank_bounds,
+    )
     return of_full_size(waring, exponent, given)
 
 

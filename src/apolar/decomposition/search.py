@@ -1,6 +1,7 @@
 """The search for the best terms at a given rank: structured starts, then random ones."""
 
 import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,7 @@ from apolar.decomposition.starts import (
     unrefined,
 )
 from apolar.decomposition.waring import relative_residual
-from apolar.tensor import SymmetricTensor
+from apolar.tensor import SymmetricTensor, n_monomials
 
 # Refinement steps before starts are compared.
 SHORT_RUN = {"pencil": 12, "spm": 40, "random": 60, "hop": 60}
@@ -36,13 +37,20 @@ SEARCH_WORK = 1e10
 FEWEST_STARTS = 3
 # Products with the Gram matrix in a step of a large problem.
 PRODUCTS_PER_STEP = 60
+# Terms as many as a generic tensor has are reached from nearly every complex start, but slowly, through
+# ill-conditioned steps: few starts, with more steps, solved by least squares up to this many multiplications.
+LONG_STARTS = 4
+LONG_RUN = 5
+LONG_DENSE_WORK = 2e7
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateTerms:
     """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are.
 
-    `certified` terms have no rival: see `_certified`.
+    `certified` terms have no rival: see `_certified`. Of a rank that was searched
+    for, `rank_bounds` are what is known of it, and `settled` says whether the
+    search came to an end.
     """
 
     method: str
@@ -50,6 +58,8 @@ class CandidateTerms:
     residual: float
     diverging: bool
     certified: bool = False
+    rank_bounds: tuple[int, int] | None = None
+    settled: bool = True
 
     @property
     def exact(self) -> bool:
@@ -68,11 +78,19 @@ class Budget:
     n_starts : int
         Random starts, at most, of those that no certificate makes needless.
     tol : float
+    deadline : float
+        By the monotonic clock: from then on no start is begun.
     """
 
     max_iter: int
     n_starts: int
     tol: float
+    deadline: float = float("inf")
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self.deadline
 
 
 def best_terms(
@@ -194,8 +212,37 @@ def _complex_rival(
         if rated(tensor, "pencil", start).residual < best.residual:
             return converged(tensor, rated(tensor, "pencil", start), budget)
     if points is None and rank > structured_limit(tensor):
-        return _race(tensor, flattening, rank, None, None, True, rng, budget)
+        generic = None
+        if rank * tensor.dim >= n_monomials(tensor.dim, tensor.order):
+            generic = long_search(tensor, rank, True, rng, budget)
+            if generic.exact:
+                return generic
+        return _race(tensor, flattening, rank, None, generic, True, rng, budget)
     return None
+
+
+def long_search(
+    tensor: SymmetricTensor, rank: int, is_complex: bool, rng: np.random.Generator, budget: Budget
+) -> CandidateTerms:
+    """Return the best terms of a few long runs from random starts, the first that are exact."""
+    best: CandidateTerms | None = None
+    for _ in range(min(LONG_STARTS, budget.n_starts)):
+        if best is not None and (best.exact or budget.is_spent):
+            break
+        start = unrefined(tensor, random_points(rank, tensor.dim, is_complex, rng))
+        refined = gauss_newton(
+            tensor,
+            start.vectors,
+            start.signs,
+            max_iter=LONG_RUN * budget.max_iter,
+            tol=budget.tol,
+            dense_work=LONG_DENSE_WORK,
+        )
+        candidate = rated(tensor, "random", refined)
+        if best is None or _better(candidate, best):
+            best = candidate
+    assert best is not None  # there is a start at least
+    return best
 
 
 def _race(
@@ -225,6 +272,8 @@ def _race(
     )
     hops = itertools.repeat(("hop", None), n_starts // 3)
     for method, start in itertools.chain(starts, hops):
+        if pool and budget.is_spent:
+            break
         if start is None:
             assert best is not None  # there were random starts before
             start = _neighbour(best, rng)

@@ -35,6 +35,11 @@ class Status(enum.Enum):
     NOT_CONVERGED = (
         "The refinement stopped before it had converged. Raise max_iter, or try another random_state."
     )
+    RANK_NOT_SETTLED = (
+        "The rank of the tensor is not settled: no search found exact terms. The terms are those of the rank "
+        "that its Hankel matrix has, and not the tensor. Give the rank if you know it, or raise n_starts or "
+        "time_limit."
+    )
     UNREFINED = "The terms come straight from the method. Pass refine=True to improve them."
     ZERO = "The tensor is zero: it has rank 0 and no terms."
 
@@ -64,6 +69,10 @@ class Waring:
         The residual after each of them.
     rank_source : str
         Where the rank comes from: given, or how it was detected.
+    rank_bounds : tuple of int or None
+        Of the tensor's own rank, where a search was needed: at least the largest rank of a Hankel matrix,
+        and at most the rank of these terms, if they are exact, or of any tensor. None where the rank was
+        given, or where a theorem proves it.
     """
 
     weights: Array
@@ -76,6 +85,7 @@ class Waring:
     n_iter: int = 0
     history: tuple[float, ...] = ()
     rank_source: str = "given"
+    rank_bounds: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.order, "order", least=1)
