@@ -9,10 +9,10 @@ import numpy as np
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number, random_generator
 from apolar._core.literals import Field, Method
 from apolar.decomposition import ranks
+from apolar.decomposition.candidates import Budget
 from apolar.decomposition.methods import METHODS, Problem
 from apolar.decomposition.refine import to_waring
 from apolar.decomposition.scaling import of_full_size, of_unit_size
-from apolar.decomposition.search import Budget
 from apolar.decomposition.simple import simple_decomposition
 from apolar.decomposition.starts import Flattening, middle_degree
 from apolar.decomposition.waring import Status, Waring

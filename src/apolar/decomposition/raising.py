@@ -5,17 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar.decomposition import ranks
+from apolar.decomposition.candidates import LONG_RUN, CandidateTerms, converged, long_search, rated
 from apolar.decomposition.coprime import coprime_points, monomials_bound
 from apolar.decomposition.methods.problem import Problem
-from apolar.decomposition.search import (
-    LONG_RUN,
-    CandidateTerms,
-    best_terms,
-    converged,
-    long_search,
-    made_real,
-    rated,
-)
+from apolar.decomposition.search import best_terms, made_real
 from apolar.decomposition.starts import unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
 

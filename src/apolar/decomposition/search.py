@@ -1,17 +1,25 @@
 """The search for the best terms at a given rank: structured starts, then random ones."""
 
 import itertools
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
+from apolar.decomposition.candidates import (
+    Budget,
+    CandidateTerms,
+    better,
+    converged,
+    long_search,
+    persistent,
+    rated,
+)
 from apolar.decomposition.condition import condition_estimate
-from apolar.decomposition.gauss_newton import Refined, gauss_newton
+from apolar.decomposition.gauss_newton import gauss_newton
 from apolar.decomposition.ranks import numerical_rank, power_method_limit
-from apolar.decomposition.refine import EXACT, is_diverging, refined_terms
+from apolar.decomposition.refine import EXACT
 from apolar.decomposition.starts import (
     Flattening,
     middle_degree,
@@ -23,7 +31,6 @@ from apolar.decomposition.starts import (
     structured_limit,
     unrefined,
 )
-from apolar.decomposition.waring import relative_residual
 from apolar.tensor import SymmetricTensor, n_monomials
 
 # Refinement steps before starts are compared.
@@ -37,60 +44,6 @@ SEARCH_WORK = 1e10
 FEWEST_STARTS = 3
 # Products with the Gram matrix in a step of a large problem.
 PRODUCTS_PER_STEP = 60
-# Terms as many as a generic tensor has are reached from nearly every complex start, but slowly, through
-# ill-conditioned steps: few starts, with more steps, solved by least squares up to this many multiplications.
-LONG_STARTS = 4
-LONG_RUN = 5
-LONG_DENSE_WORK = 2e7
-
-
-@dataclass(frozen=True, eq=False)
-class CandidateTerms:
-    """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are.
-
-    `certified` terms have no rival: see `_certified`. Of a rank that was searched
-    for, `rank_bounds` are what is known of it, and `settled` says whether the
-    search came to an end.
-    """
-
-    method: str
-    refined: Refined
-    residual: float
-    diverging: bool
-    certified: bool = False
-    rank_bounds: tuple[int, int] | None = None
-    settled: bool = True
-
-    @property
-    def exact(self) -> bool:
-        """Whether the terms give the tensor back to rounding."""
-        return self.residual <= EXACT and not self.diverging
-
-
-@dataclass(frozen=True, eq=False)
-class Budget:
-    """How long to search.
-
-    Attributes
-    ----------
-    max_iter : int
-        Refinement steps of a start.
-    n_starts : int
-        Random starts, at most, of those that no certificate makes needless.
-    tol : float
-    deadline : float
-        By the monotonic clock: from then on no start is begun.
-    """
-
-    max_iter: int
-    n_starts: int
-    tol: float
-    deadline: float = float("inf")
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether the time is over."""
-        return time.monotonic() >= self.deadline
 
 
 def best_terms(
@@ -221,30 +174,6 @@ def _complex_rival(
     return None
 
 
-def long_search(
-    tensor: SymmetricTensor, rank: int, is_complex: bool, rng: np.random.Generator, budget: Budget
-) -> CandidateTerms:
-    """Return the best terms of a few long runs from random starts, the first that are exact."""
-    best: CandidateTerms | None = None
-    for _ in range(min(LONG_STARTS, budget.n_starts)):
-        if best is not None and (best.exact or budget.is_spent):
-            break
-        start = unrefined(tensor, random_points(rank, tensor.dim, is_complex, rng))
-        refined = gauss_newton(
-            tensor,
-            start.vectors,
-            start.signs,
-            max_iter=LONG_RUN * budget.max_iter,
-            tol=budget.tol,
-            dense_work=LONG_DENSE_WORK,
-        )
-        candidate = rated(tensor, "random", refined)
-        if best is None or _better(candidate, best):
-            best = candidate
-    assert best is not None  # there is a start at least
-    return best
-
-
 def _race(
     tensor: SymmetricTensor,
     flattening: Flattening,
@@ -281,7 +210,7 @@ def _race(
         pool.append(candidate)
         if best is not None and abs(candidate.residual - best.residual) <= 1e-4 * best.residual:
             hits += 1
-        if best is None or _better(candidate, best):
+        if best is None or better(candidate, best):
             if best is None or candidate.residual < (1 - 1e-4) * best.residual:
                 hits = 1
             best = candidate
@@ -334,17 +263,9 @@ def _winner(tensor: SymmetricTensor, pool: list[CandidateTerms], budget: Budget)
         if best.exact or candidate.residual > 1.5 * best.residual:
             continue
         finished = converged(tensor, candidate, budget)
-        if _better(finished, best):
+        if better(finished, best):
             best = finished
-    return best
-
-
-def _better(candidate: CandidateTerms, best: CandidateTerms) -> bool:
-    if candidate.diverging != best.diverging:
-        # Stable terms win unless the diverging ones are clearly nearer to the tensor.
-        margin = 0.999 if candidate.diverging else 1 / 0.999
-        return candidate.residual < margin * best.residual
-    return candidate.residual < best.residual
+    return persistent(tensor, best, budget)
 
 
 def _certified(tensor: SymmetricTensor, candidate: CandidateTerms) -> bool:
@@ -374,21 +295,3 @@ def refined_in_field(
     points = real_starts(unit_rows(vectors))
     real = converged(tensor, rated(tensor, candidate.method, unrefined(tensor, points)), budget)
     return far_better(finished, real)
-
-
-def converged(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
-    """Return the candidate refined to the end."""
-    first = candidate.refined
-    left = budget.max_iter - first.n_iter
-    if first.gradient_norm <= budget.tol or left <= 0:
-        return candidate
-    later = refined_terms(tensor, first.vectors, first.signs, method="auto", max_iter=left, tol=budget.tol)
-    finished = rated(tensor, candidate.method, first.then(later))
-    return finished if finished.residual <= candidate.residual * (1 + 1e-9) + 1e-15 else candidate
-
-
-def rated(tensor: SymmetricTensor, method: str, refined: Refined) -> CandidateTerms:
-    """Return terms with their residual, computed from the coefficients, and whether they diverge."""
-    weights, points = refined.signs, refined.vectors
-    residual = relative_residual(tensor, weights, points)
-    return CandidateTerms(method, refined, residual, is_diverging(tensor, refined, residual))

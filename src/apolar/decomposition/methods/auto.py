@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.decomposition import ranks
+from apolar.decomposition.candidates import Budget, CandidateTerms, converged, rated
 from apolar.decomposition.methods.pencil import pencil_candidate
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.methods.spm import spm_candidate
 from apolar.decomposition.raising import FEW_MONOMIALS, RankBounds, coprime_terms, raised
-from apolar.decomposition.search import Budget, CandidateTerms, best_terms, converged, rated
+from apolar.decomposition.search import best_terms
 from apolar.decomposition.starts import pencil_or_none, unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
 
