@@ -109,14 +109,14 @@ def raised(
 
 
 def _failure(problem: Problem, rank: int, tried: list[int]) -> str:
-    if not tried:
+    if n_monomials(problem.tensor.dim, problem.tensor.order) > MANY_MONOMIALS:
         return (
             f"the numerical rank of the Hankel matrix; forms of more than {MANY_MONOMIALS} coefficients are "
             "not tried at higher ranks"
         )
     limit = ", then time_limit was over" if problem.budget.is_spent else ""
-    others = ", ".join(str(other) for other in tried)
-    return f"the numerical rank of the Hankel matrix; no exact terms found at {rank}, {others}{limit}"
+    others = ", ".join(str(other) for other in [rank, *tried])
+    return f"the numerical rank of the Hankel matrix; no exact terms found at {others}{limit}"
 
 
 def _next_rank(problem: Problem, rank: int) -> int:
