@@ -47,10 +47,10 @@ def decompose(
         best approximation. A callable takes the singular values of the
         weighted Hankel matrix and returns the rank: see
         `apolar.decomposition.ranks` for `tolerance` and `gap`. None detects
-        it: the numerical rank of that matrix if its terms are exact; else the
-        rank above a flat floor of noise, if there is one; else, for small
-        forms that it leaves more than 1% of, the first rank from there on that
-        is exact.
+        it: the numerical rank of that matrix if its terms are exact; that of
+        coprime monomials; the rank above a flat floor of noise, if there is
+        one; else, for forms of up to 200 coefficients that it leaves more than
+        1% of, the least rank found to be exact: see `Waring.rank_bounds`.
     method : {"auto", "pencil", "spm"}, default="auto"
         "auto" tries the others and random starts, and returns the best by
         residual. "pencil" is algorithm 2 of the paper [khouja2022moments],
