@@ -28,7 +28,7 @@ def test_generic_forms_have_the_generic_rank(dim, order, rank):
 
 
 def test_forms_below_the_generic_rank_are_lowered_to_their_own():
-    # A sum of two monomials of rank 4, in variables that hide it: Hankel matrices say 6, the generic rank is 10.
+    # Two monomials of rank 4, in variables that hide them: Hankel matrices say 6, the generic rank is 10.
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
     tensor = SymmetricTensor.from_polynomial("x*y*z + u*v*w").change_variables(turn)
     waring = decompose(tensor, random_state=0, n_starts=4)
@@ -40,6 +40,12 @@ def test_a_rank_that_is_given_is_reached_by_long_runs():
     waring = decompose(generic_form(7, 3, 0), 12, random_state=0, n_starts=4)
     assert (waring.rank, waring.status) == (12, Status.EXACT)
     assert waring.rank_bounds is None
+
+
+@pytest.mark.parametrize("order", [12, 40, 80])
+def test_binary_forms_of_any_order_have_the_terms_of_sylvester(order):
+    waring = decompose(generic_form(2, order, 1), random_state=0, field="complex")
+    assert (waring.rank, waring.status, waring.method) == (order // 2 + 1, Status.EXACT, "sylvester")
 
 
 # --- monomials -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
+from apolar.decomposition.binary import sylvester_points
 from apolar.decomposition.candidates import (
     Budget,
     CandidateTerms,
@@ -126,6 +127,10 @@ def _best_of_field(
         if complex_terms.exact and field == "auto":
             # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
             return converged(tensor, complex_terms, budget)
+    if complex_wanted:
+        binary = _binary_terms(tensor, rank, rng, budget)
+        if binary is not None:
+            return binary
     best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
     if best.exact or best.certified or complex_wanted:
         return best
@@ -135,6 +140,20 @@ def _best_of_field(
         if field == "real" and np.iscomplexobj(rival.refined.vectors):
             return best
     return far_better(rival, best)
+
+
+def _binary_terms(
+    tensor: SymmetricTensor, rank: int, rng: np.random.Generator, budget: Budget
+) -> CandidateTerms | None:
+    """Return the exact terms of a binary form of a rank at which there is a family of them, or None."""
+    if tensor.dim != 2 or 2 * rank <= tensor.order:
+        return None
+    starts = [unrefined(tensor, points) for points in sylvester_points(tensor, rank, rng)]
+    candidates = [rated(tensor, "sylvester", start) for start in starts]
+    if not candidates:
+        return None
+    best = converged(tensor, min(candidates, key=lambda candidate: candidate.residual), budget)
+    return best if best.exact else None
 
 
 def made_real(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
@@ -165,6 +184,9 @@ def _complex_rival(
         if rated(tensor, "pencil", start).residual < best.residual:
             return converged(tensor, rated(tensor, "pencil", start), budget)
     if points is None and rank > structured_limit(tensor):
+        binary = _binary_terms(tensor, rank, rng, budget)
+        if binary is not None:
+            return binary
         generic = None
         if rank * tensor.dim >= n_monomials(tensor.dim, tensor.order):
             generic = long_search(tensor, rank, True, rng, budget)
