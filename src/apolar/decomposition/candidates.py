@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar.decomposition.gauss_newton import Refined, gauss_newton
+from apolar.decomposition.gauss_newton import DENSE_WORK, Refined, gauss_newton
 from apolar.decomposition.refine import EXACT, is_diverging, refined_terms
 from apolar.decomposition.starts import random_points, unrefined
 from apolar.decomposition.waring import relative_residual
@@ -16,6 +16,8 @@ from apolar.tensor import SymmetricTensor
 LONG_STARTS = 4
 LONG_RUN = 5
 LONG_DENSE_WORK = 2e7
+# Multiplications of a long run, about, where that is more than a run otherwise takes.
+LONG_WORK = 1.5e9
 # Terms that leave less than this and still move are likely on a slow way to exact ones.
 PROMISING = 1e-3
 
@@ -85,10 +87,10 @@ def persistent(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budge
     first = candidate.refined
     if candidate.diverging or first.converged or not EXACT < candidate.residual < PROMISING:
         return candidate
+    if len(tensor.coefficients) * first.vectors.size**2 > DENSE_WORK or budget.is_spent:
+        return candidate  # many steps would take long
     steps = LONG_RUN * budget.max_iter
-    later = gauss_newton(
-        tensor, first.vectors, first.signs, max_iter=steps, tol=budget.tol, dense_work=LONG_DENSE_WORK
-    )
+    later = gauss_newton(tensor, first.vectors, first.signs, max_iter=steps, tol=budget.tol)
     finished = rated(tensor, candidate.method, first.then(later))
     return finished if better(finished, candidate) else candidate
 
@@ -114,6 +116,8 @@ def long_search(
 ) -> CandidateTerms:
     """Return the best terms of a few long runs from random starts, the first that are exact."""
     best: CandidateTerms | None = None
+    step_work = len(tensor.coefficients) * (rank * tensor.dim) ** 2
+    steps = int(min(LONG_RUN * budget.max_iter, max(LONG_WORK / step_work, budget.max_iter)))
     for _ in range(min(LONG_STARTS, budget.n_starts)):
         if best is not None and (best.exact or budget.is_spent):
             break
@@ -122,7 +126,7 @@ def long_search(
             tensor,
             start.vectors,
             start.signs,
-            max_iter=LONG_RUN * budget.max_iter,
+            max_iter=steps,
             tol=budget.tol,
             dense_work=LONG_DENSE_WORK,
         )
