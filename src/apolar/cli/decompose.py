@@ -101,7 +101,7 @@ def decompose(
         click.echo(json.dumps(_as_json(waring, tensor, names), allow_nan=False))
     else:
         _print(waring, tensor, names)
-    if waring.status in (Status.DIVERGING, Status.NOT_CONVERGED):
+    if waring.status in (Status.DIVERGING, Status.NOT_CONVERGED, Status.RANK_NOT_SETTLED):
         sys.exit(1)
 
 

@@ -11,6 +11,8 @@ from apolar.tensor import n_monomials
 DENSE_WORK = 2e9
 # Larger problems go through its Gram matrix, which squares the condition: beyond this it is only rounding.
 GRAM_LIMIT = 1e7
+# Cosines above which two points are a cluster, whose terms can be exchanged for others nearly the same.
+CLOSE_COSINE = 0.99
 
 
 def condition_number(points: Array, order: int) -> float:
@@ -61,6 +63,71 @@ def _terracini(units: Array, order: int) -> Array:
     scaling = along / order + (np.eye(dim) - along) / np.sqrt(order)
     jacobian = power_jacobian(units, np.ones(rank), order)
     return np.einsum("sip,ipq->siq", jacobian, scaling, optimize=True).reshape(len(jacobian), -1)
+
+
+def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
+    """Return the condition number of a decomposition with points close together, and those points.
+
+    Where terms belong to a continuous family the condition number is infinite
+    whether points are close or not: it is then that of the closest pair by
+    itself, which is a lower bound.
+
+    Parameters
+    ----------
+    points : ndarray, shape (rank, dim)
+    order : int
+        At least 3, so that two terms are determined by their sum.
+
+    Returns
+    -------
+    condition : float
+        1 where no two points are close.
+    close : ndarray of int
+        The points that are close to another.
+    """
+    units = unit_rows(points)
+    cosines = np.abs(units.conj() @ units.T)
+    np.fill_diagonal(cosines, 0.0)
+    close = np.flatnonzero(cosines.max(axis=1) > CLOSE_COSINE)
+    if len(close) == 0:
+        return 1.0, close
+    condition = condition_number(units, order)
+    if np.isinf(condition):
+        pair = np.unravel_index(np.argmax(cosines), cosines.shape)
+        condition = condition_number(units[list(pair)], order)
+    return condition, close
+
+
+def cluster_error(weights: Array, points: Array, order: int, residual: float, norm: float) -> float:
+    """Return by how much terms whose points are close together may be off, relative to their size.
+
+    To first order and at worst: the condition number times what is not known
+    of the tensor, which is its residual and at least its rounding.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
+        Of unit norm.
+    order : int
+    residual : float
+        Relative to the norm.
+    norm : float
+        Of the tensor.
+
+    Returns
+    -------
+    error : float
+        0 where no two points are close.
+    """
+    if order < 3 or len(weights) < 2:
+        return 0.0
+    condition, close = cluster_condition(points, order)
+    if len(close) == 0:
+        return 0.0
+    unknown = max(residual, float(np.finfo(float).eps)) * norm
+    least = float(np.abs(weights[close]).min())
+    return condition * unknown / least if least > 0 else float("inf")
 
 
 def condition_estimate(vectors: Array, order: int, n_steps: int = 3) -> float:

@@ -1,5 +1,6 @@
 """The entry point: a symmetric tensor in, its Waring decomposition out."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -8,11 +9,11 @@ import numpy as np
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number, random_generator
 from apolar._core.literals import Field, Method
 from apolar.decomposition import ranks
+from apolar.decomposition.candidates import Budget
 from apolar.decomposition.implicit import Settings, decompose_rows
 from apolar.decomposition.methods import METHODS, Problem
 from apolar.decomposition.refine import to_waring
 from apolar.decomposition.scaling import of_full_size, of_unit_size
-from apolar.decomposition.search import Budget
 from apolar.decomposition.simple import simple_decomposition
 from apolar.decomposition.starts import Flattening, middle_degree
 from apolar.decomposition.waring import Status, Waring
@@ -33,6 +34,7 @@ def decompose(
     n_starts: int = 50,
     max_iter: int = 200,
     tol: float = 1e-13,
+    time_limit: float | None = None,
 ) -> Waring:
     """Decompose a symmetric tensor into a sum of powers, T = sum_i w_i (xi_i . x)^d.
 
@@ -46,10 +48,10 @@ def decompose(
         best approximation. A callable takes the singular values of the
         weighted Hankel matrix and returns the rank: see
         `apolar.decomposition.ranks` for `tolerance` and `gap`. None detects
-        it: the numerical rank of that matrix if its terms are exact; else the
-        rank above a flat floor of noise, if there is one; else, for small
-        forms that it leaves more than 1% of, the first rank from there on that
-        is exact.
+        it: the numerical rank of that matrix if its terms are exact; that of
+        coprime monomials; the rank above a flat floor of noise, if there is
+        one; else, for forms of up to 200 coefficients that it leaves more than
+        1% of, the least rank found to be exact: see `Waring.rank_bounds`.
     method : {"auto", "pencil", "spm"}, default="auto"
         "auto" tries the others and random starts, and returns the best by
         residual. "pencil" is algorithm 2 of the paper [khouja2022moments],
@@ -71,6 +73,9 @@ def decompose(
         Refinement steps from one start.
     tol : float, default=1e-13
         Of the refinement, on the relative gradient.
+    time_limit : float, optional
+        Seconds after which "auto" begins no further start. By default the work is limited, and not the
+        time, so that the same seed gives the same result; with a limit all ranks are tried while it lasts.
 
     Returns
     -------
@@ -100,6 +105,7 @@ def decompose(
         check_integer(max_iter, "max_iter", least=1),
         check_integer(n_starts, "n_starts", least=1),
         positive_number(tol, "tol"),
+        float("inf") if time_limit is None else time.monotonic() + positive_number(time_limit, "time_limit"),
     )
     if row_degree is not None:
         row_degree = check_integer(row_degree, "row_degree", least=1)
@@ -123,7 +129,14 @@ def decompose(
     waring = to_waring(form, candidate.refined, candidate.method)
     if not refine:
         waring = replace(waring, status=Status.UNREFINED)
-    waring = replace(waring, singular_values=flattening.singular_values, rank_source=source)
+    elif not candidate.settled:
+        waring = replace(waring, status=Status.RANK_NOT_SETTLED)
+    waring = replace(
+        waring,
+        singular_values=flattening.singular_values,
+        rank_source=source,
+        rank_bounds=candidate.rank_bounds,
+    )
     return of_full_size(waring, exponent, given)
 
 

@@ -128,6 +128,7 @@ def gauss_newton(
     max_iter: int = 200,
     tol: float = 1e-13,
     give_up_above: float | None = None,
+    dense_work: float = DENSE_WORK,
 ) -> Refined:
     """Minimise |T - sum_i s_i (a_i . x)^d|^2 over the vectors a_i.
 
@@ -149,6 +150,9 @@ def gauss_newton(
     give_up_above : float, optional
         Stop early where progress is slow above this relative residual: for
         starts that compete with each other.
+    dense_work : float
+        Multiplications up to which steps are solved by least squares. With more than the default a step
+        takes longer, but gets on where the problem is ill-conditioned, as on the way to a generic tensor.
 
     Returns
     -------
@@ -161,7 +165,7 @@ def gauss_newton(
     work = n_monomials(tensor.dim, order) * vectors.size**2
 
     def model_at(a: Array) -> _Model:
-        if isinstance(tensor, SymmetricTensor) and work <= DENSE_WORK:
+        if isinstance(tensor, SymmetricTensor) and work <= dense_work:
             return _DenseModel(tensor, scale, a, signs)
         return _MatrixFreeModel(tensor, scale, a, signs)
 

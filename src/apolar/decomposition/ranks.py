@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, positive_number
-from apolar.tensor import n_monomials
+from apolar.tensor import SymmetricTensor, n_monomials, weighted_hankel
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
@@ -126,6 +126,16 @@ def generic_rank(dim: int, order: int) -> int:
     rank = -(-n_monomials(dim, order) // dim)
     defective = {(3, 4), (4, 4), (5, 4), (5, 3)}
     return rank + 1 if (dim, order) in defective else rank
+
+
+def hankel_bound(tensor: SymmetricTensor) -> int:
+    """Return the largest numerical rank of the tensor's Hankel matrices: at most the rank of the tensor.
+
+    Mostly that of the squarest one, but not always in many variables.
+    """
+    degrees = range(1, tensor.order // 2 + 1)
+    matrices = (weighted_hankel(tensor, degree) for degree in degrees)
+    return max(numerical_rank(np.linalg.svd(matrix, compute_uv=False)) for matrix in matrices)
 
 
 def pencil_limit(dim: int, order: int, row_degree: int) -> int:

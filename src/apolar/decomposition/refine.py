@@ -6,6 +6,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, one_of, positive_number
+from apolar.decomposition.condition import cluster_error
 from apolar.decomposition.gauss_newton import Contractible, Refined, gauss_newton
 from apolar.decomposition.newton import newton
 from apolar.decomposition.scaling import of_full_size, of_unit_size
@@ -25,6 +26,8 @@ NEWTON_LIMIT = 150
 
 # A residual that counts as rounding.
 EXACT = 1e-10
+# Terms that may be off by as much as this, relative to their size, say nothing.
+MEANINGLESS = 1.0
 
 
 def refine(
@@ -150,7 +153,9 @@ def verdict(tensor: Contractible, refined: Refined, residual: float) -> Status:
     if is_diverging(tensor, refined, residual):
         return Status.DIVERGING
     if residual <= EXACT:
-        return Status.EXACT
+        weights, points = canonical_terms(refined.vectors, refined.signs, tensor.order)
+        error = cluster_error(weights, points, tensor.order, residual, tensor.norm())
+        return Status.EXACT if error < MEANINGLESS else Status.ILL_CONDITIONED
     return Status.APPROXIMATE if refined.converged else Status.NOT_CONVERGED
 
 

@@ -2,15 +2,25 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
+from apolar.decomposition.binary import sylvester_points
+from apolar.decomposition.candidates import (
+    Budget,
+    CandidateTerms,
+    better,
+    converged,
+    long_search,
+    persistent,
+    rated,
+)
 from apolar.decomposition.condition import condition_estimate
-from apolar.decomposition.gauss_newton import Refined, gauss_newton
+from apolar.decomposition.gauss_newton import gauss_newton
 from apolar.decomposition.ranks import numerical_rank, power_method_limit
-from apolar.decomposition.refine import EXACT, is_diverging, refined_terms
+from apolar.decomposition.refine import EXACT
 from apolar.decomposition.starts import (
     Flattening,
     middle_degree,
@@ -22,8 +32,7 @@ from apolar.decomposition.starts import (
     structured_limit,
     unrefined,
 )
-from apolar.decomposition.waring import relative_residual
-from apolar.tensor import SymmetricTensor
+from apolar.tensor import SymmetricTensor, n_monomials
 
 # Refinement steps before starts are compared.
 SHORT_RUN = {"pencil": 12, "spm": 40, "random": 60, "hop": 60}
@@ -36,43 +45,6 @@ SEARCH_WORK = 1e10
 FEWEST_STARTS = 3
 # Products with the Gram matrix in a step of a large problem.
 PRODUCTS_PER_STEP = 60
-
-
-@dataclass(frozen=True, eq=False)
-class CandidateTerms:
-    """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are.
-
-    `certified` terms have no rival: see `_certified`.
-    """
-
-    method: str
-    refined: Refined
-    residual: float
-    diverging: bool
-    certified: bool = False
-
-    @property
-    def exact(self) -> bool:
-        """Whether the terms give the tensor back to rounding."""
-        return self.residual <= EXACT and not self.diverging
-
-
-@dataclass(frozen=True, eq=False)
-class Budget:
-    """How long to search.
-
-    Attributes
-    ----------
-    max_iter : int
-        Refinement steps of a start.
-    n_starts : int
-        Random starts, at most, of those that no certificate makes needless.
-    tol : float
-    """
-
-    max_iter: int
-    n_starts: int
-    tol: float
 
 
 def best_terms(
@@ -155,6 +127,10 @@ def _best_of_field(
         if complex_terms.exact and field == "auto":
             # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
             return converged(tensor, complex_terms, budget)
+    if complex_wanted:
+        binary = _binary_terms(tensor, rank, rng, budget)
+        if binary is not None:
+            return binary
     best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
     if best.exact or best.certified or complex_wanted:
         return best
@@ -164,6 +140,20 @@ def _best_of_field(
         if field == "real" and np.iscomplexobj(rival.refined.vectors):
             return best
     return far_better(rival, best)
+
+
+def _binary_terms(
+    tensor: SymmetricTensor, rank: int, rng: np.random.Generator, budget: Budget
+) -> CandidateTerms | None:
+    """Return the exact terms of a binary form of a rank at which there is a family of them, or None."""
+    if tensor.dim != 2 or 2 * rank <= tensor.order:
+        return None
+    starts = [unrefined(tensor, points) for points in sylvester_points(tensor, rank, rng)]
+    candidates = [rated(tensor, "sylvester", start) for start in starts]
+    if not candidates:
+        return None
+    best = converged(tensor, min(candidates, key=lambda candidate: candidate.residual), budget)
+    return best if best.exact else None
 
 
 def made_real(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
@@ -194,7 +184,15 @@ def _complex_rival(
         if rated(tensor, "pencil", start).residual < best.residual:
             return converged(tensor, rated(tensor, "pencil", start), budget)
     if points is None and rank > structured_limit(tensor):
-        return _race(tensor, flattening, rank, None, None, True, rng, budget)
+        binary = _binary_terms(tensor, rank, rng, budget)
+        if binary is not None:
+            return binary
+        generic = None
+        if rank * tensor.dim >= n_monomials(tensor.dim, tensor.order):
+            generic = long_search(tensor, rank, True, rng, budget)
+            if generic.exact:
+                return generic
+        return _race(tensor, flattening, rank, None, generic, True, rng, budget)
     return None
 
 
@@ -225,6 +223,8 @@ def _race(
     )
     hops = itertools.repeat(("hop", None), n_starts // 3)
     for method, start in itertools.chain(starts, hops):
+        if pool and budget.is_spent:
+            break
         if start is None:
             assert best is not None  # there were random starts before
             start = _neighbour(best, rng)
@@ -232,7 +232,7 @@ def _race(
         pool.append(candidate)
         if best is not None and abs(candidate.residual - best.residual) <= 1e-4 * best.residual:
             hits += 1
-        if best is None or _better(candidate, best):
+        if best is None or better(candidate, best):
             if best is None or candidate.residual < (1 - 1e-4) * best.residual:
                 hits = 1
             best = candidate
@@ -285,17 +285,9 @@ def _winner(tensor: SymmetricTensor, pool: list[CandidateTerms], budget: Budget)
         if best.exact or candidate.residual > 1.5 * best.residual:
             continue
         finished = converged(tensor, candidate, budget)
-        if _better(finished, best):
+        if better(finished, best):
             best = finished
-    return best
-
-
-def _better(candidate: CandidateTerms, best: CandidateTerms) -> bool:
-    if candidate.diverging != best.diverging:
-        # Stable terms win unless the diverging ones are clearly nearer to the tensor.
-        margin = 0.999 if candidate.diverging else 1 / 0.999
-        return candidate.residual < margin * best.residual
-    return candidate.residual < best.residual
+    return persistent(tensor, best, budget)
 
 
 def _certified(tensor: SymmetricTensor, candidate: CandidateTerms) -> bool:
@@ -325,21 +317,3 @@ def refined_in_field(
     points = real_starts(unit_rows(vectors))
     real = converged(tensor, rated(tensor, candidate.method, unrefined(tensor, points)), budget)
     return far_better(finished, real)
-
-
-def converged(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
-    """Return the candidate refined to the end."""
-    first = candidate.refined
-    left = budget.max_iter - first.n_iter
-    if first.gradient_norm <= budget.tol or left <= 0:
-        return candidate
-    later = refined_terms(tensor, first.vectors, first.signs, method="auto", max_iter=left, tol=budget.tol)
-    finished = rated(tensor, candidate.method, first.then(later))
-    return finished if finished.residual <= candidate.residual * (1 + 1e-9) + 1e-15 else candidate
-
-
-def rated(tensor: SymmetricTensor, method: str, refined: Refined) -> CandidateTerms:
-    """Return terms with their residual, computed from the coefficients, and whether they diverge."""
-    weights, points = refined.signs, refined.vectors
-    residual = relative_residual(tensor, weights, points)
-    return CandidateTerms(method, refined, residual, is_diverging(tensor, refined, residual))

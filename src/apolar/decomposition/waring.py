@@ -12,7 +12,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, numeric_array
-from apolar.decomposition.condition import condition_number
+from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
 from apolar.tensor import SymmetricTensor, display
 from apolar.tensor.formatting import format_sum, variable_names
 
@@ -24,6 +24,10 @@ class Status(enum.Enum):
     """How a decomposition ended; the value says what to do."""
 
     EXACT = "The terms give the tensor back to rounding."
+    ILL_CONDITIONED = (
+        "The terms give the tensor back to rounding, but so do others: those whose points lie close together "
+        "are not determined by numbers of this precision. Use their sum only, or a lower rank."
+    )
     APPROXIMATE = (
         "The terms are the best approximation found at this rank, not the tensor itself. "
         "If the tensor is noisy that is as it should be; if it is exact, raise the rank."
@@ -34,6 +38,11 @@ class Status(enum.Enum):
     )
     NOT_CONVERGED = (
         "The refinement stopped before it had converged. Raise max_iter, or try another random_state."
+    )
+    RANK_NOT_SETTLED = (
+        "The rank of the tensor is not settled: no search found exact terms. The terms are those of the rank "
+        "that its Hankel matrix has, and not the tensor. Give the rank if you know it, or raise n_starts or "
+        "time_limit."
     )
     UNREFINED = "The terms come straight from the method. Pass refine=True to improve them."
     ZERO = "The tensor is zero: it has rank 0 and no terms."
@@ -67,6 +76,10 @@ class Waring:
     residual_error : float
         The standard error of the residual where it is estimated from a sample
         of rows, for a `RowTensor` of many rows; else zero.
+    rank_bounds : tuple of int or None
+        Of the tensor's own rank, where a search was needed: at least the largest rank of a Hankel matrix,
+        and at most the rank of these terms, if they are exact, or of any tensor. None where the rank was
+        given, or where a theorem proves it.
     """
 
     weights: Array
@@ -80,6 +93,7 @@ class Waring:
     history: tuple[float, ...] = ()
     rank_source: str = "given"
     residual_error: float = 0.0
+    rank_bounds: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.order, "order", least=1)
@@ -111,7 +125,19 @@ class Waring:
     @property
     def message(self) -> str:
         """What happened and what to do, in words."""
-        return self.status.value
+        text = self.status.value
+        if self.status is Status.ILL_CONDITIONED:
+            condition, close = cluster_condition(self.points, self.order)
+            norm = self.to_tensor().norm()
+            error = cluster_error(self.weights, self.points, self.order, self.residual, norm)
+            text += (
+                f" The condition number is {_in_words(condition)}: {len(close)} terms may be off by "
+                f"{_in_words(error)} times their size."
+            )
+        if self.rank_bounds is not None and self.rank_bounds[0] < self.rank_bounds[1]:
+            lower, upper = self.rank_bounds
+            text += f" The rank of the tensor is known to be from {lower} to {upper}."
+        return text
 
     @cached_property
     def condition(self) -> float:
@@ -176,6 +202,10 @@ class Waring:
             f"Waring(rank={self.rank}, order={self.order}, dim={self.dim}, {field_name}, "
             f"residual={self.residual:.3g}{error}, status={self.status.name}, method={self.method!r})"
         )
+
+
+def _in_words(number: float) -> str:
+    return "beyond 1e15" if number > 1e15 else f"{number:.1e}"
 
 
 def _rounded(values: Array, precision: int) -> list[complex]:

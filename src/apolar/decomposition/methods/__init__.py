@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from apolar.decomposition.candidates import CandidateTerms
 from apolar.decomposition.methods.auto import auto
 from apolar.decomposition.methods.pencil import pencil
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.methods.spm import spm
-from apolar.decomposition.search import CandidateTerms
 
 __all__ = ["METHODS", "Problem"]
 

@@ -5,17 +5,19 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.decomposition import ranks
+from apolar.decomposition.candidates import Budget, CandidateTerms, converged, rated
 from apolar.decomposition.methods.pencil import pencil_candidate
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.methods.spm import spm_candidate
-from apolar.decomposition.search import CandidateTerms, best_terms, converged, rated
+from apolar.decomposition.raising import FEW_MONOMIALS, RankBounds, coprime_terms, raised
+from apolar.decomposition.search import best_terms
 from apolar.decomposition.starts import pencil_or_none, unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
 
 # Terms of a detected rank that leave more than this of the tensor are not its own; what is less may be noise.
 FAR = 0.01
-# Up to this many monomials, ranks above that of the Hankel matrix are tried one after another.
-FEW_MONOMIALS = 40
+# Terms with more numbers than this part of the tensor's come near to any tensor.
+MOST = 0.9
 
 
 def auto(problem: Problem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
@@ -32,38 +34,55 @@ def auto(problem: Problem, rng: np.random.Generator) -> tuple[CandidateTerms, st
         return _best_unrefined(problem, rank, rng), source
     if problem.rank is not None:
         return best_terms(tensor, flattening, rank, problem.field, rng, budget), source
+    return _of_unknown_rank(problem, rank, source, rng)
+
+
+def _of_unknown_rank(
+    problem: Problem, rank: int, source: str, rng: np.random.Generator
+) -> tuple[CandidateTerms, str]:
+    """Return the best terms at a rank that the tensor tells, and how it told it."""
+    tensor, flattening, budget = problem.tensor, problem.flattening, problem.budget
     exact = _exact_pencil(problem, rank, rng)
     if exact is not None:
         return exact, source
+    known = coprime_terms(problem)
+    if known is not None:
+        return known, "the ranks of monomials that share no variable"
+    bounds = RankBounds.of(tensor, problem.field)
+    budget = _first_budget(problem, rank)
+    first: CandidateTerms | None = None
     above_floor = ranks.noise_floor_rank(flattening.singular_values)
     if above_floor is not None:
-        candidate = best_terms(tensor, flattening, above_floor, problem.field, rng, budget)
-        if _is_near(candidate):
+        if rank < len(flattening.singular_values):
+            # Noise leaves no singular value at rounding: what looks like a floor may be small terms.
+            first = best_terms(tensor, flattening, rank, problem.field, rng, budget)
+            if first.exact:
+                return first, source
+        candidate = best_terms(tensor, flattening, above_floor, problem.field, rng, problem.budget)
+        if candidate.residual <= FAR and not candidate.diverging:
             return candidate, "the singular values above a floor of noise"
-    first = best_terms(tensor, flattening, rank, problem.field, rng, budget)
-    is_small = n_monomials(tensor.dim, tensor.order) <= FEW_MONOMIALS
-    if first.exact or _is_near(first) or not is_small:
+    if first is None:
+        first = best_terms(tensor, flattening, rank, problem.field, rng, budget)
+    if first.exact:
         return first, source
-    half_budget = replace(budget, n_starts=max(budget.n_starts // 2, 1))
-    for higher in range(_next_rank(tensor, rank, problem.field), largest + 1):
-        candidate = best_terms(tensor, flattening, higher, problem.field, rng, half_budget)
-        if candidate.exact:
-            return candidate, f"raised until exact, from the Hankel matrix's {rank}"
-    return first, source
+    if _is_near(tensor, first):
+        return replace(first, rank_bounds=(bounds.lower, bounds.upper)), source
+    return raised(problem, first, bounds, rng)
 
 
-def _is_near(candidate: CandidateTerms) -> bool:
-    return candidate.residual <= FAR and not candidate.diverging
+def _first_budget(problem: Problem, rank: int) -> Budget:
+    """Return the budget for the Hankel matrix's rank: less where it is full, which says little."""
+    size = n_monomials(problem.tensor.dim, problem.tensor.order)
+    is_full = rank == len(problem.flattening.singular_values)
+    if is_full and rank * problem.tensor.dim < size and size > FEW_MONOMIALS:
+        return replace(problem.budget, n_starts=max(problem.budget.n_starts // 5, 1))
+    return problem.budget
 
 
-def _next_rank(tensor: SymmetricTensor, rank: int, field: str) -> int:
-    """Return the next rank that is possible after that of the Hankel matrix, which was not exact.
-
-    By Sylvester's theorem a binary form has over C either that rank, or order + 2 less that rank.
-    """
-    if tensor.dim == 2 and field != "real":
-        return max(rank + 1, tensor.order + 2 - rank)
-    return rank + 1
+def _is_near(tensor: SymmetricTensor, candidate: CandidateTerms) -> bool:
+    """Return whether what the terms leave of the tensor may be noise."""
+    says_something = candidate.refined.vectors.size <= MOST * n_monomials(tensor.dim, tensor.order)
+    return says_something and candidate.residual <= FAR and not candidate.diverging
 
 
 def _exact_pencil(problem: Problem, rank: int, rng: np.random.Generator) -> CandidateTerms | None:

@@ -3,8 +3,9 @@
 import numpy as np
 
 from apolar.decomposition import ranks
+from apolar.decomposition.candidates import CandidateTerms, rated
 from apolar.decomposition.methods.problem import Problem
-from apolar.decomposition.search import CandidateTerms, rated, refined_in_field
+from apolar.decomposition.search import refined_in_field
 from apolar.decomposition.starts import pencil_or_none, real_starts, unrefined
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from apolar.decomposition.candidates import Budget
 from apolar.decomposition.ranks import RankRule, resolved_rank
-from apolar.decomposition.search import Budget
 from apolar.decomposition.starts import Flattening
 from apolar.tensor import SymmetricTensor
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.decomposition import ranks
+from apolar.decomposition.candidates import CandidateTerms, rated
 from apolar.decomposition.methods.problem import Problem
-from apolar.decomposition.search import CandidateTerms, far_better, rated, refined_in_field
+from apolar.decomposition.search import far_better, refined_in_field
 from apolar.decomposition.spm import power_method
 from apolar.decomposition.starts import unrefined
 

@@ -1,0 +1,179 @@
+"""The search for the rank of a tensor that its Hankel matrices do not tell."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from apolar.decomposition import ranks
+from apolar.decomposition.candidates import LONG_RUN, CandidateTerms, converged, long_search, rated
+from apolar.decomposition.coprime import coprime_points, monomials_bound
+from apolar.decomposition.methods.problem import Problem
+from apolar.decomposition.search import best_terms, made_real
+from apolar.decomposition.starts import unrefined
+from apolar.tensor import SymmetricTensor, n_monomials
+
+# Up to this many monomials ranks are tried one after another, from the Hankel matrix's on.
+FEW_MONOMIALS = 40
+# Up to this many, from the generic rank on: downwards where it is exact, upwards where it is not.
+MANY_MONOMIALS = 200
+# Ranks above the generic one that are tried where the time is not limited.
+RANKS_ABOVE = 3
+# Starts at a rank below one that is exact.
+LOWER_STARTS = 3
+
+
+@dataclass(frozen=True)
+class RankBounds:
+    """What is known of the rank of a tensor before any search.
+
+    Attributes
+    ----------
+    lower : int
+        The largest rank of a Hankel matrix, of all row degrees.
+    upper : int
+        Twice the generic rank [blekherman2015], or the sum of the ranks of the monomials.
+    generic : int
+        The rank of almost every tensor of this order and dimension.
+    """
+
+    lower: int
+    upper: int
+    generic: int
+
+    @classmethod
+    def of(cls, tensor: SymmetricTensor, field: str) -> "RankBounds":
+        """Return the bounds for a tensor."""
+        generic = ranks.generic_rank(tensor.dim, tensor.order)
+        upper = 2 * generic
+        if field != "real":  # over R monomials may have a larger rank
+            upper = min(upper, monomials_bound(tensor))
+        lower = min(ranks.hankel_bound(tensor), upper)
+        return cls(lower, upper, generic)
+
+
+def coprime_terms(problem: Problem) -> CandidateTerms | None:
+    """Return the terms of a sum of coprime monomials, or None if the tensor is another form."""
+    tensor = problem.tensor
+    points = coprime_points(tensor, problem.field != "real")
+    if points is None:
+        return None
+    candidate = rated(tensor, "monomials", unrefined(tensor, points))
+    if not candidate.exact:
+        candidate = converged(tensor, candidate, problem.budget)
+    return candidate if candidate.exact else None
+
+
+def raised(
+    problem: Problem, first: CandidateTerms, bounds: RankBounds, rng: np.random.Generator
+) -> tuple[CandidateTerms, str]:
+    """Return exact terms of the least rank at which the search finds any, and how it was found.
+
+    Parameters
+    ----------
+    problem : Problem
+    first : CandidateTerms
+        The best terms of the Hankel matrix's rank, neither exact nor near.
+    bounds : RankBounds
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    candidate : CandidateTerms
+        The first one, not settled, if no exact terms are found.
+    source : str
+    """
+    dim, order = problem.tensor.dim, problem.tensor.order
+    size = n_monomials(dim, order)
+    rank = len(first.refined.vectors)
+    if size <= FEW_MONOMIALS:
+        higher = range(_next_rank(problem, rank), bounds.upper + 1)
+        exact, tried = _upwards(problem, higher, problem.budget.n_starts // 2, rng)
+    elif size <= MANY_MONOMIALS:
+        exact, tried = _from_generic(problem, rank, bounds, rng)
+    else:
+        exact, tried = None, []
+    if exact is None:
+        return replace(first, rank_bounds=(bounds.lower, bounds.upper), settled=False), _failure(
+            problem, rank, tried
+        )
+    found = len(exact.refined.vectors)
+    lower = found if found == _next_rank(problem, bounds.lower) and dim == 2 else bounds.lower
+    exact = replace(exact, rank_bounds=(lower, found))
+    if size <= FEW_MONOMIALS:
+        return exact, f"raised until exact, from the Hankel matrix's {rank}"
+    others = ", ".join(str(other) for other in [rank, *tried] if other != found)
+    return (
+        exact,
+        f"the least that is exact of those tried ({others}), from the generic rank {bounds.generic} on",
+    )
+
+
+def _failure(problem: Problem, rank: int, tried: list[int]) -> str:
+    if n_monomials(problem.tensor.dim, problem.tensor.order) > MANY_MONOMIALS:
+        return (
+            f"the numerical rank of the Hankel matrix; forms of more than {MANY_MONOMIALS} coefficients are "
+            "not tried at higher ranks"
+        )
+    limit = ", then time_limit was over" if problem.budget.is_spent else ""
+    others = ", ".join(str(other) for other in [rank, *tried])
+    return f"the numerical rank of the Hankel matrix; no exact terms found at {others}{limit}"
+
+
+def _next_rank(problem: Problem, rank: int) -> int:
+    """Return the next rank that is possible after that of the Hankel matrix, which was not exact.
+
+    By Sylvester's theorem a binary form has over C either that rank, or order + 2 less that rank.
+    """
+    if problem.tensor.dim == 2 and problem.field != "real":
+        return max(rank + 1, problem.tensor.order + 2 - rank)
+    return rank + 1
+
+
+def _upwards(
+    problem: Problem, candidates: range, n_starts: int, rng: np.random.Generator
+) -> tuple[CandidateTerms | None, list[int]]:
+    """Return the first exact terms of some ranks, and the ranks that were tried."""
+    budget = replace(problem.budget, n_starts=max(n_starts, 1))
+    tried = []
+    for rank in candidates:
+        if budget.is_spent:
+            break
+        tried.append(rank)
+        terms = best_terms(problem.tensor, problem.flattening, rank, problem.field, rng, budget)
+        if terms.exact:
+            return terms, tried
+    return None, tried
+
+
+def _from_generic(
+    problem: Problem, rank: int, bounds: RankBounds, rng: np.random.Generator
+) -> tuple[CandidateTerms | None, list[int]]:
+    """Return exact terms of the generic rank, or of the nearest rank below or above where there are any."""
+    start = max(bounds.generic, rank + 1)
+    last = bounds.upper if np.isfinite(problem.budget.deadline) else min(bounds.upper, start + RANKS_ABOVE)
+    higher = range(min(start, last), last + 1)
+    exact, tried = _upwards(problem, higher, problem.budget.n_starts // 4, rng)
+    if exact is None or len(tried) > 1:
+        return exact, tried
+    for lower in range(len(exact.refined.vectors) - 1, rank, -1):
+        if problem.budget.is_spent:
+            break
+        tried.append(lower)
+        terms = _lowered(problem, lower, rng)
+        if terms is None:
+            break
+        exact = terms
+    return exact, tried
+
+
+def _lowered(problem: Problem, rank: int, rng: np.random.Generator) -> CandidateTerms | None:
+    """Return exact terms of a rank below one that is exact, or None if no start leads to any."""
+    tensor, budget = problem.tensor, problem.budget
+    is_complex = tensor.is_complex or problem.field != "real"
+    few = replace(
+        budget, max_iter=max(budget.max_iter // LONG_RUN, 1), n_starts=min(budget.n_starts, LOWER_STARTS)
+    )
+    terms = long_search(tensor, rank, is_complex, rng, few)
+    if is_complex:
+        terms = made_real(tensor, terms, budget)
+    return terms if terms.exact else None

@@ -1,0 +1,162 @@
+"""Ranks that are not given, and exact terms that numbers do not determine."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar import Status, SymmetricTensor, decompose
+from apolar.decomposition import coprime, ranks
+from apolar.tensor import n_monomials
+
+
+def generic_form(dim, order, seed):
+    return SymmetricTensor(order, dim, np.random.default_rng(seed).standard_normal(n_monomials(dim, order)))
+
+
+# --- generic forms -----------------------------------------------------------------
+
+
+# Few starts, so that it is fast: complex terms are reached from nearly every one.
+@pytest.mark.parametrize(("dim", "order", "rank"), [(4, 5, 14), (6, 3, 10), (4, 6, 21)])
+def test_generic_forms_have_the_generic_rank(dim, order, rank):
+    waring = decompose(generic_form(dim, order, 0), random_state=0, n_starts=4)
+    assert (waring.rank, waring.status) == (rank, Status.EXACT)
+    assert waring.rank_bounds == (min(n_monomials(dim, order // 2), rank), rank)
+    # What no Hankel matrix proves is said.
+    assert f"from {waring.rank_bounds[0]} to {rank}" in waring.message
+    assert "the least that is exact of those tried" in waring.rank_source
+
+
+def test_forms_below_the_generic_rank_are_lowered_to_their_own():
+    # Two monomials of rank 4, in variables that hide them: Hankel matrices say 6, the generic rank is 10.
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
+    tensor = SymmetricTensor.from_polynomial("x*y*z + u*v*w").change_variables(turn)
+    waring = decompose(tensor, random_state=0, n_starts=4)
+    assert (waring.rank, waring.status, waring.rank_bounds) == (8, Status.EXACT, (6, 8))
+    assert "(6, 10, 9, 7)" in waring.rank_source
+
+
+def test_a_rank_that_is_given_is_reached_by_long_runs():
+    waring = decompose(generic_form(7, 3, 0), 12, random_state=0, n_starts=4)
+    assert (waring.rank, waring.status) == (12, Status.EXACT)
+    assert waring.rank_bounds is None
+
+
+@pytest.mark.parametrize("order", [12, 40, 80])
+def test_binary_forms_of_any_order_have_the_terms_of_sylvester(order):
+    waring = decompose(generic_form(2, order, 1), random_state=0, field="complex")
+    assert (waring.rank, waring.status, waring.method) == (order // 2 + 1, Status.EXACT, "sylvester")
+
+
+# --- monomials -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "rank", "is_complex"),
+    [
+        ("a*b*c*d*e", 16, False),
+        ("x*y*z*w", 8, False),
+        ("x^2*y*z", 6, False),
+        ("x^3*y^2*z^2", 12, True),
+        ("x^2*y + z^3", 4, False),
+        ("2*x*y*z - 3*u*v*w", 8, False),
+    ],
+)
+def test_sums_of_coprime_monomials_have_the_rank_of_the_theorem(form, rank, is_complex):
+    for seed in range(3):
+        waring = decompose(form, random_state=seed)
+        assert (waring.rank, waring.status) == (rank, Status.EXACT)
+        assert waring.is_complex == is_complex
+        assert waring.rank_bounds is None
+        assert waring.residual < 1e-13
+
+
+def test_points_of_monomials_are_those_of_coprime_ones_only():
+    tensor = SymmetricTensor.from_polynomial
+    assert coprime.coprime_points(tensor("x^2*y + x*z^2"), True) is None
+    # Of real rank 4, and 3 over C.
+    assert coprime.coprime_points(tensor("x^2*y^2"), False) is None
+    assert coprime.coprime_points(tensor("x^2*y^2"), True).shape == (3, 2)
+    assert coprime.monomials_bound(tensor("x^2*y + x*z^2")) == 6
+    real = decompose("x^2*y^2", field="real", random_state=0)
+    assert (real.rank, real.is_complex, real.status) == (4, False, Status.EXACT)
+
+
+def test_the_lower_bound_is_that_of_all_hankel_matrices():
+    tensor = SymmetricTensor.from_polynomial
+    assert ranks.hankel_bound(tensor("x*y*z")) == 3
+    assert ranks.hankel_bound(tensor("x^2*y^2")) == 3
+    assert ranks.hankel_bound(tensor("a*b*c*d*e")) == 10
+
+
+# --- not settled -----------------------------------------------------------------------
+
+
+def test_a_search_that_ends_too_soon_says_so():
+    waring = decompose(generic_form(4, 5, 0), random_state=0, time_limit=1e-9, n_starts=2)
+    assert waring.status is Status.RANK_NOT_SETTLED
+    assert waring.rank_bounds == (10, 28)
+    assert "from 10 to 28" in waring.message
+    assert "time_limit was over" in waring.rank_source
+    with pytest.raises(ValueError, match="time_limit"):
+        decompose("x^3 + y^3", time_limit=0)
+
+
+def test_large_forms_are_not_searched():
+    waring = decompose(generic_form(11, 3, 0), random_state=0, n_starts=1)
+    assert (waring.status, waring.rank) == (Status.RANK_NOT_SETTLED, 11)
+    assert "more than 200 coefficients" in waring.rank_source
+
+
+# --- weights of wide range ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rank", "seed"), [(4, 2), (4, 23), (5, 0), (5, 29)])
+def test_small_terms_are_not_taken_for_noise(rank, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((rank, 3))
+    tensor = SymmetricTensor.from_waring(rng.standard_normal(rank), points, 4)
+    values = np.linalg.svd(apolar.tensor.weighted_hankel(tensor, 2), compute_uv=False)
+    assert ranks.noise_floor_rank(values) < rank  # they do look like noise
+    waring = decompose(tensor, random_state=0)
+    assert (waring.rank, waring.status) == (rank, Status.EXACT)
+
+
+def test_terms_on_a_slow_way_are_followed_to_its_end():
+    # The short runs leave 1e-6 to 1e-5 of these.
+    for seed in (24,):
+        rng = np.random.default_rng(seed)
+        points = rng.standard_normal((4, 3))
+        tensor = SymmetricTensor.from_waring(rng.standard_normal(4), points, 4)
+        assert decompose(tensor, 4, random_state=0).status is Status.EXACT
+
+
+# --- points that mean nothing --------------------------------------------------------------
+
+
+def _clustered(distance):
+    points = np.array([[1.0, 0.2, 0.1], [1.0, 0.2 + distance, 0.1], [0.0, 0.3, 1.0]])
+    return SymmetricTensor.from_waring([2.0, 1.0, 1.0], points, 3)
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_points_that_rounding_moves_by_their_size_are_said_to(rank):
+    waring = decompose(_clustered(1e-6), rank, random_state=0)
+    assert waring.status is Status.ILL_CONDITIONED
+    assert waring.residual < 1e-10
+    assert "2 terms may be off by" in waring.message
+    assert "condition number is" in waring.message
+    assert apolar.refine(_clustered(1e-6), waring).status is Status.ILL_CONDITIONED
+
+
+def test_points_that_are_close_but_determined_are_exact():
+    # Condition about 1e8, times rounding: eight digits are left.
+    waring = decompose(_clustered(1e-2), random_state=0)
+    assert waring.status is Status.EXACT
+    assert sorted(waring.weights)[-1] == pytest.approx(2 * np.linalg.norm([1.0, 0.2, 0.1]) ** 3, rel=1e-4)
+
+
+def test_families_of_terms_are_exact():
+    # Their condition is infinite, yet each of them is a decomposition with points apart.
+    waring = decompose("x*y*z", random_state=0)
+    assert (waring.status, waring.condition) == (Status.EXACT, np.inf)
