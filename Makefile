@@ -26,6 +26,7 @@ KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests
 	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/starts/test_comparisons.py \
 	tests/starts/test_compiled_trees.py
 SANITIZED := build/sanitized
+PYTHON_INCLUDE = $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 
 # Hostile inputs that `make fuzz` tries.
@@ -70,10 +71,10 @@ ifeq ($(wildcard $(ASAN)),)
 	@echo "$(CC) has no sanitizers of memory: the kernels are not tested with them."
 else
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R src/apolar $(SANITIZED)/ && rm -f $(SANITIZED)/apolar/*.so
-	$(CC) -shared -fPIC -std=gnu11 -O1 -g -ffp-contract=fast -Wall -Wextra -Werror \
-		-fsanitize=address,undefined -fno-sanitize-recover=all -DPy_LIMITED_API=0x030B0000 \
-		-I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" \
-		src/kernels/*.c -o $(SANITIZED)/apolar/_kernels.abi3.so -lm
+	ls src/kernels/*.c | xargs -P 4 -I {} sh -c '$(CC) -c -fPIC -std=gnu11 -O1 -g -ffp-contract=fast -Wall -Wextra -Werror \
+		-fsanitize=address,undefined -fno-sanitize-recover=all -DPy_LIMITED_API=0x030B0000 -I"$(PYTHON_INCLUDE)" \
+		{} -o $(SANITIZED)/$$(basename {} .c).o'
+	$(CC) -shared -fsanitize=address,undefined $(SANITIZED)/*.o -o $(SANITIZED)/apolar/_kernels.abi3.so -lm
 	$(ONE_THREAD) LD_PRELOAD=$(ASAN) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/$(SANITIZED) \
 		$(BIN)/python -m pytest -q --capture=no $(KERNELS)
 endif
