@@ -9,11 +9,11 @@ by their sampling errors.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
 from apolar._core.arrays import Array
 from apolar.recovery.gaussian_moments import Mixture, component_moments, sampling_covariance
 from apolar.recovery.moment_fit import MomentFit, fitted_to_moments, whitener
+from apolar.recovery.non_negative import non_negative_solution
 from apolar.recovery.quadrature import normal_points
 
 __all__ = ["dictionary_start", "fits_from_starts", "random_start"]
@@ -57,7 +57,7 @@ def dictionary_start(observed: Array, covariance: Array, n_components: int, orde
     kept = np.arange(1, len(observed))
     metric = whitener(sampling_covariance(single, order, kept), 1.0)
     system = np.vstack([metric @ moments, np.full(len(means), SUM_WEIGHT)])
-    weights = nnls(system, np.append(metric @ observed[kept], SUM_WEIGHT), maxiter=20_000)[0]
+    weights = non_negative_solution(system, np.append(metric @ observed[kept], SUM_WEIGHT))
     used = weights > LEAST_WEIGHT
     if np.count_nonzero(used) < n_components:
         return None
