@@ -36,7 +36,7 @@ def cite_in_guides(app, docname, source):
     source[0] = "".join(part if part.startswith("```") else KEY.sub(cite, part) for part in parts)
 
 
-def cite_in_docstrings(app, what, name, obj, options, lines):  # noqa: ARG001
+def cite_in_docstrings(app, what, name, obj, options, lines):  # noqa: ARG001 (Sphinx calls it so)
     """Turn keys in brackets into citations, in what autodoc reads."""
     keys = keys_of_bibliography(app.srcdir)
     for number, line in enumerate(lines):
@@ -83,7 +83,7 @@ def full_name(name, plain):
     return f"apolar.{name}"
 
 
-def trim_code(app, doctree):  # noqa: ARG001
+def trim_code(app, doctree):  # noqa: ARG001 (Sphinx calls it so)
     """Leave out empty lines at the end of code, which doctests need."""
     for block in doctree.findall(nodes.literal_block):
         text = block.astext().rstrip()

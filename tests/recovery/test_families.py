@@ -186,3 +186,19 @@ def test_the_p_value_of_spherical_mixtures_of_a_sketch():
         X = drawn(random_mixture(family, 5, 3, rng), 20_000, rng)
         found = apolar.mixture_from_moments(apolar.MomentSketch(5).update(X), 3)
         assert (found.p_value > 1e-3) is is_true
+
+
+def test_a_notebook_shows_a_mixture_of_moments():
+    X = np.random.default_rng(0).normal([5, 400], [1, 20], (500, 2))
+    html = apolar.mixture_from_moments(X, 1, covariance_type="tied")._repr_html_()
+    assert "± 1." in html or "± 0.9" in html
+    assert "The moments gave a valid mixture" in html
+
+
+def test_numbers_of_components_of_every_kind():
+    X = np.random.default_rng(0).standard_normal((300, 3))
+    assert apolar.select_from_moments(X, np.int64(1), "diag").best.n_components == 1
+    with pytest.raises(TypeError, match="must be an integer"):
+        apolar.select_from_moments(X, 2.5)
+    with pytest.raises(TypeError, match="order must be an integer"):
+        apolar.MomentSketch(3, order=4.0)

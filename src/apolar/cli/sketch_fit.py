@@ -18,7 +18,7 @@ from apolar.cli.output import Output
 from apolar.cli.sketch import loaded_sketch
 
 if TYPE_CHECKING:
-    from apolar import GaussianMixture, MixtureStatus, MomentSketch
+    from apolar import GaussianMixture, MixtureStatus, MomentMixture, MomentSketch, SphericalMixture
     from apolar._core.arrays import Array
     from apolar.moments import CentralMoments
 
@@ -76,13 +76,10 @@ class SketchFit:
         """The deviation of each component in each column, shape (n_components, n_features)."""
         import numpy as np
 
-        if self.covariance_type == "spherical":
-            variances = self.covariances[:, None]
-        elif self.covariance_type == "diag":
-            variances = self.covariances
-        else:
-            variances = np.diagonal(self.covariances, axis1=-2, axis2=-1)
-        return np.sqrt(np.broadcast_to(variances, self.means.shape))
+        from apolar.mixture.families import family
+
+        matrices = family(self.covariance_type).matrices(self.covariances, *self.means.shape)
+        return np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
 
     def as_model(self) -> GaussianMixture:
         """Return a fitted estimator that holds the mixture."""
@@ -165,41 +162,56 @@ def _fitted(
     sums: MomentSketch, numbers: int | list[int], kinds: tuple[str, ...], standardise: bool | None
 ) -> SketchFit:
     """Fit a mixture to the columns of a sketch that vary."""
-    moments, names, notes = _varying(sums)
-    if isinstance(numbers, int) and kinds in ((), ("spherical",)):
-        return _spherical(moments, numbers, standardise, names, notes)
-    from apolar import mixture_from_moments, select_from_moments
-    from apolar.mixture import SphericalMixture
+    import numpy as np
 
-    if standardise is not None:
+    from apolar import SphericalMixture
+
+    moments, names, notes = _varying(sums)
+    units = np.ones(len(moments.mean))
+    if isinstance(numbers, int) and kinds in ((), ("spherical",)):
+        units = _units(moments, standardise, notes)
+        found = _spherical(moments, numbers, units)
+    elif standardise is not None:
         raise ValueError("--standardise matters to spherical components only: leave it out.")
-    if isinstance(numbers, int) and len(kinds) == 1:
-        found: Any = mixture_from_moments(moments, numbers, covariance_type=kinds[0])
-        assert not isinstance(found, SphericalMixture)
     else:
-        wanted = [numbers] if isinstance(numbers, int) else numbers
-        # Spherical components see units, and are compared only if they are asked for.
-        selection = select_from_moments(moments, wanted, kinds or ("diag", "tied", "full"))
-        found = selection.best
-        ranked = sorted((row for row in selection.table if not row.reason), key=lambda row: row.criterion)
-        behind = f", {ranked[1].criterion - ranked[0].criterion:.1f} below the next" if ranked[1:] else ""
-        notes.append(
-            f"Of {len(ranked)} candidates, {found.n_components} {found.covariance_type} components have the "
-            f"lowest criterion, that of BIC for moments{behind}."
-        )
+        found = _of_families(moments, numbers, kinds, notes)
+    is_standardised = bool((units != 1).any())
+    covariances = found.variances if isinstance(found, SphericalMixture) else found.covariances
+    kind = "spherical" if isinstance(found, SphericalMixture) else found.covariance_type
     return SketchFit(
         found.weights,
-        found.means,
-        found.covariances,
-        found.covariance_type,
+        found.means * units,
+        covariances[:, None] * units**2 if is_standardised else covariances,
+        "diag" if is_standardised else kind,
         found.status,
         found.projected,
         found.p_value,
-        is_standardised=False,
-        names=names,
-        n_rows=sums.n_rows,
-        notes=tuple(notes),
+        is_standardised,
+        names,
+        sums.n_rows,
+        tuple(notes),
     )
+
+
+def _of_families(
+    moments: CentralMoments, numbers: int | list[int], kinds: tuple[str, ...], notes: list[str]
+) -> SphericalMixture | MomentMixture:
+    """Return the mixture of one family and number, or the best of several."""
+    from apolar import mixture_from_moments, select_from_moments
+
+    if isinstance(numbers, int) and len(kinds) == 1:
+        return mixture_from_moments(moments, numbers, covariance_type=kinds[0])
+    wanted = [numbers] if isinstance(numbers, int) else numbers
+    # Spherical components see units, and are compared only if they are asked for.
+    selection = select_from_moments(moments, wanted, kinds or ("diag", "tied", "full"))
+    found = selection.best
+    ranked = sorted((row for row in selection.table if not row.reason), key=lambda row: row.criterion)
+    behind = f", {ranked[1].criterion - ranked[0].criterion:.1f} below the next" if ranked[1:] else ""
+    notes.append(
+        f"Of {len(ranked)} candidates, {found.n_components} {found.covariance_type} components have the "
+        f"lowest criterion, that of BIC for moments{behind}."
+    )
+    return found
 
 
 def _varying(sums: MomentSketch) -> tuple[CentralMoments, tuple[str, ...], list[str]]:
@@ -219,46 +231,30 @@ def _varying(sums: MomentSketch) -> tuple[CentralMoments, tuple[str, ...], list[
     return moments, names, notes
 
 
-def _spherical(
-    moments: CentralMoments,
-    n_components: int,
-    standardise: bool | None,
-    names: tuple[str, ...],
-    notes: list[str],
-) -> SketchFit:
-    """Fit spherical components, in units of the deviations of the columns where these differ."""
+def _units(moments: CentralMoments, standardise: bool | None, notes: list[str]) -> Array:
+    """Return what columns are divided by for spherical components: deviations that differ, or ones."""
     import numpy as np
 
-    from apolar import mixture_from_moments
-    from apolar.mixture import SphericalMixture
-
     deviations = moments.deviations
-    factor = deviations.max() / deviations.min() if deviations.min() > 0 else 1.0
-    if standardise is None:
-        standardise = bool(factor > MIXED_UNITS) and moments.frame is None
+    if standardise is None and moments.frame is None and deviations.min() > 0:
+        factor = deviations.max() / deviations.min()
+        standardise = bool(factor > MIXED_UNITS)
         if standardise:
             notes.append(
                 f"Columns were divided by their deviations, which differ by a factor of {factor:,.0f}; "
                 "--no-standardise leaves them."
             )
-    units = deviations if standardise else np.ones(len(deviations))
-    if not (units > 0).all():
+    if standardise and not (deviations > 0).all():
         raise ValueError("A constant column cannot be standardised: make the sketch without it.")
-    found = mixture_from_moments(moments.divided(units) if standardise else moments, n_components)
-    variances = found.variances if isinstance(found, SphericalMixture) else found.covariances
-    return SketchFit(
-        found.weights,
-        found.means * units,
-        variances[:, None] * units**2 if standardise else variances,
-        "diag" if standardise else "spherical",
-        found.status,
-        found.projected,
-        found.p_value,
-        is_standardised=standardise,
-        names=names,
-        n_rows=moments.n_rows,
-        notes=tuple(notes),
-    )
+    return deviations if standardise else np.ones(len(deviations))
+
+
+def _spherical(moments: CentralMoments, n_components: int, units: Array) -> SphericalMixture | MomentMixture:
+    """Return spherical components of the columns divided by units."""
+    from apolar import mixture_from_moments
+
+    is_divided = bool((units != 1).any())
+    return mixture_from_moments(moments.divided(units) if is_divided else moments, n_components)
 
 
 def _as_object(fitted: SketchFit, written: Path) -> dict[str, Any]:

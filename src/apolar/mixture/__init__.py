@@ -1,6 +1,7 @@
 """Mixtures of Gaussians: their parameters, covariance families and prior."""
 
 from apolar.mixture.prior import Prior
-from apolar.mixture.spherical_mixture import MixtureStatus, SphericalMixture
+from apolar.mixture.recovered import MixtureStatus
+from apolar.mixture.spherical_mixture import SphericalMixture
 
 __all__ = ["MixtureStatus", "Prior", "SphericalMixture"]

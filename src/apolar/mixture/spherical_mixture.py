@@ -1,46 +1,19 @@
 """A mixture of spherical Gaussians: weights, means, variances, and how it was recovered."""
 
-import enum
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, frozen
-from apolar._core.checks import check_integer, numeric_array, random_generator
-from apolar._core.numbers import figures
-from apolar._core.tables import html_table
+from apolar._core.checks import numeric_array
+from apolar.mixture.families import Family
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.order import canonical_order
-from apolar.mixture.parameters import MixtureParameters
-from apolar.mixture.sampling import sample
-
-# Columns that a notebook shows.
-HTML_COLUMNS = 10
-
-
-class MixtureStatus(enum.Enum):
-    """How a mixture was recovered; the value says what to do."""
-
-    VALID = "The moments gave a valid mixture as they are."
-    PROJECTED = (
-        "The moments gave weights, means or variances that no mixture has, and these were replaced by "
-        "valid ones (see `projected`). Use the result to start EM; more rows, or fewer components, "
-        "help."
-    )
-    WEAK_SIGNAL = (
-        "The covariance shows fewer components than were asked for: some directions are no larger than the "
-        "noise. Ask for fewer components, or start EM from several places."
-    )
-    POOR_FIT = (
-        "The mixture does not have the covariance of the data: groups are not round in these columns, or not "
-        "all of one scale. Divide the columns by their deviations, or fit the rows with another "
-        "covariance_type."
-    )
+from apolar.mixture.recovered import MixtureStatus, RecoveredMixture
 
 
 @dataclass(frozen=True, eq=False)
-class SphericalMixture:
+class SphericalMixture(RecoveredMixture):
     """A mixture sum_i w_i N(mu_i, s_i I).
 
     Attributes
@@ -86,49 +59,9 @@ class SphericalMixture:
             object.__setattr__(self, name, frozen(array))
 
     @property
-    def n_components(self) -> int:
-        """The number of components."""
-        return len(self.weights)
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return int(self.means.shape[1])
-
-    @property
-    def message(self) -> str:
-        """What happened and what to do, in words."""
-        return self.status.value
-
-    def _repr_html_(self) -> str:
-        """Return a table of the components for notebooks."""
-        n_columns = min(self.n_features, HTML_COLUMNS)
-        more = ["..."] if self.n_features > n_columns else []
-        heads = ["component", "weight", "deviation", *(f"mean of x{j}" for j in range(n_columns)), *more]
-        rows = [
-            [str(k + 1), f"{self.weights[k]:.3f}", figures(float(np.sqrt(self.variances[k])), 3),
-             *(figures(float(mean)) for mean in self.means[k, :n_columns]), *more]
-            for k in range(self.n_components)
-        ]  # fmt: skip
-        return html_table(heads, rows, " ".join((self.message, *self.projected)))
-
-    def sample(self, n_samples: int, random_state: Any = None) -> tuple[Array, Array]:
-        """Return rows drawn from the mixture, and their components.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        X : ndarray, shape (n_samples, n_features)
-        labels : ndarray of int, shape (n_samples,)
-        """
-        n_samples = check_integer(n_samples, "n_samples", least=1)
-        rng = random_generator(random_state)
-        parameters = MixtureParameters(self.weights, self.means, self.variances)
-        return sample(Spherical(), parameters, n_samples, rng)
+    def stored(self) -> tuple[Family, Array]:
+        """The family, and the covariances as it stores them."""
+        return Spherical(), self.variances
 
 
 def by_weight(weights: Array, means: Array, variances: Array) -> tuple[Array, Array, Array]:

@@ -23,6 +23,7 @@ from apolar.moments.covariance import (
     shifted,
 )
 from apolar.moments.kernels import triton
+from apolar.moments.powers import third_sums
 from apolar.moments.range_finder import NO_NOISE, leading_directions
 from apolar.moments.sketch import MomentSketch, summary_moments
 from apolar.moments.sums import (
@@ -31,7 +32,6 @@ from apolar.moments.sums import (
     effective_rows,
     has_kernel,
     row_squares,
-    third_sums,
     third_sums_about,
 )
 from apolar.tensor import SymmetricTensor, n_monomials

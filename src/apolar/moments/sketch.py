@@ -88,7 +88,7 @@ class MomentSketch:
         covariance_type: str = "spherical",
     ) -> None:
         one_of(covariance_type, "covariance_type", tuple(ORDER_FOR))
-        self.order = ORDER_FOR[covariance_type] if order is None else order
+        self.order = ORDER_FOR[covariance_type] if order is None else check_integer(order, "order", least=1)
         one_of(self.order, "order", ORDERS)
         if self.order < ORDER_FOR[covariance_type]:
             raise ValueError(

@@ -109,7 +109,9 @@ def select_from_moments(
     >>> best.covariance_type, best.n_components
     ('spherical', 4)
     """
-    numbers = [n_components] if isinstance(n_components, int) else list(n_components)
+    numbers: list[Any] = [n_components]
+    if isinstance(n_components, Iterable) and not isinstance(n_components, str):
+        numbers = list(n_components)
     kinds = [covariance_type] if isinstance(covariance_type, str) else list(covariance_type)
     if not numbers or not kinds:
         raise ValueError("n_components and covariance_type must name at least one mixture.")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, frozen
-from apolar._core.checks import check_integer, random_generator
 from apolar.mixture import MixtureStatus
-from apolar.mixture.families import family
-from apolar.mixture.parameters import MixtureParameters
-from apolar.mixture.sampling import sample
+from apolar.mixture.families import Family, family
+from apolar.mixture.recovered import RecoveredMixture
 from apolar.recovery.gaussian_moments import Mixture
 from apolar.recovery.goodness import Goodness
 
@@ -21,7 +18,7 @@ __all__ = ["MomentMixture"]
 
 
 @dataclass(frozen=True, eq=False)
-class MomentMixture:
+class MomentMixture(RecoveredMixture):
     """A Gaussian mixture with the moments of rows or of a sketch.
 
     Attributes
@@ -73,19 +70,9 @@ class MomentMixture:
         return cls(weights, means, covariances, covariance_type, status, projected, goodness)
 
     @property
-    def n_components(self) -> int:
-        """The number of components."""
-        return len(self.weights)
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return int(self.means.shape[1])
-
-    @property
-    def message(self) -> str:
-        """What happened and what to do, in words."""
-        return self.status.value
+    def stored(self) -> tuple[Family, Array]:
+        """The family, and the covariances as it stores them."""
+        return family(self.covariance_type), self.covariances
 
     @cached_property
     def p_value(self) -> float:
@@ -101,20 +88,3 @@ class MomentMixture:
     def rescaled(self, unit: float) -> MomentMixture:
         """Return the mixture of rows, from that of the rows divided by a unit."""
         return replace(self, means=self.means * unit, covariances=self.covariances * unit * unit)
-
-    def sample(self, n_samples: int, random_state: Any = None) -> tuple[Array, Array]:
-        """Return rows drawn from the mixture, and their components.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        X : ndarray, shape (n_samples, n_features)
-        labels : ndarray of int, shape (n_samples,)
-        """
-        n_samples = check_integer(n_samples, "n_samples", least=1)
-        parameters = MixtureParameters(self.weights, self.means, self.covariances)
-        return sample(family(self.covariance_type), parameters, n_samples, random_generator(random_state))

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array
+from apolar.estimator import summary
 from apolar.estimator.predict import NOISE
-from apolar.mixture.families import family
 from apolar.plots.mixtures import MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.choice import choice, is_at_the_end
@@ -33,13 +33,9 @@ UNMATCHED = -2
 
 def headline(analysis: Analysis) -> str:
     """Return the result in one sentence."""
-    n_components = len(analysis.model.weights_)
-    clusters = "1 cluster" if n_components == 1 else f"{n_components} clusters"
-    text = f"{analysis.n_rows:,} rows fall into {clusters}, {family(analysis.covariance_type).words}"
-    if not analysis.has_noise:
-        return f"{text}."
-    share = analysis.n_noise / analysis.n_rows
-    return f"{text}; {analysis.n_noise:,} of them ({share:.1%}) are noise, in no cluster."
+    n_noise = analysis.n_noise if analysis.has_noise else None
+    n_clusters = len(analysis.model.weights_)
+    return summary.headline(analysis.n_rows, n_clusters, analysis.covariance_type, n_noise=n_noise)
 
 
 # --- what the reader must know ------------------------------------------------------------

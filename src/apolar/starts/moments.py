@@ -26,13 +26,6 @@ LEAST_DEVIATION = 1e-60
 MOST_DEVIATION = 1e60
 
 
-def from_moments_of_all_rows(
-    data: WhitenedData, n_components: int, _prior: Prior | None, _rng: np.random.Generator
-) -> WhitenedParameters:
-    """Return the mixture of the moments of the rows: a `Start`."""
-    return from_moments(data, n_components)
-
-
 def from_moments(
     data: WhitenedData, n_components: int, source: WhitenedData | None = None, *, refine: bool = True
 ) -> WhitenedParameters:
