@@ -29,6 +29,7 @@ from benchmarks import (
     sparse,
     speed,
     starts,
+    subspace,
     table,
 )
 
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "noise": noise.main,
     "speed": speed.main,
     "approximation": approximation.main,
+    "subspace": subspace.main,
     "implicit": implicit.main,
     "moments": moments.main,
     "em": em.main,

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 import apolar
+from apolar._core.arrays import svd, unit_rows
 from apolar.decomposition import component_errors, joint, ranks, spm
+from apolar.decomposition import flattening as flattening_module
+from apolar.decomposition.flattening import Flattening, middle_degree
 from apolar.decomposition.methods import METHODS
+from apolar.tensor import n_monomials
 from problems import largest_error, noisy, random_terms
 
 # (m, d, r, k): at the largest rank that algorithm 2 finds, and below.
@@ -166,12 +170,83 @@ def test_component_errors_match_terms_up_to_roots_of_unity():
     assert component_errors(nothing, apolar.Waring([1.0, 1.0], np.eye(2), 4)).tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("first", [0.0, 5e-324, 5e-324j, 1e-200 + 1e-310j])
-def test_the_complement_of_a_vector_whose_first_entry_all_but_vanishes(first):
-    vector = np.array([first, 3.0, 4.0j])
-    basis = spm._complement(vector)
-    np.testing.assert_allclose(basis.conj().T @ basis, np.eye(2), atol=1e-15)
-    np.testing.assert_allclose(vector.conj() @ basis, 0, atol=1e-14)
+@pytest.mark.parametrize(("dim", "order", "rank"), [(6, 4, 12), (5, 5, 12), (4, 6, 14)])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_components_that_are_removed_leave_the_span_of_the_others(dim, order, rank, is_complex):
+    weights, points = random_terms(dim, rank, seed=order, is_complex=is_complex)
+    degree = middle_degree(order)
+    flattening = Flattening.of(apolar.SymmetricTensor.from_waring(weights, points, order), degree)
+    left, right = flattening.left[:, :rank], flattening.right[:, :rank]
+    inverse = np.diag(1 / flattening.singular_values[:rank]).astype(left.dtype)
+    left, right, inverse = spm._deflated(left, right, inverse, unit_rows(points[:5]), degree, order - degree)
+    rest = Flattening.of(apolar.SymmetricTensor.from_waring(weights[5:], points[5:], order), degree)
+    assert left.shape == (n_monomials(dim, degree), rank - 5)
+    # Projections on the two spans, and the inverse of what is left of the matrix; the condition is below 1e4.
+    for found, expected in ((left, rest.left), (right, rest.right)):
+        basis = expected[:, : rank - 5]
+        np.testing.assert_allclose(found @ found.conj().T, basis @ basis.conj().T, atol=1e-9)
+    matrix = left.conj().T @ rest.left * rest.singular_values @ rest.right.T @ right.conj()
+    np.testing.assert_allclose(matrix @ inverse.T, np.eye(rank - 5), atol=1e-9)
+
+
+CORRELATED = {"shifted": lambda draws: draws + 1, "positive": np.abs, "close": lambda draws: draws + 3}
+
+
+@pytest.mark.parametrize("kind", CORRELATED)
+@pytest.mark.parametrize("method", ["auto", "spm"])
+def test_correlated_components_are_found(kind, method):
+    # Plain power steps need hundreds of iterations for each of these.
+    rng = np.random.default_rng(3)
+    points = unit_rows(CORRELATED[kind](rng.standard_normal((60, 16))))
+    weights = rng.standard_normal(60)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, 4)
+    waring = apolar.decompose(tensor, method=method, random_state=0)
+    assert waring.rank == 60
+    assert waring.status is apolar.Status.EXACT
+    assert np.abs(waring.points @ points.T).max(axis=0).min() > 1 - EXACT
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), [(10, 4, 45), (11, 6, 250), (6, 6, 50), (4, 8, 31)])
+def test_components_whose_powers_nearly_fill_the_space(dim, order, rank):
+    # At the limit of the method, or within a tenth of it.
+    points = unit_rows(np.random.default_rng(rank).standard_normal((rank, dim)))
+    tensor = apolar.SymmetricTensor.from_waring(np.ones(rank), points, order)
+    waring = apolar.decompose(tensor, rank, random_state=0)
+    assert waring.status is apolar.Status.EXACT
+    assert np.abs(waring.points @ points.T).max(axis=0).min() > 1 - EXACT
+
+
+@pytest.mark.parametrize("order", [3, 4])
+def test_a_large_hankel_matrix_of_low_rank_is_seen_through_random_vectors(order, monkeypatch):
+    dim, rank = 14, 20
+    weights, points = random_terms(dim, rank, seed=1)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+    whole = Flattening.of(tensor, 2)
+    monkeypatch.setattr(flattening_module, "SAMPLED_SIZE", 1)
+    monkeypatch.setattr(flattening_module, "FIRST_SAMPLE", 4)
+    sampled = Flattening.of(tensor, 2)
+    assert sampled.singular_values.shape == whole.singular_values.shape
+    np.testing.assert_allclose(
+        sampled.singular_values, whole.singular_values, atol=1e-12 * whole.singular_values[0]
+    )
+    reduced = sampled.left * sampled.singular_values[: sampled.left.shape[1]] @ sampled.right.T
+    np.testing.assert_allclose(reduced, apolar.tensor.weighted_hankel(tensor, 2), atol=1e-11 * tensor.norm())
+    if order == 4:
+        assert sampled.left.shape[1] == 32
+    # With noise the rank is full, and nothing is left out.
+    assert Flattening.of(noisy(tensor, 1e-3, seed=0), 2).left.shape[1] == len(whole.singular_values)
+
+
+def test_singular_values_where_divide_and_conquer_fails(monkeypatch):
+    def fails(*_, **__):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    matrix = np.random.default_rng(0).standard_normal((6, 4))
+    expected = np.linalg.svd(matrix, compute_uv=False)
+    monkeypatch.setattr(np.linalg, "svd", fails)
+    left, values, right = svd(matrix)
+    np.testing.assert_allclose(values, expected, rtol=1e-13)
+    np.testing.assert_allclose(left * values @ right, matrix, atol=1e-13)
 
 
 def test_an_entry_of_the_table_is_a_method(monkeypatch):

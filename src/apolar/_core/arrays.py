@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -24,6 +25,18 @@ def unit_rows(vectors: Array) -> Array:
     units = vectors / np.where(norms > 0, norms, 1)[:, None]
     units[norms == 0, 0] = 1
     return units
+
+
+def svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """Return the thin singular value decomposition U, S, V^*, also where LAPACK's fast routine fails.
+
+    Divide and conquer, as NumPy calls it, now and then does not converge on a matrix of low rank.
+    """
+    try:
+        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:
+        left, values, right = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+    return left, values, right
 
 
 def binary_exponent(array: Array) -> int:

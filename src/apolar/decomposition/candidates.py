@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar.decomposition.gauss_newton import DENSE_WORK, Refined, gauss_newton
+from apolar.decomposition.polish import polished
 from apolar.decomposition.refine import EXACT, is_diverging, refined_terms
 from apolar.decomposition.starts import random_points, unrefined
 from apolar.decomposition.waring import relative_residual
@@ -20,6 +21,8 @@ LONG_DENSE_WORK = 2e7
 LONG_WORK = 1.5e9
 # Terms that leave less than this and still move are likely on a slow way to exact ones.
 PROMISING = 1e-3
+# Terms that leave less than this are polished.
+NEARLY_EXACT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +99,14 @@ def persistent(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budge
 
 
 def rated(tensor: SymmetricTensor, method: str, refined: Refined) -> CandidateTerms:
-    """Return terms with their residual, computed from the coefficients, and whether they diverge."""
+    """Return terms with their residual, from the coefficients, and whether they diverge.
+
+    Those that are nearly exact are polished.
+    """
     weights, points = refined.signs, refined.vectors
     residual = relative_residual(tensor, weights, points)
+    if EXACT < residual < NEARLY_EXACT:
+        refined, residual = polished(tensor, refined, residual)
     return CandidateTerms(method, refined, residual, is_diverging(tensor, refined, residual))
 
 

@@ -10,12 +10,12 @@ from apolar._core.checks import check_integer, numeric_array, one_of, positive_n
 from apolar._core.literals import Field, Method
 from apolar.decomposition import ranks
 from apolar.decomposition.candidates import Budget
+from apolar.decomposition.flattening import Flattening, middle_degree
 from apolar.decomposition.implicit import Settings, decompose_rows
 from apolar.decomposition.methods import METHODS, Problem
 from apolar.decomposition.refine import to_waring
 from apolar.decomposition.scaling import of_full_size, of_unit_size
 from apolar.decomposition.simple import simple_decomposition
-from apolar.decomposition.starts import Flattening, middle_degree
 from apolar.decomposition.waring import Status, Waring
 from apolar.tensor import RowTensor, SymmetricTensor
 

@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, svd
 from apolar._core.checks import check_integer, positive_number
 from apolar.tensor import SymmetricTensor, n_monomials, weighted_hankel
 
@@ -135,7 +135,7 @@ def hankel_bound(tensor: SymmetricTensor) -> int:
     """
     degrees = range(1, tensor.order // 2 + 1)
     matrices = (weighted_hankel(tensor, degree) for degree in degrees)
-    return max(numerical_rank(np.linalg.svd(matrix, compute_uv=False)) for matrix in matrices)
+    return max(numerical_rank(svd(matrix)[1]) for matrix in matrices)
 
 
 def pencil_limit(dim: int, order: int, row_degree: int) -> int:

@@ -1,15 +1,56 @@
 """The subspace power method: the components one after another, in tensors of any order."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
-# Tolerance and steps of a climb that a refinement follows in any case.
-ROUGH_TOL, ROUGH_STEPS = 1e-3, 60
-# Multiplications of one batch of climbs, at most: a second or so.
-CLIMB_WORK = 2e9
-TINY = 1e-150
+# Damping of the first step of a climb, and its factors after a step that goes up or down.
+FIRST_DAMPING, LESS, MORE = 0.1, 0.2, 4.0
+# No step goes up at this damping: the vector stands at a maximum, to rounding.
+MOST_DAMPING = 1e6
+# The distance to one below which a maximum is a component: of a tensor with noise, and of one without.
+NEAR, NEAR_EXACT = 1e-2, 1e-6
+# Where the best maximum is nearer to one than this, the tensor has no noise.
+ROUNDING = 1e-12
+# Steps of a climb for starts that a long refinement follows.
+ROUGH_STEPS = 15
+# Numbers in the slices of one batch of vectors, at most.
+BATCH_SIZE = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class _Ascent:
+    """The objective at many unit vectors.
+
+    F(a) is the squared length of the projection of a^n onto the subspace; at
+    most 1, and 1 exactly at the components.
+
+    Attributes
+    ----------
+    slices : ndarray, shape (n_vectors, dim, rank)
+        The basis, contracted with a^(n-1).
+    gradient : ndarray, shape (n_vectors, dim)
+        V(a^(n-1)) V(a^n)^*.
+    values : ndarray, shape (n_vectors,)
+        F.
+    """
+
+    slices: Array
+    gradient: Array
+    values: Array
+
+    def select(self, which: Array) -> "_Ascent":
+        """Return that of some of the vectors."""
+        return _Ascent(self.slices[which], self.gradient[which], self.values[which])
+
+    def update(self, which: Array, other: "_Ascent", rows: Array) -> None:
+        """Replace that of some of the vectors by rows of another."""
+        self.slices[which] = other.slices[rows]
+        self.gradient[which] = other.gradient[rows]
+        self.values[which] = other.values[rows]
 
 
 class _Subspace:
@@ -29,17 +70,30 @@ class _Subspace:
         weighted = slices * multinomials(dim, degree - 1)[None, :, None]
         self.flat = np.ascontiguousarray(weighted.swapaxes(0, 1)).reshape(weighted.shape[1], -1).conj()
 
-    def ascent(self, a: Array) -> tuple[Array, Array]:
-        """Return the gradient V(a^(n-1)) V(a^n)^* and the value F, for many unit vectors.
-
-        F(a) is the squared length of the projection of a^n; at most 1, and 1
-        exactly at the components.
-        """
+    def ascent(self, a: Array) -> _Ascent:
+        """Return the objective and its gradient, for many unit vectors."""
         contracted = monomial_values(a, self.degree - 1) @ self.flat
         slices = contracted.reshape(len(a), self.dim, -1)
         coordinates = a[:, None, :] @ slices
         gradient = (slices.conj() @ coordinates.swapaxes(1, 2))[:, :, 0]
-        return gradient, np.sum(gradient * a.conj(), axis=1).real
+        return _Ascent(slices, gradient, np.sum(gradient * a.conj(), axis=1).real)
+
+    def step(self, a: Array, at: _Ascent, damping: Array) -> Array:
+        """Return the damped Gauss-Newton steps towards a power in the subspace, across the vectors.
+
+        To first order, (a + u)^n is at the squared distance
+        ``|a^n + n a^(n-1) u|^2 - |projection|^2``, which is least where
+        (I - n S^* S^t) u is the gradient, S the slices. Near a component the
+        steps converge quadratically, where power steps take hundreds if the
+        components are correlated or nearly fill the space.
+        """
+        identity = np.eye(self.dim)
+        along = a[:, :, None] * a[:, None, :].conj()
+        across = identity - along
+        curvature = identity - self.degree * (at.slices.conj() @ at.slices.swapaxes(1, 2))
+        matrix = across @ curvature @ across + along + damping[:, None, None] * identity
+        slope = at.gradient - at.values[:, None] * a
+        return np.linalg.solve(matrix, slope[:, :, None])[:, :, 0]
 
 
 def power_method(
@@ -51,15 +105,17 @@ def power_method(
     rng: np.random.Generator,
     *,
     starts: Array | None = None,
-    tol: float = 1e-12,
-    max_iter: int = 2000,
+    tol: float = 1e-6,
+    max_iter: int = 100,
     n_tries: int = 3,
 ) -> Array:
     """Return the points of a decomposition, by the subspace power method [kileel2019].
 
-    Climbs to a component from a batch of starts at once, takes the distinct
+    Climbs to components from a batch of starts at once, takes the distinct
     ones that it reaches, removes them from the subspace, and goes on until
-    none is left.
+    none is left. The climbs are those of the paper in what they maximise, and
+    its deflation is done for many components at once; steps are of damped
+    Gauss-Newton type.
 
     Parameters
     ----------
@@ -73,9 +129,9 @@ def power_method(
     starts : ndarray, shape (n_starts, dim), optional
         First guesses, in place of the first batch of random ones.
     tol : float
-        Stop a climb when a step is shorter.
+        A climb ends with a step shorter than this: the next one would have the square of its length.
     max_iter : int
-        Steps of one climb, at most; fewer in large tensors.
+        Steps of one climb, at most.
     n_tries : int
         Batches without a component before the nearest miss is taken.
 
@@ -88,32 +144,32 @@ def power_method(
     degree = order - order // 2
     left, right = left_vectors, right_vectors
     inverse = np.diag(1 / singular_values).astype(left.dtype)
-    components: list[Array] = []
+    components = np.zeros((0, dim), dtype=left.dtype)
     stalls = 0
     while len(components) < rank:
         subspace = _Subspace(left, dim, degree)
+        n_left = rank - len(components)
         if starts is None:
-            starts = _gaussian_draws(rng, (max(2 * (rank - len(components)), 6), dim), left.dtype)
-        batch = unit_rows(starts)
+            # Half as many as there are components: of more, too many climb to the same.
+            n_starts = int(np.clip(n_left // 2, 6, max(BATCH_SIZE // (dim * n_left), 6)))
+            starts = _gaussian_draws(rng, (n_starts, dim), left.dtype)
+        climbed, values, arrived = _climb(subspace, unit_rows(starts).astype(left.dtype), tol, max_iter)
         starts = None
-        n_steps = int(np.clip(CLIMB_WORK / (len(batch) * subspace.flat.size), ROUGH_STEPS, max_iter))
-        climbed, values, arrived = _climb(subspace, batch.astype(left.dtype), tol, n_steps)
-        accepted = _distinct(climbed[arrived], values[arrived], limit=rank - len(components))
+        near = NEAR_EXACT if values.max() > 1 - ROUNDING else NEAR
+        accepted = _distinct(climbed[arrived], values[arrived], n_left, near)
         if not len(accepted) and (stalls := stalls + 1) < n_tries:
             continue
         if not len(accepted):
             # No start reaches a component: take what is nearest to one, and leave the rest to the refinement.
-            # The tensor is not near any of this rank, and climbing to the top for each of many misses takes
-            # minutes: from here on there is one try, with a short climb, and it gives several at once.
-            n_taken = max(1, (rank - len(components)) // 16)
-            accepted = _distinct(climbed, values, limit=n_taken, near=np.inf)
-            n_tries, tol, max_iter = 1, max(tol, ROUGH_TOL), min(max_iter, ROUGH_STEPS)
+            # The tensor is not near any of this rank: from here on there is one try, with a short climb,
+            # and it gives several at once.
+            accepted = _distinct(climbed, values, max(1, n_left // 16), near=np.inf)
+            n_tries, max_iter = 1, min(max_iter, ROUGH_STEPS)
         stalls = 0
-        for a in accepted:
-            components.append(a)
-            if len(components) < rank:
-                left, right, inverse = _deflated(left, right, inverse, a, degree, order - degree)
-    return np.array(components)
+        components = np.concatenate([components, accepted])
+        if len(components) < rank:
+            left, right, inverse = _deflated(left, right, inverse, accepted, degree, order - degree)
+    return components
 
 
 def _gaussian_draws(rng: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> Array:
@@ -121,66 +177,59 @@ def _gaussian_draws(rng: np.random.Generator, shape: tuple[int, int], dtype: np.
     return draws + 1j * rng.standard_normal(shape) if np.issubdtype(dtype, np.complexfloating) else draws
 
 
-def _climb(
-    subspace: _Subspace, a: Array, tol: float, max_iter: int, patience: int = 25
-) -> tuple[Array, Array, Array]:
-    """Return where shifted power steps lead from many unit vectors, the values there, and which converged."""
-    shift_bound = np.sqrt((subspace.degree - 1) / subspace.degree)
-    a = a.copy()
-    values = np.zeros(len(a))
-    active = np.arange(len(a))
+def _climb(subspace: _Subspace, a: Array, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+    """Return where the steps lead from many unit vectors, the values there, and which converged."""
+    end, values = a.copy(), np.zeros(len(a))
     arrived = np.zeros(len(a), dtype=bool)
-    for step in range(max_iter):
-        gradient, f = subspace.ascent(a[active])
-        values[active] = f
-        f = np.clip(f, 0.0, 1.0)
-        shift = shift_bound * np.where(f > 2 / 3, np.sqrt(2 * f * (1 - f)), 1 - f / 2)
-        moved = unit_rows(gradient + shift[:, None] * a[active])
-        length = np.linalg.norm(moved - a[active], axis=1)
-        a[active] = moved
-        arrived[active[length <= tol]] = True
-        active = active[length > tol]
-        # The slow ones are left: once the components of the others are removed, they climb faster.
-        if not len(active) or (step >= patience and len(active) < len(a)):
+    active = np.arange(len(a))
+    at = subspace.ascent(a)
+    damping = np.full(len(a), FIRST_DAMPING)
+    for _ in range(max_iter):
+        step = subspace.step(a, at, damping)
+        moved = unit_rows(a + step)
+        there = subspace.ascent(moved)
+        up = there.values >= at.values - ROUNDING
+        a[up] = moved[up]
+        at.update(up, there, up)
+        damping *= np.where(up, LESS, MORE)
+        done = (up & (np.linalg.norm(step, axis=1) <= tol)) | (damping > MOST_DAMPING)
+        end[active], values[active], arrived[active] = a, at.values, done
+        if done.all():
             break
-    return a, values, arrived
+        if done.any():
+            active, a, at, damping = active[~done], a[~done], at.select(~done), damping[~done]
+    return end, values, arrived
 
 
-def _distinct(a: Array, values: Array, limit: int, near: float = 1e-2) -> Array:
+def _distinct(a: Array, values: Array, limit: int, near: float) -> Array:
     """Return the vectors that reached a component, each once, best first."""
-    distinct: list[Array] = []
-    for i in np.argsort(-values, kind="stable"):
-        if 1 - values[i] > near or len(distinct) == limit:
+    best_first = np.argsort(-values, kind="stable")
+    a = a[best_first[1 - values[best_first] <= near]]
+    same = np.abs(a.conj() @ a.T) >= 0.99
+    distinct: list[int] = []
+    for i in range(len(a)):
+        if len(distinct) == limit:
             break
-        if all(abs(np.vdot(other, a[i])) < 0.99 for other in distinct):
-            distinct.append(a[i])
-    return np.array(distinct).reshape(-1, a.shape[1])
+        if not same[i, distinct].any():
+            distinct.append(i)
+    return a[distinct]
 
 
 def _deflated(
-    left: Array, right: Array, inverse: Array, a: Array, degree: int, other_degree: int
+    left: Array, right: Array, inverse: Array, components: Array, degree: int, other_degree: int
 ) -> tuple[Array, Array, Array]:
-    """Return the subspaces and the inverse core with the component a taken out.
+    """Return the subspaces and the inverse core with some components taken out.
 
-    With the core S = left^* H conj(right), `inverse` is S^(-t); subtracting
-    w a^n (a^n')^t lowers its rank by one, with null vectors u and v.
+    With the core S = left^* H conj(right), `inverse` is S^(-t); with x and y
+    the coordinates of the components' powers, subtracting x w y^t, where w is
+    the inverse of y^t S^-1 x, lowers the rank of S by as many as there are,
+    with the null vectors S^-t y and S^-1 x (Wedderburn).
     """
-    dim = len(a)
-    left_power = (monomial_values(a[None], degree) * np.sqrt(multinomials(dim, degree)))[0]
-    right_power = (monomial_values(a[None], other_degree) * np.sqrt(multinomials(dim, other_degree)))[0]
-    u = inverse @ (right.conj().T @ right_power)
-    v = (left.conj().T @ left_power) @ inverse
-    keep_left, keep_right = _complement(u.conj()), _complement(v.conj())
+    dim, n_out = components.shape[1], len(components)
+    left_powers = monomial_values(components, degree) * np.sqrt(multinomials(dim, degree))
+    right_powers = monomial_values(components, other_degree) * np.sqrt(multinomials(dim, other_degree))
+    u = inverse @ (right.conj().T @ right_powers.T)
+    v = inverse.T @ (left.conj().T @ left_powers.T)
+    keep_left = np.linalg.qr(u.conj(), mode="complete")[0][:, n_out:]
+    keep_right = np.linalg.qr(v.conj(), mode="complete")[0][:, n_out:]
     return left @ keep_left, right @ keep_right, keep_left.T @ inverse @ keep_right
-
-
-def _complement(vector: Array) -> Array:
-    """Return an orthonormal basis of the complement of a vector, by one Householder reflection."""
-    n = len(vector)
-    unit = unit_rows(vector[None])[0]
-    # An entry that vanishes may have any phase; one below the normal numbers cannot be divided by.
-    phase = unit[0] / abs(unit[0]) if abs(unit[0]) > TINY else 1.0
-    mirror = unit.copy()
-    mirror[0] += phase
-    reflection = np.eye(n) - 2 * np.outer(mirror, mirror.conj()) / np.vdot(mirror, mirror).real
-    return reflection[:, 1:]

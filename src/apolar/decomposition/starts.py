@@ -1,50 +1,22 @@
 """Where the search starts: from the points of the structured methods, then from random points."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
+from apolar.decomposition.flattening import Flattening, middle_degree
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.pencil import fitted_vectors, pencil_points
 from apolar.decomposition.ranks import pencil_limit, power_method_limit
-from apolar.decomposition.spm import ROUGH_STEPS, ROUGH_TOL, power_method
-from apolar.tensor import SymmetricTensor, weighted_hankel
+from apolar.decomposition.spm import power_method
+from apolar.tensor import SymmetricTensor
+
+# Steps of the power method end at this length, since a refinement follows.
+ROUGH_TOL = 1e-3
 
 Start = tuple[str, Array]
 """The name of a method and its points, shape (rank, dim)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Flattening:
-    """The singular value decomposition of a weighted Hankel matrix, U S R^t.
-
-    Attributes
-    ----------
-    row_degree : int
-    left : ndarray, shape (n_monomials(dim, row_degree), n)
-    singular_values : ndarray, shape (n,)
-    right : ndarray, shape (n_monomials(dim, order - row_degree), n)
-        Transposed, not conjugated.
-    """
-
-    row_degree: int
-    left: Array
-    singular_values: Array
-    right: Array
-
-    @classmethod
-    def of(cls, tensor: SymmetricTensor, row_degree: int) -> "Flattening":
-        """Return the flattening of a tensor."""
-        matrix = weighted_hankel(tensor, row_degree)
-        left, values, right = np.linalg.svd(matrix, full_matrices=False)
-        return cls(row_degree, left, values, right.T)
-
-
-def middle_degree(order: int) -> int:
-    """Return the row degree of the squarest flattening, ceil(order / 2)."""
-    return order - order // 2
 
 
 def structured_limit(tensor: SymmetricTensor) -> int:
@@ -107,17 +79,17 @@ def starting_points(
     values = flattening.singular_values
     if rank <= power_method_limit(tensor.dim, tensor.order) and values[rank - 1] > 1e-14 * values[0]:
         dtype = np.complex128 if is_complex else np.float64
-        for seeds in (first, None, None):
+        left, right = flattening.left[:, :rank].astype(dtype), flattening.right[:, :rank].astype(dtype)
+        for seeds in (first, None):
             spm_points = power_method(
-                flattening.left[:, :rank].astype(dtype),
+                left,
                 values[:rank],
-                flattening.right[:, :rank].astype(dtype),
+                right,
                 tensor.dim,
                 tensor.order,
                 rng,
                 starts=seeds,
                 tol=ROUGH_TOL,
-                max_iter=ROUGH_STEPS,
                 n_tries=1,
             )
             yield "spm", spm_points

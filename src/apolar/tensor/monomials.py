@@ -125,6 +125,12 @@ def product_positions(dim: int, row_degree: int, column_degree: int) -> IndexArr
     degree = row_degree + column_degree
     what = f"The Hankel matrix of row degree {row_degree} of a form of degree {degree} in {dim} variables"
     fits_in_memory(n_rows * n_columns * (degree + 1), what)
+    if min(row_degree, column_degree) > 1:
+        # Variable by variable, through the small tables: to sort the variables of all products takes longer.
+        where = np.arange(n_rows)[:, None]
+        for slot, variables in enumerate(monomial_variables(dim, column_degree).T):
+            where = product_positions(dim, row_degree + slot, 1)[where, variables]
+        return frozen(where)
     rows = monomial_variables(dim, row_degree)[:, None, :]
     columns = monomial_variables(dim, column_degree)[None, :, :]
     both = np.concatenate(

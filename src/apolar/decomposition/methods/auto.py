@@ -48,7 +48,6 @@ def _of_unknown_rank(
     known = coprime_terms(problem)
     if known is not None:
         return known, "the ranks of monomials that share no variable"
-    bounds = RankBounds.of(tensor, problem.field)
     budget = _first_budget(problem, rank)
     first: CandidateTerms | None = None
     above_floor = ranks.noise_floor_rank(flattening.singular_values)
@@ -65,6 +64,7 @@ def _of_unknown_rank(
         first = best_terms(tensor, flattening, rank, problem.field, rng, budget)
     if first.exact:
         return first, source
+    bounds = RankBounds.of(tensor, problem.field)
     if _is_near(tensor, first):
         return replace(first, rank_bounds=(bounds.lower, bounds.upper)), source
     return raised(problem, first, bounds, rng)

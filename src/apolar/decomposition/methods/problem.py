@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from apolar.decomposition.candidates import Budget
+from apolar.decomposition.flattening import Flattening
 from apolar.decomposition.ranks import RankRule, resolved_rank
-from apolar.decomposition.starts import Flattening
 from apolar.tensor import SymmetricTensor
 
 
