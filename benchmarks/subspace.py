@@ -65,7 +65,7 @@ def main() -> None:
         "At the largest ranks of the method, and near them:\n\n"
         + problems.table(header, [measure(*shape) for shape in FULL]),
     ]
-    problems.save("subspace", "The shapes of the subspace power method", parts)
+    problems.save("subspace", "The shapes of the subspace power method", parts, ("numpy", "scipy"))
 
 
 if __name__ == "__main__":
