@@ -63,7 +63,7 @@ BENCHMARKS = {
     "moment_families": moment_families.main,
 }
 # Run only when named: it needs hardware that this machine may not have.
-NAMED = {"gpu": gpu.main, "threads": kernels.threads}
+NAMED = {"gpu": gpu.main, "implicit_gpu": implicit.gpu, "threads": kernels.threads}
 
 known = BENCHMARKS | NAMED
 names = sys.argv[1:] or list(BENCHMARKS)

@@ -78,6 +78,41 @@ def compare(n_rows: int, dim: int, order: int, rank: int, noise: float) -> list[
     ]  # fmt: skip
 
 
+def on_gpu(n_rows: int, dim: int, order: int, rank: int, noise: float) -> list[str]:
+    """Return the time of rows that are on a GPU, beside those of the host."""
+    import torch
+
+    X, _ = made(n_rows, dim, rank, noise)
+    seconds, warings = [], []
+    for place in ("cpu", "cuda", "cuda"):  # the second time nothing is compiled
+        rows = torch.from_numpy(X).to(place)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        tensor = apolar.SymmetricTensor.from_rows(rows, None, order)
+        warings.append(apolar.decompose(tensor, rank, random_state=0))
+        seconds.append(time.perf_counter() - start)
+    host, device = warings[0], warings[-1]
+    difference = np.abs(host.points - device.points).max()
+    return [
+        f"{n_rows:,} x {dim}", f"{order}", f"{rank}", f"{noise:g}", f"{seconds[0]:.2f}", f"{seconds[2]:.2f}",
+        f"{device.residual:.4f}", f"{difference:.0e}",
+    ]  # fmt: skip
+
+
+def gpu() -> None:
+    """Measure rows that are on a GPU."""
+    import torch
+
+    header = [
+        "rows x columns", "order", "rank", "noise", "seconds, processor", "seconds, GPU", "residual",
+        "largest difference of a point",
+    ]  # fmt: skip
+    problems.save("implicit_gpu", "Moments that are never formed, of rows on a GPU", [
+        f"{torch.cuda.get_device_name()}, rows of float64 as torch tensors.",
+        problems.table(header, [on_gpu(*shape) for shape in LARGE]),
+    ], ("numpy", "torch"))  # fmt: skip
+
+
 def main() -> None:
     header = [
         "rows x columns", "order", "rank", "noise", "seconds", "MB of the rows", "MB of the process at most",
