@@ -217,6 +217,7 @@ def _race(
     hits = 1
     identifiable = rank <= structured_limit(tensor)
     n_starts = _affordable_starts(tensor, rank, is_complex, budget)
+    few_starts = n_starts < budget.n_starts
     starts: Iterator[tuple[str, Array | None]] = starting_points(
         tensor, flattening, rank, points, is_complex, rng, n_starts
     )
@@ -230,8 +231,9 @@ def _race(
         candidate = _short_run(tensor, method, start, budget)
         pool.append(candidate)
         if best is not None and abs(candidate.residual - best.residual) <= 1e-4 * best.residual:
-            # The power method mostly finds the same points again, right or wrong: that says nothing.
-            hits += not method == best.method == "spm"
+            # The power method mostly finds the same points again: that says little, where other starts are
+            # cheap enough to say more.
+            hits += few_starts or not method == best.method == "spm"
         if best is None or better(candidate, best):
             if best is None or candidate.residual < (1 - 1e-4) * best.residual:
                 hits = 1
