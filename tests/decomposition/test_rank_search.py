@@ -7,6 +7,7 @@ import apolar
 from apolar import Status, SymmetricTensor, decompose
 from apolar.decomposition import coprime, ranks
 from apolar.tensor import n_monomials
+from problems import noisy, random_terms
 
 
 def generic_form(dim, order, seed):
@@ -160,3 +161,37 @@ def test_families_of_terms_are_exact():
     # Their condition is infinite, yet each of them is a decomposition with points apart.
     waring = decompose("x*y*z", random_state=0)
     assert (waring.status, waring.condition) == (Status.EXACT, np.inf)
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), [(10, 4, 20), (15, 4, 40), (10, 5, 20)])
+def test_the_rank_of_a_large_tensor_under_heavy_noise(dim, order, rank):
+    weights, points = random_terms(dim, rank, seed=2)
+    tensor = noisy(SymmetricTensor.from_waring(weights, points, order), 0.1, seed=0)
+    waring = decompose(tensor, random_state=0)
+    assert waring.rank == rank
+    assert waring.status is Status.APPROXIMATE
+    assert "noise" in waring.rank_source
+
+
+def test_noise_alone_has_no_rank():
+    rng = np.random.default_rng(0)
+    tensor = SymmetricTensor(4, 12, rng.standard_normal(n_monomials(12, 4)))
+    noise = SymmetricTensor(4, 12, tensor.coefficients / np.sqrt(tensor.multinomials))
+    values = np.linalg.svd(apolar.tensor.weighted_hankel(noise, 2), compute_uv=False)
+    assert ranks.noise_edge_rank(values) is None
+    waring = decompose(noise, random_state=0)
+    assert waring.status is Status.RANK_NOT_SETTLED
+    assert waring.rank_bounds == (78, 2 * ranks.generic_rank(12, 4))
+
+
+def test_the_edge_of_noise_and_its_norm():
+    rng = np.random.default_rng(1)
+    noise = rng.standard_normal((150, 150))
+    noise = (noise + noise.T) / np.sqrt(2)
+    signal = np.linalg.qr(rng.standard_normal((150, 4)))[0]
+    values = np.linalg.svd(noise + 40 * signal @ signal.T, compute_uv=False)
+    rank, norm = ranks.noise_edge_rank(values)
+    assert rank == 4
+    # The estimate is of the median of 146 values: a few per cent.
+    assert abs(norm / np.linalg.norm(noise) - 1) < 0.1
+    assert ranks.noise_edge_rank(np.ones(10)) is None

@@ -111,7 +111,7 @@ def raised(
 def _failure(problem: Problem, rank: int, tried: list[int]) -> str:
     if n_monomials(problem.tensor.dim, problem.tensor.order) > MANY_MONOMIALS:
         return (
-            f"the numerical rank of the Hankel matrix; forms of more than {MANY_MONOMIALS} coefficients are "
+            f"the Hankel matrix; forms of more than {MANY_MONOMIALS} coefficients are "
             "not tried at higher ranks"
         )
     limit = ", then time_limit was over" if problem.budget.is_spent else ""

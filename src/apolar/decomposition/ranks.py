@@ -13,6 +13,11 @@ from apolar.tensor import SymmetricTensor, n_monomials, weighted_hankel
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
 
+# The median modulus of Wigner's semicircle law, of radius one, and how far above its edge signal begins.
+SEMICIRCLE_MEDIAN, ABOVE_EDGE = 0.4040, 1.05
+# Singular values of noise that tell where it ends.
+FEWEST_OF_NOISE = 20
+
 
 def numerical_rank(singular_values: Array) -> int:
     """Return the number of singular values that are not rounding of the largest."""
@@ -33,6 +38,39 @@ def noise_floor_rank(singular_values: Array) -> int | None:
         if values[i] <= 10 * np.median(values[i:]) and values[i - 1] / values[i] >= best_drop:
             best_drop, rank = float(values[i - 1] / values[i]), i
     return rank
+
+
+def noise_edge_rank(singular_values: Array) -> tuple[int, float] | None:
+    """Return the rank above the spectrum of noise, and the norm of the noise, or None if none can be told.
+
+    Singular values of a large matrix of noise fill a quarter of a circle, whose
+    edge is known from their median, however near to it the signal is (Wigner).
+    The weighted Hankel matrix of noise has entries in common; its edge is still
+    within a few per cent of that, and the norm within a third.
+
+    Parameters
+    ----------
+    singular_values : array_like, shape (n,)
+        Largest first.
+
+    Returns
+    -------
+    rank : int
+        At least 1, and at least 20 less than n.
+    norm : float
+        Of the noise, estimated.
+    """
+    values = np.asarray(singular_values)
+    rank = 0
+    for _ in range(len(values)):
+        edge = float(np.median(values[rank:])) / SEMICIRCLE_MEDIAN
+        above = int(np.count_nonzero(values > ABOVE_EDGE * edge))
+        if above == rank or len(values) - above < FEWEST_OF_NOISE:
+            break
+        rank = above
+    if above != rank or rank == 0:
+        return None
+    return rank, 0.5 * edge * float(np.sqrt(len(values)))
 
 
 def tolerance(rtol: float) -> RankRule:

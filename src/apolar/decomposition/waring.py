@@ -40,9 +40,9 @@ class Status(enum.Enum):
         "The refinement stopped before it had converged. Raise max_iter, or try another random_state."
     )
     RANK_NOT_SETTLED = (
-        "The rank of the tensor is not settled: no search found exact terms. The terms are those of the rank "
-        "that its Hankel matrix has, and not the tensor. Give the rank if you know it, or raise n_starts or "
-        "time_limit."
+        "The rank of the tensor is not settled: no search found exact terms. The terms are those of a rank "
+        "that its Hankel matrix suggests, and not the tensor. Give the rank if you know it, or raise "
+        "n_starts or time_limit."
     )
     UNREFINED = "The terms come straight from the method. Pass refine=True to improve them."
     ZERO = "The tensor is zero: it has rank 0 and no terms."

@@ -9,15 +9,17 @@ from apolar.decomposition.candidates import Budget, CandidateTerms, converged, r
 from apolar.decomposition.methods.pencil import pencil_candidate
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.methods.spm import spm_candidate
-from apolar.decomposition.raising import FEW_MONOMIALS, RankBounds, coprime_terms, raised
+from apolar.decomposition.raising import FEW_MONOMIALS, MANY_MONOMIALS, RankBounds, coprime_terms, raised
 from apolar.decomposition.search import best_terms
-from apolar.decomposition.starts import pencil_or_none, unrefined
+from apolar.decomposition.starts import pencil_or_none, structured_limit, unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
 
 # Terms of a detected rank that leave more than this of the tensor are not its own; what is less may be noise.
 FAR = 0.01
 # Terms with more numbers than this part of the tensor's come near to any tensor.
 MOST = 0.9
+# What terms leave is noise if it is not more than this times what the singular values show.
+SAME_NOISE = 1.5
 
 
 def auto(problem: Problem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
@@ -60,6 +62,14 @@ def _of_unknown_rank(
         candidate = best_terms(tensor, flattening, above_floor, problem.field, rng, problem.budget)
         if candidate.residual <= FAR and not candidate.diverging:
             return candidate, "the singular values above a floor of noise"
+    if n_monomials(tensor.dim, tensor.order) > MANY_MONOMIALS and rank == len(flattening.singular_values):
+        # Noise may fill the matrix: if its spectrum shows how much, terms above it leave as much.
+        above_noise = _above_noise(problem, rng)
+        if above_noise is not None:
+            return above_noise, "the singular values above those of noise"
+        # Random starts at a rank as high as that would take minutes, and say little.
+        rank = min(rank, structured_limit(tensor))
+        budget = replace(budget, n_starts=1)
     if first is None:
         first = best_terms(tensor, flattening, rank, problem.field, rng, budget)
     if first.exact:
@@ -68,6 +78,18 @@ def _of_unknown_rank(
     if _is_near(tensor, first):
         return replace(first, rank_bounds=(bounds.lower, bounds.upper)), source
     return raised(problem, first, bounds, rng)
+
+
+def _above_noise(problem: Problem, rng: np.random.Generator) -> CandidateTerms | None:
+    """Return the terms above the spectrum of noise, or None if they leave more than that noise."""
+    tensor = problem.tensor
+    seen = ranks.noise_edge_rank(problem.flattening.singular_values)
+    if seen is None:
+        return None
+    rank, noise = seen
+    candidate = best_terms(tensor, problem.flattening, rank, problem.field, rng, problem.budget)
+    is_noise = candidate.residual * tensor.norm() <= SAME_NOISE * noise
+    return candidate if is_noise and not candidate.diverging else None
 
 
 def _first_budget(problem: Problem, rank: int) -> Budget:
