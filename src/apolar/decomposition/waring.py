@@ -13,8 +13,11 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
+from apolar.decomposition.exact import ExactWaring, rationalized
 from apolar.tensor import SymmetricTensor, display
 from apolar.tensor.formatting import format_sum, variable_names
+from apolar.tensor.symbols import sympy_module, sympy_number
+from apolar.tensor.symmetric import as_tensor
 
 # What a notebook shows of a long decomposition: terms, and variables of each.
 LATEX_TERMS, LATEX_VARIABLES = 8, 6
@@ -80,6 +83,8 @@ class Waring:
         Of the tensor's own rank, where a search was needed: at least the largest rank of a Hankel matrix,
         and at most the rank of these terms, if they are exact, or of any tensor. None where the rank was
         given, or where a theorem proves it.
+    tensor : SymmetricTensor or None
+        What was decomposed, for `rationalize`.
     """
 
     weights: Array
@@ -94,6 +99,7 @@ class Waring:
     rank_source: str = "given"
     residual_error: float = 0.0
     rank_bounds: tuple[int, int] | None = None
+    tensor: SymmetricTensor | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.order, "order", least=1)
@@ -173,9 +179,78 @@ class Waring:
             terms.append((scaled, f"{linear_form}{power}" if bare else f"({linear_form}){power}"))
         return format_sum(terms, precision)
 
+    def to_latex(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
+        """Return the whole decomposition in LaTeX, each linear form with its largest coefficient one."""
+        return self._latex(display.latex_names(self.dim, variables), precision, self.rank, self.dim)
+
+    def to_sympy(self, variables: Sequence[str] | None = None) -> Any:
+        """Return the decomposition as a SymPy expression in floats, a sum of powers that is not expanded."""
+        sympy = sympy_module()
+        symbols = [sympy.Symbol(name) for name in variable_names(self.dim, variables)]
+        return sympy.Add(*(
+            sympy_number(weight) * sympy.Add(*(sympy_number(c) * s for c, s in linear)) ** self.order
+            for weight, linear in self._scaled_terms(symbols, 15)
+        ))  # fmt: skip
+
+    def rationalize(
+        self, tensor: Any = None, *, max_degree: int = 6, max_digits: int = 500, move: bool = False
+    ) -> ExactWaring:
+        """Return the terms in exact numbers, rational or algebraic, with a proof that they sum to the form.
+
+        For a form with `exact_coefficients` the terms are first refined to as
+        many digits as their numbers need, and the sum of the exact terms is
+        compared with the form in exact arithmetic. Terms of a continuous family
+        are not refined: their numbers are recognised only if they are simple.
+        Exact weights are the solution of linear equations.
+
+        Parameters
+        ----------
+        tensor : SymmetricTensor or what makes one, optional
+            The form; by default the one that was decomposed.
+        max_degree : int, default=6
+            The largest degree of a number field.
+        max_digits : int, default=500
+            The most digits to which the terms are refined.
+        move : bool, default=False
+            Terms of a continuous family may be moved along it: the result is
+            another decomposition, with rational points as far as the family allows.
+
+        Returns
+        -------
+        exact : ExactWaring
+            With ``proved=False`` where the form has no exact coefficients.
+
+        Raises
+        ------
+        ValueError
+            If a number is not recognised, or the terms do not sum to the form.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> exact = apolar.decompose("2*x^3 + 12*x*y^2").rationalize()
+        >>> exact.proved, exact.to_string()
+        (True, '(x + sqrt(2)*y)^3 + (x - sqrt(2)*y)^3')
+        """
+        form = self.tensor if tensor is None else as_tensor(tensor)
+        if form is not None and (form.order, form.dim) != (self.order, self.dim):
+            raise ValueError(
+                f"The terms are of order {self.order} in {self.dim} variables; the tensor is of order "
+                f"{form.order} in {form.dim}."
+            )
+        return rationalized(
+            self.weights,
+            self.points,
+            self.order,
+            form,
+            max_degree=max_degree,
+            max_digits=max_digits,
+            move=move,
+        )
+
     def _scaled_terms(
-        self, names: Sequence[str], precision: int
-    ) -> Iterator[tuple[complex, list[tuple[complex, str]]]]:
+        self, names: Sequence[Any], precision: int
+    ) -> Iterator[tuple[complex, list[tuple[complex, Any]]]]:
         """Yield the terms, with the largest coefficient of each linear form one: a weight, and the form."""
         for weight, point in zip(self.weights, self.points, strict=True):
             if not np.any(point) or weight == 0:
@@ -187,13 +262,18 @@ class Waring:
 
     def _repr_latex_(self) -> str:
         """Return the sum of powers of linear forms for notebooks, with dots in place of what is too long."""
+        names = display.latex_names(self.dim)
+        return f"${self._latex(names, display.PRECISION, LATEX_TERMS, LATEX_VARIABLES)}$"
+
+    def _latex(self, names: Sequence[str], precision: int, max_terms: int, max_variables: int) -> str:
+        """Return the sum of powers of linear forms, with dots for what is beyond these numbers."""
         terms = []
-        for scaled, linear in self._scaled_terms(display.latex_names(self.dim), display.PRECISION):
-            form = display.latex_sum(linear[:LATEX_VARIABLES], len(linear) - LATEX_VARIABLES)
+        for scaled, linear in self._scaled_terms(names, precision):
+            form = display.latex_sum(linear[:max_variables], len(linear) - max_variables, precision)
             bare = len(linear) == 1 and linear[0][0] == 1
             body = form if bare else rf"\left({form}\right)"
             terms.append((scaled, body if self.order == 1 else f"{body}^{{{self.order}}}"))
-        return f"${display.latex_sum(terms[:LATEX_TERMS], len(terms) - LATEX_TERMS)}$"
+        return display.latex_sum(terms[:max_terms], len(terms) - max_terms, precision)
 
     def __repr__(self) -> str:
         field_name = "complex" if self.is_complex else "real"

@@ -384,3 +384,12 @@ class SymmetricTensor(WrittenForm):
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, as arrays are
+
+
+def as_tensor(value: Any) -> SymmetricTensor:
+    """Return what the user passed as a symmetric tensor."""
+    if isinstance(value, SymmetricTensor):
+        return value
+    if isinstance(value, np.ndarray | list | tuple):
+        return SymmetricTensor.from_dense(numeric_array(value, "tensor"))
+    return SymmetricTensor.from_polynomial(value)
