@@ -193,7 +193,7 @@ class Waring:
         ))  # fmt: skip
 
     def rationalize(
-        self, tensor: Any = None, *, max_degree: int = 6, max_digits: int = 500, move: bool = False
+        self, tensor: Any = None, *, max_degree: int = 6, max_digits: int = 300, move: bool = False
     ) -> ExactWaring:
         """Return the terms in exact numbers, rational or algebraic, with a proof that they sum to the form.
 
@@ -209,7 +209,7 @@ class Waring:
             The form; by default the one that was decomposed.
         max_degree : int, default=6
             The largest degree of a number field.
-        max_digits : int, default=500
+        max_digits : int, default=300
             The most digits to which the terms are refined.
         move : bool, default=False
             Terms of a continuous family may be moved along it: the result is

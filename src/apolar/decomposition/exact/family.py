@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import floor
 
 import numpy as np
 
@@ -58,8 +59,7 @@ def moved_terms(
             break
         if terms.fixed[place] or _freedom(terms, place) < FREE:
             continue
-        for denominator in DENOMINATORS:
-            value = Fraction(round(float(terms.forms[place].real) * denominator), denominator)
+        for value in _simple_numbers(float(terms.forms[place].real)):
             moved = _moved(terms, goal, place, value)
             if moved is not None:
                 terms, held[place] = moved, value
@@ -70,6 +70,16 @@ def moved_terms(
             "Decompose the form with another random_state."
         )
     return terms, held
+
+
+def _simple_numbers(near: float) -> list[Fraction]:
+    """Return fractions around a number, the simplest first."""
+    simple: dict[Fraction, None] = {}
+    for denominator in DENOMINATORS:
+        below = floor(near * denominator)
+        pair = (Fraction(below, denominator), Fraction(below + 1, denominator))
+        simple.update(dict.fromkeys(sorted(pair, key=lambda value: abs(value - near))))
+    return list(simple)
 
 
 def _freedom(terms: ScaledTerms, place: tuple[int, int]) -> float:

@@ -41,7 +41,7 @@ class ConjugateForms:
 
 
 def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[ConjugateForms], list[int]]:
-    """Return the linear forms whose coefficients are recognised, and which are not.
+    """Return linear forms as exact ones with their conjugates, and which one is not recognised.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
     -------
     groups : list of ConjugateForms
     unknown : list of int
-        The forms that are not recognised; the groups are then not all.
+        The first form that is not recognised, or those that lack conjugates and have no field in common;
+        the groups are then not all.
     """
     rank = len(forms.real)
     scaled = [_scaled_to_first(forms[i], bits) for i in range(rank)]
@@ -64,13 +65,12 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
     rounded = [np.array([complex(value.to_complex()) for value in values]) for values in numbers]
     groups: list[ConjugateForms] = []
     left = list(range(rank))
-    unknown, alone = [], []
+    alone: list[int] = []
     while left:
         i = left.pop(0)
         recognised = numbers_in_field(numbers[i], certain[i], max_degree)
         if recognised is None:
-            unknown.append(i)
-            continue
+            return groups, [i]
         members = _members(recognised, rounded, left, i)
         if members is None:
             alone.append(i)
@@ -78,7 +78,7 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
         left = [j for j in left if j not in members]
         form = _without_denominators(recognised.numbers)
         groups.append(ConjugateForms(recognised.polynomial, form, members, complete=True))
-    if alone and not unknown:
+    if alone:
         # Forms without their conjugates: what is not rational can only cancel in a field that has them all.
         together = numbers_in_field(
             [value for i in alone for value in numbers[i]], min(certain[i] for i in alone), max_degree
@@ -90,7 +90,7 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
             own = together.numbers[k * len(numbers[i]) : (k + 1) * len(numbers[i])]
             form = _without_denominators(own)
             groups.append(ConjugateForms(together.polynomial, form, {i: root}, complete=False))
-    return groups, unknown
+    return groups, []
 
 
 def _scaled_to_first(form: FixedPoint, bits: int) -> tuple[list[FixedPoint], int]:
