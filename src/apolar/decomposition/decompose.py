@@ -18,7 +18,7 @@ from apolar.decomposition.simple import simple_decomposition
 from apolar.decomposition.starts import Flattening, middle_degree
 from apolar.decomposition.waring import Status, Waring
 from apolar.tensor import RowTensor
-from apolar.tensor.symmetric import as_tensor
+from apolar.tensor.conversion import as_tensor
 
 FIELDS = ("auto", "real", "complex")
 

@@ -15,9 +15,9 @@ from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
 from apolar.decomposition.exact import ExactWaring, rationalized
 from apolar.tensor import SymmetricTensor, display
+from apolar.tensor.conversion import as_tensor
 from apolar.tensor.formatting import format_sum, variable_names
 from apolar.tensor.symbols import sympy_module, sympy_number
-from apolar.tensor.symmetric import as_tensor
 
 # What a notebook shows of a long decomposition: terms, and variables of each.
 LATEX_TERMS, LATEX_VARIABLES = 8, 6

@@ -69,20 +69,56 @@ def of_terms(terms: Mapping[tuple[int, ...], Any]) -> Polynomial | None:
 
 def of_coefficients(order: int, dim: int, coefficients: Any) -> Polynomial | None:
     """Return the form of coefficients T_a that are integers or fractions, or None for other numbers."""
-    if isinstance(coefficients, np.ndarray) and coefficients.dtype.kind not in "iuO":
+    fractions = _rationals(coefficients, MAX_PRODUCTS)
+    if fractions is None:
         return None
-    fractions = []
-    for value in coefficients:
-        fraction = None if isinstance(value, float) else rational(value)
-        if fraction is None:
-            return None
-        fractions.append(fraction)
     table = monomials.exponents(dim, order).tolist()
     if len(fractions) != len(table):
         return None
     return {
         tuple(key): multinomial(key) * value for key, value in zip(table, fractions, strict=True) if value
     }
+
+
+def of_full_array(array: Any, dim: int, order: int) -> Polynomial | None:
+    """Return the form of a full array of integers or fractions, or None for other numbers and long arrays."""
+    entries = _rationals(array, MAX_PRODUCTS)
+    if entries is None:
+        return None
+    sums = [Fraction(0)] * monomials.n_monomials(dim, order)
+    for position, entry in zip(monomials.dense_positions(dim, order).ravel().tolist(), entries, strict=True):
+        sums[position] += entry
+    table = map(tuple, monomials.exponents(dim, order).tolist())
+    # An entry of the array for each order of the variables: their sum is the coefficient as written.
+    return {key: value for key, value in zip(table, sums, strict=True) if value}
+
+
+def of_powers(weights: Any, points: Any, order: int) -> Polynomial | None:
+    """Return sum_i w_i (xi_i . x)^d for integers and fractions, or None for other numbers and long sums."""
+    scales, entries = _rationals(weights, MAX_PRODUCTS), _rationals(points, MAX_PRODUCTS)
+    if scales is None or entries is None:
+        return None
+    dim = len(entries) // max(len(scales), 1)
+    if len(scales) * monomials.n_monomials(dim, order) > MAX_PRODUCTS:
+        return None
+    counts = {key: multinomial(key) for key in map(tuple, monomials.exponents(dim, order).tolist())}
+    sums: Polynomial = dict.fromkeys(counts, Fraction(0))
+    for i, scale in enumerate(scales):
+        point = entries[i * dim : (i + 1) * dim]
+        powers = [[coordinate**e for e in range(order + 1)] for coordinate in point]
+        for key in sums:
+            sums[key] += scale * counts[key] * prod(powers[j][e] for j, e in enumerate(key) if e)
+    return _checked(sums)
+
+
+def _rationals(values: Any, most: int) -> list[Fraction] | None:
+    """Return the entries of an array as fractions, or None if there are too many or not all are exact."""
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "iuO":
+        return None
+    flat = np.asarray(values, dtype=object).ravel().tolist()
+    fractions = [] if len(flat) > most else [None if isinstance(v, float) else rational(v) for v in flat]
+    exact = [fraction for fraction in fractions if fraction is not None]
+    return exact if len(exact) == len(flat) else None
 
 
 def multinomial(exponents: Any) -> int:

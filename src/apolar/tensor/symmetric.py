@@ -95,7 +95,8 @@ class SymmetricTensor(WrittenForm):
         >>> apolar.SymmetricTensor.from_dense(np.eye(2))
         SymmetricTensor(order=2, dim=2): x^2 + y^2
         """
-        return cls(*compact.of_full_array(numeric_array(array, "array"), symmetrize=symmetrize))
+        tensor = cls(*compact.of_full_array(numeric_array(array, "array"), symmetrize=symmetrize))
+        return tensor._with_exact(exact.of_full_array(array, tensor.dim, tensor.order))
 
     @classmethod
     def from_polynomial(cls, polynomial: Any, *, variables: Sequence[str] | None = None) -> SymmetricTensor:
@@ -141,6 +142,7 @@ class SymmetricTensor(WrittenForm):
         SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
         """
         order = check_integer(order, "order", least=1)
+        given = weights, points
         weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
         if points.ndim != 2 or points.shape[1] == 0 or weights.shape != points.shape[:1]:
             raise ValueError(
@@ -150,7 +152,8 @@ class SymmetricTensor(WrittenForm):
         dim = points.shape[1]
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
-        return cls(order, dim, compact.of_powers(weights, points, order))
+        tensor = cls(order, dim, compact.of_powers(weights, points, order))
+        return tensor._with_exact(exact.of_powers(*given, order))
 
     @classmethod
     def from_rows(cls, rows: Any, weights: Any, order: int) -> RowTensor:
@@ -384,12 +387,3 @@ class SymmetricTensor(WrittenForm):
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, as arrays are
-
-
-def as_tensor(value: Any) -> SymmetricTensor:
-    """Return what the user passed as a symmetric tensor."""
-    if isinstance(value, SymmetricTensor):
-        return value
-    if isinstance(value, np.ndarray | list | tuple):
-        return SymmetricTensor.from_dense(numeric_array(value, "tensor"))
-    return SymmetricTensor.from_polynomial(value)

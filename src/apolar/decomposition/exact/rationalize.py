@@ -135,9 +135,9 @@ def _proved(
             return exact
         if bits == most:
             raise NotExactError(
-                f"The points of {_listed(unknown, len(terms.weights))} are not recognised: to "
-                f"{int(bits / log2(10))} digits they are neither rational nor in a number field of degree up "
-                f"to {max_degree}. Raise max_degree if terms may be conjugates of more than that many, or "
+                f"The coordinates of {_listed(unknown, len(terms.weights))} are not recognised: to "
+                f"{round(bits / log2(10))} digits they are neither rational nor in a number field of degree "
+                f"up to {max_degree}. Raise max_degree if terms may be conjugates of more than that many, or "
                 "max_digits if the numbers are long."
             )
         bits = min(3 * bits, most)
