@@ -56,10 +56,10 @@ def limited_power(value: Any, exponent: int) -> Any:
 
 
 def of_terms(terms: Mapping[tuple[int, ...], Any]) -> Polynomial | None:
-    """Return the terms of a form as fractions, or None if not all of them are exact."""
+    """Return the terms of a form as fractions, or None if not all of them are integers or fractions."""
     polynomial: Polynomial = {}
     for key, value in terms.items():
-        fraction = rational(value)
+        fraction = None if isinstance(value, float) else rational(value)
         if fraction is None:
             return None
         if fraction:

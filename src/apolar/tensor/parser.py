@@ -89,6 +89,9 @@ def parse_exactly(text: str, variables: Sequence[str] | None = None) -> tuple[Wr
     for monomial, value in total.items():
         powers = dict(monomial)
         terms[tuple(powers.get(name, 0) for name in names)] = simplest(value)
+    if any(isinstance(value, float) for value in terms.values()):
+        # A number too long for exact arithmetic was rounded, perhaps to zero: no coefficient counts as exact.
+        terms = {key: rounded(value) for key, value in terms.items()}
     nonzero = {key: value for key, value in terms.items() if value != 0}
     # All terms cancelled: the zero form, of the degree that was written.
     return nonzero or dict.fromkeys(terms, 0), names

@@ -19,8 +19,9 @@ MAX_WORK = 2e9
 FAMILY = 1e-10
 # Bits that rounding in fixed point may take, of those that are carried along.
 GUARD = 40
-# Bits by which each step must make the residual smaller.
-PROGRESS = 2
+# Bits by which a step must make the residual smaller, how many steps may fail to, and the bits below which
+# the Jacobian is computed anew.
+PROGRESS, MAX_FAILURES, GOOD_PROGRESS = 2, 3, 16
 
 
 class NotExactError(ValueError):
@@ -145,18 +146,23 @@ def refined_terms(
         forms.real[place] = (value.numerator << working) // value.denominator
         forms.imaginary[place] = 0
     wanted = FixedPoint.of_fractions(target, working)
-    before = None
+    before, failures = None, 0
     while True:
         residual = wanted - _sum_of_powers(weights, forms, terms.order)
         size = residual.magnitude_bits
         # Rounding leaves a few of the last bits, more for longer sums.
         if size <= GUARD // 2:
             return weights, forms
-        if before is not None and size > before - PROGRESS:
+        if before is not None and size > before - GOOD_PROGRESS:
+            # The Jacobian of terms that were known to a few digits only, or far from those of the form.
+            rounded = forms.to_complex() if np.iscomplexobj(terms.forms) else forms.to_complex().real
+            terms = replace(terms, forms=rounded)
+            failures = failures + 1 if size > before - PROGRESS else 0
+        if failures > MAX_FAILURES or size > 2 * working:
             raise NotExactError(
                 "The terms do not sum to the form: they come no nearer than "
-                f"{2.0 ** max(before - working, -1000):.1e} of its size. If the form is exact, raise "
-                "the rank, or decompose it again with another random_state."
+                f"{2.0 ** max(size - working, -1000):.1e} of its size. If the form is exact, raise the "
+                "rank, or decompose it again with another random_state."
             )
         before = size
         # The residual as numbers near one, times 2^(size - working).

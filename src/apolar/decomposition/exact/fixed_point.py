@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -105,3 +107,23 @@ def _integers(values: Array, bits: int) -> Any:
         return (top << bits) // bottom
 
     return np.frompyfunc(lambda value: shifted(float(value)), 1, 1)(np.asarray(values, dtype=float))
+
+
+def evaluated(polynomial: Sequence[int | Fraction], value: FixedPoint) -> FixedPoint:
+    """Return a polynomial, the constant first, at a number."""
+    total = value * 0
+    for coefficient in reversed(polynomial):
+        fraction = Fraction(coefficient)
+        constant = (fraction.numerator << value.bits) // fraction.denominator
+        total = total * value + FixedPoint(constant, 0, value.bits)
+    return total
+
+
+@lru_cache(maxsize=256)
+def polished_root(polynomial: tuple[int, ...], near: complex, bits: int) -> FixedPoint:
+    """Return the root of a polynomial next to a number, by Newton's method."""
+    derivative = tuple(k * a for k, a in enumerate(polynomial))[1:]
+    root = FixedPoint.of(near, bits)
+    for _ in range(bits.bit_length() + 2):
+        root = root - evaluated(polynomial, root) / evaluated(derivative, root)
+    return root

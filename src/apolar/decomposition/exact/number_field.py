@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from apolar.decomposition.exact.fixed_point import evaluated, polished_root
+
 Coefficients = tuple[Fraction, ...]
 """A number of a field, c_0 + c_1 a + ... + c_(n-1) a^(n-1)."""
 
@@ -67,11 +69,13 @@ class NumberField:
         return sums
 
     def value(self, number: Coefficients) -> complex:
-        """Return a number in floating point."""
-        total = 0j
-        for coefficient in reversed(number):
-            total = total * self.root + float(coefficient)
-        return total
+        """Return a number in floating point, right to the last digits where its terms cancel too."""
+        terms = (
+            abs(c) * (1 + abs(Fraction(self.root.real)) + abs(Fraction(self.root.imag))) ** k
+            for k, c in enumerate(number)
+        )
+        bits = 128 + 2 * int(max(terms)).bit_length() + max(c.denominator.bit_length() for c in number)
+        return complex(evaluated(number, polished_root(self.polynomial, self.root, bits)).to_complex())
 
 
 @dataclass(frozen=True)

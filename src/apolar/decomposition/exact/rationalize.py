@@ -29,8 +29,8 @@ FIRST_BITS = 128
 # For a form without exact coefficients: how near the sum of recognised terms has to be, relative to its size,
 # and the largest denominator of a weight.
 NEAR = 1e-10
-# Terms of a family that leave more than this of the form are none of it.
-LARGEST_RESIDUAL = 1e-8
+# Terms that leave more than this of the form, in floating point, are those of another one.
+LARGEST_RESIDUAL = 1e-6
 LARGEST_DENOMINATOR = 10**5
 
 
@@ -76,7 +76,7 @@ def rationalized(
     dim = points.shape[1]
     polynomial = None if tensor is None else tensor._exact
     if len(terms.weights) == 0:
-        if tensor is not None and np.any(tensor.coefficients):
+        if polynomial or (tensor is not None and np.any(tensor.coefficients)):
             raise NotExactError("The decomposition has no terms, and the tensor is not zero.")
         return ExactWaring((), (), order, dim, proved=polynomial is not None)
     if polynomial is None:
@@ -95,14 +95,13 @@ def rationalized(
     target = tuple(value / unit for value in exact_target)
     start = replace(terms, weights=np.array([_quotient(w, unit) for w in terms.weights.tolist()]))
     held: dict[tuple[int, int], Fraction] = {}
+    left = _relative_residual(start, target)
+    if left > LARGEST_RESIDUAL:
+        raise NotExactError(
+            f"The terms do not sum to the form: they leave {left:.1e} of it. Raise the rank, or decompose "
+            "the form again with another random_state."
+        )
     if not start.are_isolated:
-        left = _relative_residual(start, target)
-        if left > LARGEST_RESIDUAL:
-            raise NotExactError(
-                f"The terms do not sum to the form, they leave {left:.1e} of it, and are one of a continuous "
-                "family or too near to one to be improved. Raise the rank, or decompose the form again with "
-                "another random_state."
-            )
         for bits in FLOAT_BITS:
             forms = FixedPoint.of(start.forms, 4 * FLOAT_BITS[0])
             exact = _recognised(forms, bits, max_degree, polynomial, order)[0]
@@ -133,6 +132,12 @@ def _proved(
         exact, unknown = _recognised(forms, bits, max_degree, polynomial, terms.order)
         if exact is not None:
             return exact
+        if bits == most and not unknown:
+            raise NotExactError(
+                f"To {round(bits / log2(10))} digits the terms have simple numbers, but in exact arithmetic "
+                "these do not sum to the form. Raise max_digits, or the rank: a part of the form may be too "
+                "small to be seen in floating point."
+            )
         if bits == most:
             raise NotExactError(
                 f"The coordinates of {_listed(unknown, len(terms.weights))} are not recognised: to "
@@ -154,15 +159,12 @@ def _recognised(
     if weights is None:
         return None, []
     exact = _assembled(groups, weights, order)
-    return (exact if _sums_to(exact, polynomial) else None), []
-
-
-def _sums_to(exact: ExactWaring, polynomial: Polynomial) -> bool:
-    """Return whether exact terms sum to a form: by arithmetic from the terms alone, as they are given out."""
     try:
-        return exact_sum(exact) == polynomial
+        # From the terms alone, as they are given out, and not from the equations for the weights.
+        proved = exact_sum(exact) == polynomial
     except ValueError:
-        return False
+        proved = False
+    return (replace(exact, proved=True) if proved else None), []
 
 
 def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) -> ExactWaring:
@@ -179,7 +181,7 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
         weights = exact_weights(groups, near, terms.order)
         if weights is None:
             continue
-        exact = replace(_assembled(groups, weights, terms.order), proved=False)
+        exact = _assembled(groups, weights, terms.order)
         try:
             difference = exact.to_tensor() - tensor
         except ValueError:
@@ -194,7 +196,7 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
 
 
 def _assembled(groups: list[ConjugateForms], weights: list[Coefficients], order: int) -> ExactWaring:
-    """Return the terms in their order."""
+    """Return the terms in their order, without those that have weight zero."""
     terms: dict[int, Any] = {}
     for group, weight in zip(groups, weights, strict=True):
         for i, root in group.members.items():
@@ -204,9 +206,9 @@ def _assembled(groups: list[ConjugateForms], weights: list[Coefficients], order:
                 field = NumberField(group.polynomial, -root)
                 own_weight, form = (weight[0], -weight[1]), tuple((a, -b) for a, b in form)
             terms[i] = exact_number(field, own_weight), tuple(exact_number(field, c) for c in form)
-    ordered = [terms[i] for i in sorted(terms)]
+    ordered = [terms[i] for i in sorted(terms) if terms[i][0] != 0]
     dim = len(groups[0].form)
-    return ExactWaring(tuple(w for w, _ in ordered), tuple(p for _, p in ordered), order, dim, proved=True)
+    return ExactWaring(tuple(w for w, _ in ordered), tuple(p for _, p in ordered), order, dim)
 
 
 def _relative_residual(terms: ScaledTerms, target: tuple[Fraction, ...]) -> float:

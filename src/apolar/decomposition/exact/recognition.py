@@ -9,7 +9,7 @@ from math import gcd, isqrt, log2
 
 import numpy as np
 
-from apolar.decomposition.exact.fixed_point import FixedPoint
+from apolar.decomposition.exact.fixed_point import FixedPoint, polished_root
 from apolar.decomposition.exact.lattice import SHARE, integer_relation
 from apolar.decomposition.exact.number_field import Coefficients
 
@@ -17,6 +17,8 @@ from apolar.decomposition.exact.number_field import Coefficients
 MARGIN = 4
 # Square factors of a radicand are looked for among the primes up to this number.
 LARGEST_FACTOR = 10_000
+# Roots of a polynomial that are nearer to each other, relative to their size, are not told apart.
+CLOSEST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,18 @@ def least_polynomial(value: FixedPoint, bits: int, max_degree: int) -> tuple[int
     for degree in range(2, max_degree + 1):
         powers.append(powers[-1] * value)
         relation = integer_relation(powers, _certain_bits(value, degree, bits))
-        if relation is not None and relation[-1]:
+        if relation is not None and relation[-1] and not _has_rational_roots(relation):
             divisor = gcd(*relation) * (1 if relation[-1] > 0 else -1)
             return tuple(a // divisor for a in relation)
     return None
+
+
+def _has_rational_roots(polynomial: Sequence[int]) -> bool:
+    """Return whether zero is a root, or a quadratic polynomial has rational roots: not the least."""
+    if polynomial[0] == 0 or len(polynomial) != 3:
+        return polynomial[0] == 0
+    discriminant = polynomial[1] ** 2 - 4 * polynomial[0] * polynomial[2]
+    return discriminant >= 0 and isqrt(discriminant) ** 2 == discriminant
 
 
 def _in_terms_of(generator: FixedPoint, degree: int, value: FixedPoint, bits: int) -> Coefficients | None:
@@ -158,22 +168,10 @@ def _square_root(polynomial: tuple[int, ...], generator: FixedPoint) -> tuple[tu
 
 
 def conjugates(polynomial: tuple[int, ...], bits: int) -> list[FixedPoint]:
-    """Return the roots of a polynomial without double roots, by Newton's method from those of NumPy."""
-    roots = []
-    derivative = tuple(k * a for k, a in enumerate(polynomial))[1:]
-    for start in np.roots(np.array(polynomial[::-1], dtype=float)):
-        root = FixedPoint.of(start, bits)
-        for _ in range(bits.bit_length() + 2):
-            root = root - evaluated(polynomial, root) / evaluated(derivative, root)
-        roots.append(root)
-    return roots
-
-
-def evaluated(polynomial: Sequence[int | Fraction], value: FixedPoint) -> FixedPoint:
-    """Return a polynomial, the constant first, at a number."""
-    total = value * 0
-    for coefficient in reversed(polynomial):
-        fraction = Fraction(coefficient)
-        constant = (fraction.numerator << value.bits) // fraction.denominator
-        total = total * value + FixedPoint(constant, 0, value.bits)
-    return total
+    """Return the roots of a polynomial, by Newton's method from NumPy's; none if two nearly coincide."""
+    largest = max(map(abs, polynomial))
+    starts = np.roots([a / largest for a in polynomial[::-1]])
+    distances = np.abs(starts[:, None] - starts) + np.diag(np.full(len(starts), np.inf))
+    if np.any(distances < CLOSEST * (1 + np.abs(starts))):
+        return []
+    return [polished_root(polynomial, complex(start), bits) for start in starts]

@@ -10,9 +10,9 @@ from math import gcd, lcm
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.exact.fixed_point import FixedPoint
+from apolar.decomposition.exact.fixed_point import FixedPoint, evaluated
 from apolar.decomposition.exact.number_field import Coefficients
-from apolar.decomposition.exact.recognition import NumbersInField, conjugates, evaluated, numbers_in_field
+from apolar.decomposition.exact.recognition import NumbersInField, conjugates, numbers_in_field
 
 # Coefficients of two linear forms that differ by less than this, relative to the largest, are the same.
 SAME = 1e-6
@@ -117,7 +117,8 @@ def _members(
         return {i: 0j}
     own = complex(recognised.generator.to_complex())
     members: dict[int, complex] = {}
-    for root in conjugates(recognised.polynomial, recognised.generator.bits):
+    roots = conjugates(recognised.polynomial, recognised.generator.bits)
+    for root in roots:
         values = [complex(evaluated(number, root).to_complex()) for number in recognised.numbers]
         approximate = complex(root.to_complex())
         is_own = abs(approximate - own) < SAME * (1 + abs(own))
@@ -126,7 +127,7 @@ def _members(
         if not free or min(distances) > SAME:
             return None
         members[free[int(np.argmin(distances))]] = approximate
-    return members
+    return members or None
 
 
 def _without_denominators(form: Sequence[Coefficients]) -> tuple[Coefficients, ...]:
