@@ -24,10 +24,6 @@ GUARD = 40
 PROGRESS, MAX_FAILURES, GOOD_PROGRESS = 2, 3, 16
 
 
-class NotExactError(ValueError):
-    """Terms that are not those of the form, or whose numbers are not recognised; the message says why."""
-
-
 @dataclass(frozen=True)
 class ScaledTerms:
     """Terms w_i (c_i . x)^d, with coefficients of the linear forms that stay as they are.
@@ -67,7 +63,7 @@ class ScaledTerms:
         """The derivatives by the weights, and by the forms that are free, as if the weights were one."""
         rank, dim = self.forms.shape
         if n_monomials(dim, self.order) * (rank * dim) ** 2 > MAX_WORK:
-            raise NotExactError(
+            raise ValueError(
                 f"{rank} terms of order {self.order} in {dim} variables are too many for exact numbers: "
                 "the linear equations would take minutes."
             )
@@ -159,7 +155,7 @@ def refined_terms(
             terms = replace(terms, forms=rounded)
             failures = failures + 1 if size > before - PROGRESS else 0
         if failures > MAX_FAILURES or size > 2 * working:
-            raise NotExactError(
+            raise ValueError(
                 "The terms do not sum to the form: they come no nearer than "
                 f"{2.0 ** max(size - working, -1000):.1e} of its size. If the form is exact, raise the "
                 "rank, or decompose it again with another random_state."

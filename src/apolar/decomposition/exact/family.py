@@ -9,7 +9,7 @@ from math import floor
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.exact.digits import FAMILY, NotExactError, ScaledTerms
+from apolar.decomposition.exact.digits import FAMILY, ScaledTerms
 from apolar.tensor.monomials import sum_of_powers
 
 # Denominators of the values at which a coefficient is held, the simplest first.
@@ -65,7 +65,7 @@ def moved_terms(
                 terms, held[place] = moved, value
                 break
     if not terms.are_isolated:
-        raise NotExactError(
+        raise ValueError(
             "The terms are one of a continuous family, along which they could not be moved to simple points. "
             "Decompose the form with another random_state."
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
-from apolar.decomposition.exact.digits import NotExactError, ScaledTerms, refined_terms
+from apolar.decomposition.exact.digits import ScaledTerms, refined_terms
 from apolar.decomposition.exact.exact_waring import ExactWaring, exact_sum
 from apolar.decomposition.exact.family import moved_terms
 from apolar.decomposition.exact.fixed_point import FixedPoint
@@ -77,13 +77,13 @@ def rationalized(
     polynomial = None if tensor is None else tensor._exact
     if len(terms.weights) == 0:
         if polynomial or (tensor is not None and np.any(tensor.coefficients)):
-            raise NotExactError("The decomposition has no terms, and the tensor is not zero.")
+            raise ValueError("The decomposition has no terms, and the tensor is not zero.")
         return ExactWaring((), (), order, dim, proved=polynomial is not None)
     if polynomial is None:
         given = tensor if tensor is not None else SymmetricTensor.from_waring(weights, points, order)
         return _as_they_look(terms, given, max_degree)
     if not polynomial:
-        raise NotExactError("The tensor is zero and has no terms; these sum to something else.")
+        raise ValueError("The tensor is zero and has no terms; these sum to something else.")
     # The form is a multiple of one with integer coefficients, and this of one of size near one.
     content = Fraction(
         gcd(*(value.numerator for value in polynomial.values())),
@@ -97,7 +97,7 @@ def rationalized(
     held: dict[tuple[int, int], Fraction] = {}
     left = _relative_residual(start, target)
     if left > LARGEST_RESIDUAL:
-        raise NotExactError(
+        raise ValueError(
             f"The terms do not sum to the form: they leave {left:.1e} of it. Raise the rank, or decompose "
             "the form again with another random_state."
         )
@@ -108,7 +108,7 @@ def rationalized(
             if exact is not None:
                 return exact
         if not move:
-            raise NotExactError(
+            raise ValueError(
                 "The terms are one of a continuous family, or too near to one to tell, and their numbers are "
                 "not simple ones: a point of a family may be any number. Pass move=True for other terms of "
                 "the family, with rational points as far as it allows; or a rank at which terms are isolated."
@@ -133,13 +133,13 @@ def _proved(
         if exact is not None:
             return exact
         if bits == most and not unknown:
-            raise NotExactError(
+            raise ValueError(
                 f"To {round(bits / log2(10))} digits the terms have simple numbers, but in exact arithmetic "
                 "these do not sum to the form. Raise max_digits, or the rank: a part of the form may be too "
                 "small to be seen in floating point."
             )
         if bits == most:
-            raise NotExactError(
+            raise ValueError(
                 f"The coordinates of {_listed(unknown, len(terms.weights))} are not recognised: to "
                 f"{round(bits / log2(10))} digits they are neither rational nor in a number field of degree "
                 f"up to {max_degree}. Raise max_degree if terms may be conjugates of more than that many, or "
@@ -188,7 +188,7 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
             continue
         if difference.norm() <= NEAR * tensor.norm():
             return exact
-    raise NotExactError(
+    raise ValueError(
         f"The numbers of {_listed(unknown, len(terms.weights))} are not recognised in floating point, and "
         "the form has no exact coefficients from which more digits could be computed: pass it as a string, "
         "or with integers and fractions."
