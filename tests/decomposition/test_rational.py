@@ -8,6 +8,7 @@ import sympy
 
 import apolar
 from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
+from apolar.decomposition.exact.weights import power_coefficients
 from apolar.tensor import SymmetricTensor
 
 SQRT2 = NumberField((-2, 0, 1), 2**0.5)
@@ -159,10 +160,41 @@ def test_families_say_so_and_move_to_simple_points():
     assert {field.degree for field in binary.fields} <= {2}
 
 
-def test_points_of_a_degree_above_the_limit_are_refused_in_words():
-    waring = apolar.decompose("x^7 + x^5*y^2 + 7*x^4*y^3 - 2*x^2*y^5 + y^7", random_state=0)
-    with pytest.raises(ValueError, match=r"coordinates of term 1 .* degree up to 3\. Raise max_degree"):
-        waring.rationalize(max_degree=3, max_digits=100)
+def test_conjugates_of_any_degree_are_summed_over_the_roots_of_a_polynomial():
+    # The form sum_a (x + a y)^9 over the roots of t^5 - t - 1, whose splitting field has degree 120.
+    field = NumberField((-1, -1, 0, 0, 0, 1), 0j)
+    one = (Fraction(1), *(Fraction(0),) * 4)
+    root = (Fraction(0), Fraction(1), *(Fraction(0),) * 3)
+    powers = [one]
+    for _ in range(9):
+        powers.append(field.product(powers[-1], root))
+    form = SymmetricTensor(9, 2, [field.trace(power) for power in powers])
+    exact = apolar.decompose(form, random_state=0).rationalize()
+    assert exact.proved
+    assert exact.to_string().endswith(": roots of t^5 - t - 1")
+    assert exact.to_string().startswith("(x + a1*y)^9 + (x + a2*y)^9 + ")
+    assert sum(complex(c).real for _, c in exact.points) == pytest.approx(0, abs=1e-12)
+
+
+def test_points_in_three_variables_share_one_polynomial():
+    # A sum of fourth powers of random conjugates of degree 3, looked for in fields of degree 2 only.
+    field = NumberField((3, -1, 0, 1), 0j)
+    point = [(Fraction(1), Fraction(0), Fraction(0)), (Fraction(2), Fraction(1), Fraction(0))]
+    point.append((Fraction(0), Fraction(1, 2), Fraction(-1)))
+    form = SymmetricTensor(4, 3, [field.trace(power) for power in power_coefficients(point, field, 4)])
+    waring = apolar.decompose(form, rank=3, random_state=0)
+    for max_degree in (2, 3):
+        exact = waring.rationalize(max_degree=max_degree)
+        assert exact.proved
+        assert {field.degree for field in exact.fields} == {3}
+
+
+def test_numbers_that_are_too_long_are_refused_in_words():
+    form = random_terms(0, 3, 3, 2, largest=10**15)
+    waring = apolar.decompose(form, rank=2, random_state=0)
+    with pytest.raises(ValueError, match=r"coordinates of the terms .* to 30 digits .* Raise max_digits"):
+        waring.rationalize(max_digits=30)
+    assert waring.rationalize().proved
 
 
 def test_terms_of_another_form_are_refused():

@@ -65,9 +65,9 @@ class FormCommand(click.Command):
 @click.option(
     "--max-degree",
     type=click.IntRange(min=1),
-    default=6,
+    default=4,
     show_default=True,
-    help="With --exact: the largest degree of a number field.",
+    help="With --exact: the largest degree of the number field of a single point.",
 )
 @click.option("--variables", help="Variables and their order, such as x,y,z.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)

@@ -23,7 +23,6 @@ _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"field='(\w+)'", r"--field \1"),
     (r"order=(\d)", r"--order \1"),
     ("move=True", "--move"),
-    ("max_degree", "--max-degree"),
     ("noise=True", "--noise"),
     (r"noise=([\d.]+\d)", r"--noise=\1"),
     ("leave noise out", "leave --noise out"),
@@ -63,7 +62,8 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"(?<=\w) of X\b(?!['\"])", " of the table"),
     (r"\band X has\b", "and the table has"),
     (r"Pass move=True for", "Use move=True for"),
-    (r", or max_digits if the numbers are long", ""),
+    (r" Raise max_digits if the numbers are long\.", ""),
+    (r"Raise max_digits, or the rank: ", "Raise the rank: "),
     (r"decompose (the form|it) again with another random_state", "try another --seed"),
 )
 

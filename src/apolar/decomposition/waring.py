@@ -193,7 +193,7 @@ class Waring:
         ))  # fmt: skip
 
     def rationalize(
-        self, tensor: Any = None, *, max_degree: int = 6, max_digits: int = 300, move: bool = False
+        self, tensor: Any = None, *, max_degree: int = 4, max_digits: int = 300, move: bool = False
     ) -> ExactWaring:
         """Return the terms in exact numbers, rational or algebraic, with a proof that they sum to the form.
 
@@ -207,8 +207,9 @@ class Waring:
         ----------
         tensor : SymmetricTensor or what makes one, optional
             The form; by default the one that was decomposed.
-        max_degree : int, default=6
-            The largest degree of a number field.
+        max_degree : int, default=4
+            The largest degree of a number field in which a point is looked for;
+            all others are given together, as conjugates at the roots of one polynomial.
         max_digits : int, default=300
             The most digits to which the terms are refined.
         move : bool, default=False

@@ -141,8 +141,8 @@ def _proved(
         if bits == most:
             raise ValueError(
                 f"The coordinates of {_listed(unknown, len(terms.weights))} are not recognised: to "
-                f"{round(bits / log2(10))} digits they are neither rational nor in a number field of degree "
-                f"up to {max_degree}. Raise max_degree if terms may be conjugates of more than that many, or "
+                f"{round(bits / log2(10))} digits they are neither rational, nor in number fields of degree "
+                f"up to {max_degree}, nor together those of all roots of a rational polynomial. Raise "
                 "max_digits if the numbers are long."
             )
         bits = min(3 * bits, most)

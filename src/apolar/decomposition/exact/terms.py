@@ -13,6 +13,7 @@ from apolar._core.arrays import Array
 from apolar.decomposition.exact.fixed_point import FixedPoint, evaluated
 from apolar.decomposition.exact.number_field import Coefficients
 from apolar.decomposition.exact.recognition import NumbersInField, conjugates, numbers_in_field
+from apolar.decomposition.exact.univariate import forms_at_roots
 
 # Coefficients of two linear forms that differ by less than this, relative to the largest, are the same.
 SAME = 1e-6
@@ -41,7 +42,10 @@ class ConjugateForms:
 
 
 def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[ConjugateForms], list[int]]:
-    """Return linear forms as exact ones with their conjugates, and which one is not recognised.
+    """Return linear forms as exact ones with their conjugates, and which are not recognised.
+
+    Forms whose coefficients are in no field of low degree are taken together,
+    as all conjugates of one at the roots of a polynomial of any degree.
 
     Parameters
     ----------
@@ -56,8 +60,7 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
     -------
     groups : list of ConjugateForms
     unknown : list of int
-        The first form that is not recognised, or those that lack conjugates and have no field in common;
-        the groups are then not all.
+        The forms that are not recognised; the groups are then not all.
     """
     rank = len(forms.real)
     scaled = [_scaled_to_first(forms[i], bits) for i in range(rank)]
@@ -66,11 +69,13 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
     groups: list[ConjugateForms] = []
     left = list(range(rank))
     alone: list[int] = []
+    unknown: list[int] = []
     while left:
         i = left.pop(0)
         recognised = numbers_in_field(numbers[i], certain[i], max_degree)
         if recognised is None:
-            return groups, [i]
+            unknown.append(i)
+            continue
         members = _members(recognised, rounded, left, i)
         if members is None:
             alone.append(i)
@@ -78,6 +83,13 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
         left = [j for j in left if j not in members]
         form = _without_denominators(recognised.numbers)
         groups.append(ConjugateForms(recognised.polynomial, form, members, complete=True))
+    if unknown:
+        together_at_roots = forms_at_roots([numbers[i] for i in unknown], min(certain[i] for i in unknown))
+        if together_at_roots is None:
+            return groups, unknown
+        polynomial, at_roots, roots = together_at_roots
+        members = dict(zip(unknown, roots, strict=True))
+        groups.append(ConjugateForms(polynomial, _without_denominators(at_roots), members, complete=True))
     if alone:
         # Forms without their conjugates: what is not rational can only cancel in a field that has them all.
         together = numbers_in_field(

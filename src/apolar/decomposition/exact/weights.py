@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import lcm
 
-import numpy as np
-
-from apolar._core.arrays import Array
+from apolar.decomposition.exact.linear import independent_rows, square_solution
 from apolar.decomposition.exact.number_field import Coefficients, NumberField
 from apolar.decomposition.exact.terms import ConjugateForms
 from apolar.tensor.monomials import monomial_variables
-
-# Rows that determine the solution are found modulo this prime: products of two residues fit 64 bits.
-PRIME = 2**31 - 1
 
 
 def exact_weights(
@@ -55,10 +49,10 @@ def exact_weights(
     # The rational part of a sum is the form; the others, if there are any, are zero.
     right = [value if k % height == 0 else Fraction(0) for k, value in enumerate(right)]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    chosen = _independent_rows(rows, len(columns))
+    chosen = independent_rows(rows, len(columns))
     if chosen is None:
         return None
-    solution = _solution([[*rows[i], right[i]] for i in chosen])
+    solution = square_solution([[*rows[i], right[i]] for i in chosen])
     weights, start = [], 0
     for group in groups:
         weights.append(tuple(solution[start : start + len(group.polynomial) - 1]))
@@ -75,49 +69,3 @@ def power_coefficients(form: Sequence[Coefficients], field: NumberField, order: 
             for row in monomial_variables(len(form), degree).tolist()
         }
     return list(values.values())
-
-
-def _independent_rows(rows: list[list[Fraction]], rank: int) -> list[int] | None:
-    """Return rows of full rank modulo a prime, and so over the rationals, or None if there are too few."""
-    if any(a.denominator % PRIME == 0 for row in rows for a in row):
-        return None
-    residues = np.array(
-        [[a.numerator * pow(a.denominator, -1, PRIME) % PRIME for a in row] for row in rows], dtype=np.int64
-    )
-    chosen: list[int] = []
-    for k in range(rank):
-        candidates = np.flatnonzero(residues[:, k])
-        candidates = candidates[~np.isin(candidates, chosen)]
-        if len(candidates) == 0:
-            return None
-        pivot = int(candidates[0])
-        chosen.append(pivot)
-        inverse = pow(int(residues[pivot, k]), -1, PRIME)
-        normalised = residues[pivot] * inverse % PRIME
-        others: Array = residues[:, k].copy()
-        others[chosen] = 0
-        residues = (residues - others[:, None] * normalised % PRIME) % PRIME
-    return chosen
-
-
-def _solution(equations: list[list[Fraction]]) -> list[Fraction]:
-    """Return the solution of square equations of full rank, by Bareiss's elimination in integers."""
-    n = len(equations)
-    rows = []
-    for equation in equations:
-        denominator = lcm(*(value.denominator for value in equation))
-        rows.append([int(value * denominator) for value in equation])
-    before = 1
-    for k in range(n):
-        pivot = next(i for i in range(k, n) if rows[i][k])
-        rows[k], rows[pivot] = rows[pivot], rows[k]
-        for i in range(k + 1, n):
-            rows[i] = [
-                (rows[k][k] * b - rows[i][k] * a) // before for a, b in zip(rows[k], rows[i], strict=True)
-            ]
-        before = rows[k][k]
-    solution = [Fraction(0)] * n
-    for k in range(n - 1, -1, -1):
-        known = sum((rows[k][j] * solution[j] for j in range(k + 1, n)), Fraction(0))
-        solution[k] = (rows[k][n] - known) / rows[k][k]
-    return solution
