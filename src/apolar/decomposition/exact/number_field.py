@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
 from apolar.decomposition.exact.fixed_point import evaluated, polished_root
 
@@ -39,20 +40,27 @@ class NumberField:
 
     def product(self, first: Coefficients, second: Coefficients) -> Coefficients:
         """Return the product of two numbers."""
-        n = self.degree
-        product = [Fraction(0)] * (2 * n - 1)
-        for i, a in enumerate(first):
+        n, leading = self.degree, self.polynomial[-1]
+        # In integers over common denominators: fractions would look for common factors in each step.
+        top_first, bottom_first = _over_common_denominator(first)
+        top_second, bottom_second = _over_common_denominator(second)
+        product = [0] * (2 * n - 1)
+        for i, a in enumerate(top_first):
             if a:
-                for j, b in enumerate(second):
+                for j, b in enumerate(top_second):
                     product[i + j] += a * b
-        leading = self.polynomial[-1]
         # a^n is a combination of lower powers; from the highest on.
+        bottom = bottom_first * bottom_second
         for i in range(2 * n - 2, n - 1, -1):
-            if product[i]:
-                factor = product[i] / leading
-                for j in range(n):
-                    product[i - n + j] -= factor * self.polynomial[j]
-        return tuple(product[:n])
+            if not product[i]:
+                continue
+            factor = product[i]
+            if leading != 1:
+                product = [leading * c for c in product]
+                bottom *= leading
+            for j in range(n):
+                product[i - n + j] -= factor * self.polynomial[j]
+        return tuple(Fraction(c, bottom) for c in product[:n])
 
     def trace(self, number: Coefficients) -> Fraction:
         """Return the sum of a number and its conjugates, over all roots of the polynomial."""
@@ -76,6 +84,11 @@ class NumberField:
         )
         bits = 128 + 2 * int(max(terms)).bit_length() + max(c.denominator.bit_length() for c in number)
         return complex(evaluated(number, polished_root(self.polynomial, self.root, bits)).to_complex())
+
+
+def _over_common_denominator(number: Coefficients) -> tuple[list[int], int]:
+    denominator = lcm(*(c.denominator for c in number))
+    return [c.numerator * (denominator // c.denominator) for c in number], denominator
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from apolar.decomposition.exact.fixed_point import FixedPoint, polished_root
 from apolar.decomposition.exact.lattice import SHARE, integer_relation
 from apolar.decomposition.exact.number_field import Coefficients
 
+# Bits that lattices work with: they take long with more, and long numbers are recognised without them.
+LATTICE_BITS = 480
 # Bits that are left out at the end of a number: they may be rounding.
 MARGIN = 4
 # Square factors of a radicand are looked for among the primes up to this number.
@@ -143,7 +145,7 @@ def _in_terms_of(generator: FixedPoint, degree: int, value: FixedPoint, bits: in
 def _certain_bits(value: FixedPoint, degree: int, bits: int) -> int:
     """Return how many bits of a power are right: errors grow with the size of the number."""
     size = abs(complex(value.to_complex()))
-    return bits - MARGIN - int((degree - 1) * max(0.0, log2(max(size, 1.0))) + degree)
+    return min(bits, LATTICE_BITS) - MARGIN - int((degree - 1) * max(0.0, log2(max(size, 1.0))) + degree)
 
 
 def _square_root(polynomial: tuple[int, ...], generator: FixedPoint) -> tuple[tuple[int, ...], FixedPoint]:

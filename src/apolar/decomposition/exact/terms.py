@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, lcm
+from math import gcd, lcm, log10
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.decomposition.exact.fixed_point import FixedPoint, evaluated
-from apolar.decomposition.exact.number_field import Coefficients
+from apolar.decomposition.exact.number_field import Coefficients, NumberField
 from apolar.decomposition.exact.recognition import NumbersInField, conjugates, numbers_in_field
 from apolar.decomposition.exact.univariate import forms_at_roots
 
 # Coefficients of two linear forms that differ by less than this, relative to the largest, are the same.
 SAME = 1e-6
+# Digits before the decimal point of the coefficients of a linear form that is not rational.
+MAX_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
             alone.append(i)
             continue
         left = [j for j in left if j not in members]
-        form = _without_denominators(recognised.numbers)
+        form = _simplified(recognised.numbers, recognised.polynomial, members)
         groups.append(ConjugateForms(recognised.polynomial, form, members, complete=True))
     if unknown:
         together_at_roots = forms_at_roots([numbers[i] for i in unknown], min(certain[i] for i in unknown))
@@ -89,7 +91,8 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
             return groups, unknown
         polynomial, at_roots, roots = together_at_roots
         members = dict(zip(unknown, roots, strict=True))
-        groups.append(ConjugateForms(polynomial, _without_denominators(at_roots), members, complete=True))
+        form = _simplified(at_roots, polynomial, members)
+        groups.append(ConjugateForms(polynomial, form, members, complete=True))
     if alone:
         # Forms without their conjugates: what is not rational can only cancel in a field that has them all.
         together = numbers_in_field(
@@ -100,7 +103,7 @@ def exact_forms(forms: FixedPoint, bits: int, max_degree: int) -> tuple[list[Con
         root = complex(together.generator.to_complex())
         for k, i in enumerate(alone):
             own = together.numbers[k * len(numbers[i]) : (k + 1) * len(numbers[i])]
-            form = _without_denominators(own)
+            form = _simplified(own, together.polynomial, {i: root})
             groups.append(ConjugateForms(together.polynomial, form, {i: root}, complete=False))
     return groups, []
 
@@ -142,7 +145,19 @@ def _members(
     return members or None
 
 
-def _without_denominators(form: Sequence[Coefficients]) -> tuple[Coefficients, ...]:
+def _simplified(
+    form: Sequence[Coefficients], polynomial: tuple[int, ...], members: dict[int, complex]
+) -> tuple[Coefficients, ...]:
+    """Return a form without denominators and common factors, a very large one divided by a power of ten.
+
+    Otherwise the weights could be too small for a number in floating point.
+    """
     denominator = lcm(*(c.denominator for number in form for c in number))
     numerator = gcd(*(int(c * denominator) for number in form for c in number))
-    return tuple(tuple(c * Fraction(denominator, numerator) for c in number) for number in form)
+    scale = Fraction(denominator, numerator)
+    if len(polynomial) > 2:
+        fields = [NumberField(polynomial, root) for root in members.values()]
+        size = max(abs(field.value(number)) for field in fields for number in form)
+        n_digits = log10(size) + log10(denominator) - log10(numerator)
+        scale /= 10 ** int(n_digits) if n_digits > MAX_DIGITS else 1
+    return tuple(tuple(c * scale for c in number) for number in form)
