@@ -248,6 +248,22 @@ def test_floats_are_recognised_but_not_proved():
         noise.rationalize()
 
 
+def test_refined_terms_know_their_form_and_those_of_rows_do_not():
+    form = SymmetricTensor.from_polynomial("2*x^3 + 12*x*y^2")
+    start = apolar.Waring([2.8, 2.8], [[0.7, 1.0], [0.7, -1.0]], 3)
+    assert apolar.refine(form, start).rationalize().proved
+    rows = SymmetricTensor.from_rows(np.array([[1.0, 2.0, 0.0], [1.0, -1.0, 0.0]]), np.array([3.0, 1.0]), 3)
+    exact = apolar.decompose(rows, rank=2, random_state=0).rationalize()
+    assert sorted(exact.points) == [(1, -1, 0), (1, 2, 0)]
+    assert not exact.proved
+
+
+def test_coordinates_near_the_last_digit_are_refused_in_words():
+    tiny = apolar.Waring([1.0], [[1e-9, 1.0]], 3)
+    with pytest.raises(ValueError, match="not recognised in floating point"):
+        tiny.rationalize()
+
+
 def test_terms_without_their_conjugates_are_summed_in_a_common_field():
     # sqrt(2) (x + y)^2 and -sqrt(2) (x + y)^2 cancel; neither is the conjugate of the other's point.
     root = AlgebraicNumber(SQRT2, (Fraction(0), Fraction(1)))

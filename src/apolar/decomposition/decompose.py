@@ -98,7 +98,8 @@ def decompose(
     one_of(field, "field", FIELDS)
     if isinstance(tensor, RowTensor):
         settings = Settings(method, refine, field, row_degree, n_starts, max_iter, tol)
-        return decompose_rows(tensor, rank, decompose, settings, random_generator(random_state))
+        rows = decompose_rows(tensor, rank, decompose, settings, random_generator(random_state))
+        return replace(rows, tensor=None)  # not the small one of the projection
     given = as_tensor(tensor).real_if_close(1e-15)
     if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")

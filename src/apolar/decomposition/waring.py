@@ -84,7 +84,7 @@ class Waring:
         and at most the rank of these terms, if they are exact, or of any tensor. None where the rank was
         given, or where a theorem proves it.
     tensor : SymmetricTensor or None
-        What was decomposed, for `rationalize`.
+        What `decompose` or `refine` was given, for `rationalize`.
     """
 
     weights: Array

@@ -13,6 +13,8 @@ from apolar.decomposition.exact.fixed_point import FixedPoint, polished_root
 from apolar.decomposition.exact.lattice import SHARE, integer_relation
 from apolar.decomposition.exact.number_field import Coefficients
 
+# With fewer bits nothing is recognised.
+FEWEST_BITS = 8
 # Bits that lattices work with: they take long with more, and long numbers are recognised without them.
 LATTICE_BITS = 480
 # Bits that are left out at the end of a number: they may be rounding.
@@ -56,6 +58,8 @@ def numbers_in_field(values: Sequence[FixedPoint], bits: int, max_degree: int) -
     -------
     recognised : NumbersInField or None
     """
+    if bits < FEWEST_BITS:
+        return None
     fractions = [nearest_fraction(value, bits) for value in values]
     if all(fraction is not None for fraction in fractions):
         return NumbersInField((0, 1), values[0] * 0, [(f,) for f in fractions if f is not None])

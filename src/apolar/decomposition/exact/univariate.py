@@ -13,7 +13,7 @@ from apolar._core.arrays import Array
 from apolar.decomposition.exact.fixed_point import FixedPoint
 from apolar.decomposition.exact.linear import independent_rows, square_solution
 from apolar.decomposition.exact.number_field import Coefficients, NumberField
-from apolar.decomposition.exact.recognition import nearest_fraction
+from apolar.decomposition.exact.recognition import FEWEST_BITS, nearest_fraction
 
 # Values of a linear function at the points must be further apart than this, relative to the largest.
 SEPARATION = 1e-3
@@ -61,7 +61,7 @@ def forms_at_roots(
     # The coefficients are sums of products of the roots, whose errors grow with their size.
     sizes = sum(log2(1 + abs(root)) for root in roots)
     certain = bits - int(sizes) - 2 * len(roots)
-    if certain < 8:
+    if certain < FEWEST_BITS:
         return None
     leading = _rational(_product([one], values), certain)
     if leading is None:
