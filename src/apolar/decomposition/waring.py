@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,13 +13,8 @@ from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power,
 from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
 from apolar.decomposition.exact import ExactWaring, rationalized
-from apolar.tensor import SymmetricTensor, display
-from apolar.tensor.conversion import as_tensor
-from apolar.tensor.formatting import format_sum, variable_names
-from apolar.tensor.symbols import sympy_module, sympy_number
-
-# What a notebook shows of a long decomposition: terms, and variables of each.
-LATEX_TERMS, LATEX_VARIABLES = 8, 6
+from apolar.decomposition.written import WrittenWaring
+from apolar.tensor import SymmetricTensor
 
 
 class Status(enum.Enum):
@@ -52,7 +46,7 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Waring:
+class Waring(WrittenWaring):
     """A Waring decomposition, T = sum_i w_i (xi_i . x)^d, and how it was found.
 
     Attributes
@@ -165,33 +159,6 @@ class Waring:
             return SymmetricTensor.zeros(order, self.dim)
         return SymmetricTensor.from_waring(self.weights, self.points, order)
 
-    def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
-        """Return the decomposition as a formula, such as ``2*(x + y)^3 - 0.5*(x - 3*y)^3``.
-
-        Each linear form is scaled so that its largest coefficient is one.
-        """
-        names = variable_names(self.dim, variables)
-        terms: list[tuple[complex, str]] = []
-        for scaled, linear in self._scaled_terms(names, precision):
-            linear_form = format_sum(linear, precision)
-            power = f"^{self.order}" if self.order > 1 else ""
-            bare = len(linear) == 1 and linear[0][0] == 1
-            terms.append((scaled, f"{linear_form}{power}" if bare else f"({linear_form}){power}"))
-        return format_sum(terms, precision)
-
-    def to_latex(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
-        """Return the whole decomposition in LaTeX, each linear form with its largest coefficient one."""
-        return self._latex(display.latex_names(self.dim, variables), precision, self.rank, self.dim)
-
-    def to_sympy(self, variables: Sequence[str] | None = None) -> Any:
-        """Return the decomposition as a SymPy expression in floats, a sum of powers that is not expanded."""
-        sympy = sympy_module()
-        symbols = [sympy.Symbol(name) for name in variable_names(self.dim, variables)]
-        return sympy.Add(*(
-            sympy_number(weight) * sympy.Add(*(sympy_number(c) * s for c, s in linear)) ** self.order
-            for weight, linear in self._scaled_terms(symbols, 15)
-        ))  # fmt: skip
-
     def rationalize(
         self, tensor: Any = None, *, max_degree: int = 4, max_digits: int = 300, move: bool = False
     ) -> ExactWaring:
@@ -233,48 +200,15 @@ class Waring:
         >>> exact.proved, exact.to_string()
         (True, '(x + sqrt(2)*y)^3 + (x - sqrt(2)*y)^3')
         """
-        form = self.tensor if tensor is None else as_tensor(tensor)
-        if form is not None and (form.order, form.dim) != (self.order, self.dim):
-            raise ValueError(
-                f"The terms are of order {self.order} in {self.dim} variables; the tensor is of order "
-                f"{form.order} in {form.dim}."
-            )
         return rationalized(
             self.weights,
             self.points,
             self.order,
-            form,
+            self.tensor if tensor is None else tensor,
             max_degree=max_degree,
             max_digits=max_digits,
             move=move,
         )
-
-    def _scaled_terms(
-        self, names: Sequence[Any], precision: int
-    ) -> Iterator[tuple[complex, list[tuple[complex, Any]]]]:
-        """Yield the terms, with the largest coefficient of each linear form one: a weight, and the form."""
-        for weight, point in zip(self.weights, self.points, strict=True):
-            if not np.any(point) or weight == 0:
-                continue
-            largest = point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]
-            form = _rounded(point / largest, precision)
-            linear = [(c, name) for c, name in zip(form, names, strict=True) if c != 0]
-            yield _rounded(np.array([weight * largest**self.order]), precision)[0], linear
-
-    def _repr_latex_(self) -> str:
-        """Return the sum of powers of linear forms for notebooks, with dots in place of what is too long."""
-        names = display.latex_names(self.dim)
-        return f"${self._latex(names, display.PRECISION, LATEX_TERMS, LATEX_VARIABLES)}$"
-
-    def _latex(self, names: Sequence[str], precision: int, max_terms: int, max_variables: int) -> str:
-        """Return the sum of powers of linear forms, with dots for what is beyond these numbers."""
-        terms = []
-        for scaled, linear in self._scaled_terms(names, precision):
-            form = display.latex_sum(linear[:max_variables], len(linear) - max_variables, precision)
-            bare = len(linear) == 1 and linear[0][0] == 1
-            body = form if bare else rf"\left({form}\right)"
-            terms.append((scaled, body if self.order == 1 else f"{body}^{{{self.order}}}"))
-        return display.latex_sum(terms[:max_terms], len(terms) - max_terms, precision)
 
     def __repr__(self) -> str:
         field_name = "complex" if self.is_complex else "real"
@@ -287,17 +221,6 @@ class Waring:
 
 def _in_words(number: float) -> str:
     return "beyond 1e15" if number > 1e15 else f"{number:.1e}"
-
-
-def _rounded(values: Array, precision: int) -> list[complex]:
-    """Return numbers with the parts that are rounding, relative to the largest number, set to zero."""
-    cut = np.abs(values).max() * 10.0 ** (-precision)
-    rounded = []
-    for value in values:
-        real = float(value.real) if abs(value.real) > cut else 0.0
-        imaginary = float(value.imag) if abs(value.imag) > cut else 0.0
-        rounded.append(complex(real, imaginary) if imaginary else real)
-    return rounded
 
 
 def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Array]:

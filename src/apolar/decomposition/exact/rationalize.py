@@ -19,6 +19,7 @@ from apolar.decomposition.exact.number_field import Coefficients, NumberField, e
 from apolar.decomposition.exact.terms import ConjugateForms, exact_forms
 from apolar.decomposition.exact.weights import exact_weights
 from apolar.tensor import SymmetricTensor
+from apolar.tensor.conversion import as_tensor
 from apolar.tensor.exact import Polynomial, coefficients
 from apolar.tensor.monomials import sum_of_powers
 
@@ -38,7 +39,7 @@ def rationalized(
     weights: Array,
     points: Array,
     order: int,
-    tensor: SymmetricTensor | None,
+    tensor: Any,
     *,
     max_degree: int,
     max_digits: int,
@@ -51,7 +52,7 @@ def rationalized(
     weights : ndarray, shape (rank,)
     points : ndarray, shape (rank, dim)
     order : int
-    tensor : SymmetricTensor or None
+    tensor : SymmetricTensor, what makes one, or None
         What the terms are to sum to. With exact coefficients the terms are
         refined to many digits, and proved to sum to it.
     max_degree : int
@@ -72,16 +73,22 @@ def rationalized(
     """
     max_degree = check_integer(max_degree, "max_degree", least=1)
     max_digits = check_integer(max_digits, "max_digits", least=10)
-    terms = ScaledTerms.of(weights, points, order)
     dim = points.shape[1]
-    polynomial = None if tensor is None else tensor._exact
+    form = None if tensor is None else as_tensor(tensor)
+    if form is not None and (form.order, form.dim) != (order, dim):
+        raise ValueError(
+            f"The terms are of order {order} in {dim} variables; the tensor is of order {form.order} in "
+            f"{form.dim}."
+        )
+    terms = ScaledTerms.of(weights, points, order)
+    polynomial = None if form is None else form._exact
     if len(terms.weights) == 0:
-        if polynomial or (tensor is not None and np.any(tensor.coefficients)):
+        if polynomial or (form is not None and np.any(form.coefficients)):
             raise ValueError("The decomposition has no terms, and the tensor is not zero.")
         return ExactWaring((), (), order, dim, proved=polynomial is not None)
     if polynomial is None:
-        given = tensor if tensor is not None else SymmetricTensor.from_waring(weights, points, order)
-        return _as_they_look(terms, given, max_degree)
+        form = SymmetricTensor.from_waring(weights, points, order) if form is None else form
+        return _as_they_look(terms, form, max_degree)
     if not polynomial:
         raise ValueError("The tensor is zero and has no terms; these sum to something else.")
     # The form is a multiple of one with integer coefficients, and this of one of size near one.
