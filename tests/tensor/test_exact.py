@@ -83,7 +83,15 @@ def test_coefficients_arrays_and_terms_may_be_exact():
 
 
 @pytest.mark.parametrize(
-    "text", ["1e-400*x + y", "0." + "1" * 400 + "*x", "(1/3)^1000*(1/7)^1000*(1/11)^1000*x + y"]
+    "text",
+    [
+        "(x/1234567891 + y/1234567897)^200",
+        "(x/1234567891 + y)^300",
+        "(x/3 + x/5)^900*(1/9)^900",
+        "1e-400*x + y",
+        "0." + "1" * 400 + "*x",
+        "(1/3)^1000*(1/7)^1000*(1/11)^1000*x + y",
+    ],
 )
 def test_long_fractions_fall_back_to_floats(text):
     form = SymmetricTensor.from_polynomial(text)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
-from math import factorial, prod
+from math import factorial, lcm, prod
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,16 @@ def limited_power(value: Any, exponent: int) -> Any:
         bits = max(value.numerator.bit_length(), value.denominator.bit_length())
         value = value if bits * exponent <= MAX_BITS else float(value)
     return value**exponent
+
+
+def common_denominator(values: Collection[Any], exponent: int) -> int:
+    """Return the common denominator of fractions; 1 for other numbers, or if a power of their sum is long."""
+    if not all(isinstance(value, int | Fraction) for value in values):
+        return 1
+    denominator = lcm(*(value.denominator for value in values))
+    total = sum(abs(int(value * denominator)) for value in values)
+    bits = total.bit_length() + denominator.bit_length()
+    return denominator if bits * exponent <= MAX_BITS else 1
 
 
 def of_terms(terms: Mapping[tuple[int, ...], Any]) -> Polynomial | None:

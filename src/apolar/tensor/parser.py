@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
-from apolar.tensor.exact import limited, limited_power
+from apolar.tensor.exact import common_denominator, limited, limited_power
 from apolar.tensor.formatting import MAX_QUOTED, shortened
 
 Terms = dict[tuple[int, ...], complex]
@@ -89,12 +89,14 @@ def parse_exactly(text: str, variables: Sequence[str] | None = None) -> tuple[Wr
     for monomial, value in total.items():
         powers = dict(monomial)
         terms[tuple(powers.get(name, 0) for name in names)] = simplest(value)
+    zero: float = 0
     if any(isinstance(value, float) for value in terms.values()):
+        zero = 0.0
         # A number too long for exact arithmetic was rounded, perhaps to zero: no coefficient counts as exact.
         terms = {key: rounded(value) for key, value in terms.items()}
     nonzero = {key: value for key, value in terms.items() if value != 0}
     # All terms cancelled: the zero form, of the degree that was written.
-    return nonzero or dict.fromkeys(terms, 0), names
+    return nonzero or dict.fromkeys(terms, zero), names
 
 
 def _by_letter_and_number(name: str) -> tuple[str, int]:
@@ -234,10 +236,15 @@ class _Parser:
             ((monomial, coefficient),) = base.items()
             powers = tuple((name, power * exponent) for name, power in monomial if exponent)
             return {powers: limited_power(coefficient, exponent)}
+        # In integers, unless they get too long: products of fractions look for common factors.
+        denominator = common_denominator(base.values(), exponent)
+        if denominator > 1:
+            base = {key: int(value * denominator) for key, value in base.items()}
         total: _Sum = {(): 1}
         for _ in range(exponent):
             total = self._checked_product(total, base)
-        return total
+        scale = 1 if denominator == 1 else limited_power(Fraction(1, denominator), exponent)
+        return {key: limited(value * scale) for key, value in total.items()}
 
     def _atom(self) -> _Sum:
         kind, value, place = self._current()
