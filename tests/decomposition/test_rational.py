@@ -210,6 +210,11 @@ def test_terms_of_another_form_are_refused():
         exact_terms("x^3 + 1e-320*y^3", max_digits=50)
 
 
+def test_complex_forms_are_refused():
+    with pytest.raises(ValueError, match="complex coefficients"):
+        exact_terms("1i*x^3 + y^3")
+
+
 def test_best_approximations_are_no_exact_terms():
     waring = apolar.decompose("x^3 + y^3 + x^2*y", rank=1, random_state=0)
     with pytest.raises(ValueError, match="do not sum to the form"):
@@ -274,6 +279,22 @@ def test_terms_without_their_conjugates_are_summed_in_a_common_field():
     alone = ExactWaring((root,), ((one, one),), 2, 2)
     with pytest.raises(ValueError, match="not rational"):
         alone.to_tensor()
+
+
+@pytest.mark.parametrize(("seed", "order"), [(0, 3), (1, 5), (2, 5), (3, 7), (4, 7), (5, 9)])
+def test_random_binary_forms_have_exact_terms(seed, order):
+    rng = np.random.default_rng(seed)
+    form = SymmetricTensor(order, 2, [int(a) for a in rng.integers(-3, 4, order + 1)])
+    exact = apolar.decompose(form, random_state=0).rationalize()
+    assert exact.proved
+    assert exact.rank == (order + 1) // 2
+    # In floating point, and not by the arithmetic of the proof.
+    point = np.array([0.5, -0.25])
+    terms = [
+        complex(weight) * np.dot([complex(c) for c in form_of_term], point) ** order
+        for weight, form_of_term in zip(exact.weights, exact.points, strict=True)
+    ]
+    assert sum(terms) == pytest.approx(complex(form(point)), abs=1e-9 * max(1.0, *map(abs, terms)))
 
 
 def test_options_are_checked():

@@ -86,8 +86,14 @@ def rationalized(
         if polynomial or (form is not None and np.any(form.coefficients)):
             raise ValueError("The decomposition has no terms, and the tensor is not zero.")
         return ExactWaring((), (), order, dim, proved=polynomial is not None)
+    if form is None:
+        form = SymmetricTensor.from_waring(weights, points, order).real_if_close()
+    if form.is_complex:
+        raise ValueError(
+            "The form has complex coefficients, and exact terms are for real ones: decompose its real and "
+            "its imaginary part, each by itself."
+        )
     if polynomial is None:
-        form = SymmetricTensor.from_waring(weights, points, order) if form is None else form
         return _as_they_look(terms, form, max_degree)
     if not polynomial:
         raise ValueError("The tensor is zero and has no terms; these sum to something else.")
@@ -179,7 +185,7 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
     unknown: list[int] = []
     for bits in FLOAT_BITS:
         groups, unknown = exact_forms(FixedPoint.of(terms.forms, 4 * FLOAT_BITS[0]), bits, max_degree)
-        if unknown or tensor.is_complex:
+        if unknown:
             continue
         # The weights that rational coefficients near those of the tensor would have.
         near = [
