@@ -14,7 +14,9 @@ Coefficients = tuple[Fraction, ...]
 
 @dataclass(frozen=True)
 class NumberField:
-    """The field Q(a) of a root a of a polynomial, which is irreducible if it is the least one.
+    """Polynomials in a root a of a polynomial, with rational coefficients: the field Q(a) if it is irreducible.
+
+    For points that are given together it may be a product: sums and traces are as right then.
 
     Attributes
     ----------
