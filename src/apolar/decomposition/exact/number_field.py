@@ -14,7 +14,7 @@ Coefficients = tuple[Fraction, ...]
 
 @dataclass(frozen=True)
 class NumberField:
-    """Polynomials in a root a of a polynomial, with rational coefficients: the field Q(a) if it is irreducible.
+    """Rational polynomials in a root a of a polynomial: the field Q(a) where that is irreducible.
 
     For points that are given together it may be a product: sums and traces are as right then.
 
