@@ -140,3 +140,27 @@ def test_a_pickled_array_is_not_loaded(tmp_path):
     done = run("decompose", str(path))
     assert done.returncode == 2
     assert "not a NumPy array of numbers" in done.stderr
+
+
+def test_exact_terms_are_printed_with_their_proof():
+    done = run("decompose", "2*a^3 + 12*a*b^2", "--exact")
+    assert done.returncode == 0, done.stderr
+    assert "exact  (a + sqrt(2)*b)^3 + (a - sqrt(2)*b)^3 (proved by exact arithmetic)" in done.stdout
+    result = json.loads(run("decompose", "x*y*z", "--exact", "--json").stdout)
+    assert result["exact"]["proved"]
+    assert result["exact"]["rational"]
+    formula = apolar.SymmetricTensor.from_polynomial(result["exact"]["formula"])
+    assert formula == apolar.SymmetricTensor.from_polynomial("x*y*z")
+
+
+def test_why_terms_are_not_exact_is_said_with_options(tmp_path):
+    path = tmp_path / "form.json"
+    path.write_text('{"4,0": "1/3", "3,1": 2, "2,2": "0.1", "1,3": 4, "0,4": 6}')
+    done = run("decompose", str(path), "--exact", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["exact"] is None
+    assert "Use --move for other terms" in json.loads(done.stdout)["exact_message"]
+    moved = json.loads(run("decompose", str(path), "--exact", "--move", "--json").stdout)
+    again = apolar.SymmetricTensor.from_polynomial("x^4/3 + 2*x^3*y + x^2*y^2/10 + 4*x*y^3 + 6*y^4")
+    assert moved["exact"]["proved"]
+    assert moved["norm"] == pytest.approx(again.norm())

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,13 @@ from apolar.cli.messages import in_options
 from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:
-    from apolar.decomposition import Waring
+    from apolar.decomposition import ExactWaring, Waring
     from apolar.tensor import SymmetricTensor
 
 # The most columns of a table in a terminal.
 MAX_COLUMNS = 8
+# Characters of a fraction in a file.
+MAX_DIGITS = 300
 
 
 class FormCommand(click.Command):
@@ -53,6 +56,19 @@ class FormCommand(click.Command):
     help="Insist on real points, or allow complex ones.",
 )
 @click.option("--no-refine", is_flag=True, help="Leave the terms as the method gives them.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Print the terms in rational or algebraic numbers, with a proof.",
+)
+@click.option("--move", is_flag=True, help="With --exact: move terms of a family to simple points.")
+@click.option(
+    "--max-degree",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="With --exact: the largest degree of the number field of a single point.",
+)
 @click.option("--variables", help="Variables and their order, such as x,y,z.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -64,6 +80,9 @@ def decompose(
     method: str,
     field: str,
     no_refine: bool,
+    exact: bool,
+    move: bool,
+    max_degree: int,
     variables: str | None,
     seed: int,
     as_json: bool,
@@ -78,10 +97,12 @@ def decompose(
     Examples:
       apolar decompose "x^3 - 3*x*y^2"
       apolar decompose "x^3 - 3*x*y^2" --field real
+      apolar decompose "2*x^3 + 12*x*y^2" --exact
       apolar decompose form.txt --rank 4 --json
 
     \b
-    Exit code: 0, 1 if no usable decomposition was found, 2 for bad input.
+    Exit code: 0, 1 if no usable decomposition was found, or no exact one
+    with --exact, 2 for bad input.
     """
     if sum(option is not None and option is not False for option in (rank, noise, gap)) > 1:
         raise click.UsageError("--rank, --noise and --gap exclude each other.")
@@ -97,12 +118,44 @@ def decompose(
         waring = decompose(tensor, rule, method, not no_refine, seed, field=field)
     except (ValueError, TypeError, MemoryError) as error:
         raise BadInput(in_options(str(error))) from error
+    recognised, why_not = _exact_terms(waring, max_degree, move) if exact else (None, "")
     if as_json:
-        click.echo(json.dumps(_as_json(waring, tensor, names), allow_nan=False))
+        written = _as_json(waring, tensor, names)
+        if exact:
+            written["exact"] = None if recognised is None else _exact_as_json(recognised, names)
+            written["exact_message"] = why_not
+        click.echo(json.dumps(written, allow_nan=False))
     else:
         _print(waring, tensor, names)
+        if exact:
+            told = why_not if recognised is None else _exact_in_words(recognised, names)
+            click.echo(line(f"{'exact':>10}  {told}"))
+    if exact and recognised is None:
+        sys.exit(1)
     if waring.status in (Status.DIVERGING, Status.NOT_CONVERGED, Status.RANK_NOT_SETTLED):
         sys.exit(1)
+
+
+def _exact_terms(waring: "Waring", max_degree: int, move: bool) -> "tuple[ExactWaring | None, str]":
+    """Return the exact terms, or None and why there are none, in the words of the command line."""
+    try:
+        return waring.rationalize(max_degree=max_degree, move=move), ""
+    except ValueError as error:
+        return None, in_options(str(error))
+
+
+def _exact_as_json(exact: "ExactWaring", names: list[str]) -> dict[str, Any]:
+    return {
+        "formula": exact.to_string(names),
+        "latex": exact.to_latex(names),
+        "rational": exact.is_rational,
+        "proved": exact.proved,
+    }
+
+
+def _exact_in_words(exact: "ExactWaring", names: list[str]) -> str:
+    proof = "proved by exact arithmetic" if exact.proved else "not proved: the form is in floating point"
+    return f"{exact.to_string(names)} ({proof})"
 
 
 def _read(polynomial: str, variables: str | None) -> "tuple[SymmetricTensor, list[str]]":
@@ -168,14 +221,21 @@ def _without_comments(text: str) -> str:
     return " ".join(line.split("#", 1)[0] for line in text.splitlines())
 
 
-def _json_terms(content: str, path: Path) -> dict[tuple[int, ...], float]:
+def _json_terms(content: str, path: Path) -> dict[tuple[int, ...], Any]:
     try:
         loaded = json.loads(content)
-        return {tuple(int(e) for e in key.split(",")): float(value) for key, value in loaded.items()}
+        return {tuple(int(e) for e in key.split(",")): _json_number(value) for key, value in loaded.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
-            f'{path} must be a JSON object from exponents to numbers, such as {{"3,0": 1, "1,2": -3}}.'
+            f'{path} must be a JSON object from exponents to numbers, such as {{"3,0": 1, "1,2": "-3/2"}}.'
         ) from error
+
+
+def _json_number(value: Any) -> float | int | Fraction:
+    """Return a number, or a string such as "1/3" or "0.1" as a fraction."""
+    if isinstance(value, str) and len(value) < MAX_DIGITS:
+        return Fraction(value)
+    return value if isinstance(value, int) else float(value)
 
 
 def _number(value: Any) -> Any:

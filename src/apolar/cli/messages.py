@@ -22,6 +22,7 @@ _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"are in \.table", "are in selection.csv, which -o writes"),
     (r"field='(\w+)'", r"--field \1"),
     (r"order=(\d)", r"--order \1"),
+    ("move=True", "--move"),
     ("noise=True", "--noise"),
     (r"noise=([\d.]+\d)", r"--noise=\1"),
     ("leave noise out", "leave --noise out"),
@@ -60,6 +61,10 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"got n_samples = (\d+)", r"there are \1"),
     (r"(?<=\w) of X\b(?!['\"])", " of the table"),
     (r"\band X has\b", "and the table has"),
+    (r"Pass move=True for", "Use move=True for"),
+    (r" Raise max_digits if the numbers are long\.", ""),
+    (r"Raise max_digits, or the rank: ", "Raise the rank: "),
+    (r"decompose (the form|it) again with another random_state", "try another --seed"),
 )
 
 

@@ -2,8 +2,20 @@
 
 from apolar.decomposition import checks, ranks
 from apolar.decomposition.decompose import decompose
+from apolar.decomposition.exact import AlgebraicNumber, ExactWaring, NumberField
 from apolar.decomposition.matching import component_errors
 from apolar.decomposition.refine import refine
 from apolar.decomposition.waring import Status, Waring
 
-__all__ = ["Status", "Waring", "checks", "component_errors", "decompose", "ranks", "refine"]
+__all__ = [
+    "AlgebraicNumber",
+    "ExactWaring",
+    "NumberField",
+    "Status",
+    "Waring",
+    "checks",
+    "component_errors",
+    "decompose",
+    "ranks",
+    "refine",
+]

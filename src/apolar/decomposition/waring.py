@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,11 +12,9 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
-from apolar.tensor import SymmetricTensor, display
-from apolar.tensor.formatting import format_sum, variable_names
-
-# What a notebook shows of a long decomposition: terms, and variables of each.
-LATEX_TERMS, LATEX_VARIABLES = 8, 6
+from apolar.decomposition.exact import ExactWaring, rationalized
+from apolar.decomposition.written import WrittenWaring
+from apolar.tensor import SymmetricTensor
 
 
 class Status(enum.Enum):
@@ -49,7 +46,7 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Waring:
+class Waring(WrittenWaring):
     """A Waring decomposition, T = sum_i w_i (xi_i . x)^d, and how it was found.
 
     Attributes
@@ -80,6 +77,8 @@ class Waring:
         Of the tensor's own rank, where a search was needed: at least the largest rank of a Hankel matrix,
         and at most the rank of these terms, if they are exact, or of any tensor. None where the rank was
         given, or where a theorem proves it.
+    tensor : SymmetricTensor or None
+        What `decompose` or `refine` was given, for `rationalize`.
     """
 
     weights: Array
@@ -94,6 +93,7 @@ class Waring:
     rank_source: str = "given"
     residual_error: float = 0.0
     rank_bounds: tuple[int, int] | None = None
+    tensor: SymmetricTensor | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.order, "order", least=1)
@@ -159,41 +159,56 @@ class Waring:
             return SymmetricTensor.zeros(order, self.dim)
         return SymmetricTensor.from_waring(self.weights, self.points, order)
 
-    def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
-        """Return the decomposition as a formula, such as ``2*(x + y)^3 - 0.5*(x - 3*y)^3``.
+    def rationalize(
+        self, tensor: Any = None, *, max_degree: int = 4, max_digits: int = 300, move: bool = False
+    ) -> ExactWaring:
+        """Return the terms in exact numbers, rational or algebraic, with a proof that they sum to the form.
 
-        Each linear form is scaled so that its largest coefficient is one.
+        For a form with `exact_coefficients` the terms are first refined to as
+        many digits as their numbers need, and the sum of the exact terms is
+        compared with the form in exact arithmetic. Terms of a continuous family
+        are not refined: their numbers are recognised only if they are simple.
+        Exact weights are the solution of linear equations.
+
+        Parameters
+        ----------
+        tensor : SymmetricTensor or what makes one, optional
+            The form; by default the one that was decomposed.
+        max_degree : int, default=4
+            The largest degree of a number field in which a point is looked for;
+            all others are given together, as conjugates at the roots of one polynomial.
+        max_digits : int, default=300
+            The most digits to which the terms are refined.
+        move : bool, default=False
+            Terms of a continuous family may be moved along it: the result is
+            another decomposition, with rational points as far as the family allows.
+
+        Returns
+        -------
+        exact : ExactWaring
+            With ``proved=False`` where the form has no exact coefficients.
+
+        Raises
+        ------
+        ValueError
+            If a number is not recognised, or the terms do not sum to the form.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> exact = apolar.decompose("2*x^3 + 12*x*y^2").rationalize()
+        >>> exact.proved, exact.to_string()
+        (True, '(x + sqrt(2)*y)^3 + (x - sqrt(2)*y)^3')
         """
-        names = variable_names(self.dim, variables)
-        terms: list[tuple[complex, str]] = []
-        for scaled, linear in self._scaled_terms(names, precision):
-            linear_form = format_sum(linear, precision)
-            power = f"^{self.order}" if self.order > 1 else ""
-            bare = len(linear) == 1 and linear[0][0] == 1
-            terms.append((scaled, f"{linear_form}{power}" if bare else f"({linear_form}){power}"))
-        return format_sum(terms, precision)
-
-    def _scaled_terms(
-        self, names: Sequence[str], precision: int
-    ) -> Iterator[tuple[complex, list[tuple[complex, str]]]]:
-        """Yield the terms, with the largest coefficient of each linear form one: a weight, and the form."""
-        for weight, point in zip(self.weights, self.points, strict=True):
-            if not np.any(point) or weight == 0:
-                continue
-            largest = point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]
-            form = _rounded(point / largest, precision)
-            linear = [(c, name) for c, name in zip(form, names, strict=True) if c != 0]
-            yield _rounded(np.array([weight * largest**self.order]), precision)[0], linear
-
-    def _repr_latex_(self) -> str:
-        """Return the sum of powers of linear forms for notebooks, with dots in place of what is too long."""
-        terms = []
-        for scaled, linear in self._scaled_terms(display.latex_names(self.dim), display.PRECISION):
-            form = display.latex_sum(linear[:LATEX_VARIABLES], len(linear) - LATEX_VARIABLES)
-            bare = len(linear) == 1 and linear[0][0] == 1
-            body = form if bare else rf"\left({form}\right)"
-            terms.append((scaled, body if self.order == 1 else f"{body}^{{{self.order}}}"))
-        return f"${display.latex_sum(terms[:LATEX_TERMS], len(terms) - LATEX_TERMS)}$"
+        return rationalized(
+            self.weights,
+            self.points,
+            self.order,
+            self.tensor if tensor is None else tensor,
+            max_degree=max_degree,
+            max_digits=max_digits,
+            move=move,
+        )
 
     def __repr__(self) -> str:
         field_name = "complex" if self.is_complex else "real"
@@ -206,17 +221,6 @@ class Waring:
 
 def _in_words(number: float) -> str:
     return "beyond 1e15" if number > 1e15 else f"{number:.1e}"
-
-
-def _rounded(values: Array, precision: int) -> list[complex]:
-    """Return numbers with the parts that are rounding, relative to the largest number, set to zero."""
-    cut = np.abs(values).max() * 10.0 ** (-precision)
-    rounded = []
-    for value in values:
-        real = float(value.real) if abs(value.real) > cut else 0.0
-        imaginary = float(value.imag) if abs(value.imag) > cut else 0.0
-        rounded.append(complex(real, imaginary) if imaginary else real)
-    return rounded
 
 
 def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Array]:

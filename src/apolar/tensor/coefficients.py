@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent, binary_exponents, scaled_by_power
 from apolar._core.checks import numeric_array
 from apolar.tensor import monomials
-from apolar.tensor.parser import Terms
+from apolar.tensor.parser import WrittenTerms, rounded
 
 # Entries of a full array that should be equal may differ by this much of the
 # largest one: what sums in another order, or float32 data, leave behind.
@@ -96,11 +97,11 @@ def of_full_array(dense: Array, *, symmetrize: bool) -> Parts:
     return order, dim, scaled_by_power(means, exponent)
 
 
-def of_terms(terms: Terms) -> Parts:
+def of_terms(terms: WrittenTerms) -> Parts:
     """Return the form of the terms of a homogeneous polynomial, not empty."""
     order, dim = sum(next(iter(terms))), len(next(iter(terms)))
     keys = np.array(list(terms), dtype=np.intp)
-    values = numeric_array(list(terms.values()), "polynomial")
+    values = numeric_array([rounded(value) for value in terms.values()], "polynomial")
     where = monomials.positions_of_exponents(keys, order)
     coefficients = np.zeros(monomials.n_monomials(dim, order), dtype=values.dtype)
     np.add.at(coefficients, where, values)
@@ -165,13 +166,21 @@ def total(first: Array, second: Array) -> Array:
 def multiplied(coefficients: Array, number: Any) -> Array:
     """Return coefficients times a number."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return representable(coefficients * np.asarray(number))
+        return representable(coefficients * _rounded(number))
 
 
 def divided(coefficients: Array, number: Any) -> Array:
     """Return coefficients divided by a number other than zero."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return representable(coefficients / np.asarray(number))
+        return representable(coefficients / _rounded(number))
+
+
+def _rounded(number: Any) -> Any:
+    """Return a number in floating point; a fraction would make an array of objects."""
+    try:
+        return np.asarray(float(number) if isinstance(number, numbers.Rational) else number)
+    except OverflowError:
+        return np.asarray(np.inf)
 
 
 def product(left: Form, right: Form) -> Parts:

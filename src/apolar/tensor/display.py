@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from apolar.tensor.formatting import format_number, format_polynomial, variable_
 
 if TYPE_CHECKING:
     from apolar.tensor.parser import Terms
-    from apolar.tensor.symmetric import SymmetricTensor
+    from apolar.tensor.written import WrittenForm
 
-__all__ = ["in_latex", "in_text", "latex_names", "latex_number", "latex_sum"]
+__all__ = ["in_latex", "in_text", "latex_names", "latex_number", "latex_polynomial", "latex_sum"]
 
 # Terms that the representation of a tensor shows.
 SHOWN_TERMS = 8
@@ -23,7 +24,7 @@ SHOWN_TERMS = 8
 PRECISION = 4
 
 
-def in_text(tensor: SymmetricTensor) -> str:
+def in_text(tensor: WrittenForm) -> str:
     """Return what `repr` shows of a tensor."""
     terms, hidden = _largest_terms(tensor)
     kind = ", complex" if tensor.is_complex else ""
@@ -32,28 +33,43 @@ def in_text(tensor: SymmetricTensor) -> str:
     return f"SymmetricTensor(order={tensor.order}, dim={tensor.dim}{kind}): {shown}{ellipsis}"
 
 
-def in_latex(tensor: SymmetricTensor) -> str:
+def in_latex(tensor: WrittenForm) -> str:
     """Return a tensor as a polynomial in LaTeX, with dots in place of its smaller terms."""
     terms, hidden = _largest_terms(tensor)
-    names = latex_names(tensor.dim)
+    return f"${latex_polynomial(terms, tensor.dim, None, PRECISION, hidden)}$"
+
+
+def latex_polynomial(
+    terms: Mapping[tuple[int, ...], Any],
+    dim: int,
+    variables: Sequence[str] | None,
+    precision: int,
+    hidden: int = 0,
+) -> str:
+    """Return a polynomial in LaTeX, with dots for terms that are hidden."""
+    names = latex_names(dim, variables)
     written = []
     for key, coefficient in terms.items():
         powers = (name if e == 1 else f"{name}^{{{e}}}" for name, e in zip(names, key, strict=True) if e)
         written.append((coefficient, " ".join(powers)))
-    return f"${latex_sum(written, hidden)}$"
+    return latex_sum(written, hidden, precision)
 
 
-def latex_names(dim: int) -> list[str]:
+def latex_names(dim: int, variables: Sequence[str] | None = None) -> list[str]:
     """Return the names of the variables: x, y, z up to three, and x_{1}, x_{2}, ... beyond."""
-    return [re.sub(r"(\d+)", r"_{\1}", name) for name in variable_names(dim)]
+    return [re.sub(r"_?(\d+)", r"_{\1}", name) for name in variable_names(dim, variables)]
 
 
-def latex_number(value: complex, precision: int = PRECISION) -> str:
+def latex_number(value: complex | Fraction, precision: int = PRECISION) -> str:
     r"""Return a number in LaTeX, with powers of ten as such.
 
     >>> latex_number(2.5e-9), latex_number(-0.33333)
     ('2.5 \\cdot 10^{-9}', '-0.3333')
     """
+    if isinstance(value, int | Fraction):
+        if value.denominator == 1:
+            return str(value.numerator)
+        return f"{'-' if value < 0 else ''}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
     text = re.sub(r"\b1i", "i", format_number(value, precision))
     return re.sub(r"e([+-]?)0*(\d+)", _power, text)
 
@@ -63,11 +79,13 @@ def _power(match: re.Match[str]) -> str:
     return rf" \cdot 10^{{{sign}{match[2]}}}"
 
 
-def latex_sum(terms: Sequence[tuple[complex, str]], hidden: int = 0) -> str:
+def latex_sum(
+    terms: Sequence[tuple[complex | Fraction, str]], hidden: int = 0, precision: int = PRECISION
+) -> str:
     """Return a sum in LaTeX, signs between the terms, and dots for those that are hidden."""
     text = ""
     for coefficient, factor in terms:
-        number = latex_number(coefficient)
+        number = latex_number(coefficient, precision)
         sign, number = ("-", number[1:]) if number.startswith("-") else ("+", number)
         body = factor if factor and number == "1" else r" \, ".join(filter(None, (number, factor)))
         if text:
@@ -77,7 +95,7 @@ def latex_sum(terms: Sequence[tuple[complex, str]], hidden: int = 0) -> str:
     return (text or "0") + (r" + \dots" if hidden > 0 else "")
 
 
-def _largest_terms(tensor: SymmetricTensor) -> tuple[Terms, int]:
+def _largest_terms(tensor: WrittenForm) -> tuple[Terms, int]:
     """Return the largest terms of a form, in their order, and how many are left out."""
     written = compact.as_written(tensor)
     with np.errstate(over="ignore"):

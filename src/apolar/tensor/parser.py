@@ -5,16 +5,21 @@ from __future__ import annotations
 import cmath
 import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from math import comb
+from typing import Any
 
+from apolar.tensor.exact import common_denominator, limited, limited_power
 from apolar.tensor.formatting import MAX_QUOTED, shortened
 
 Terms = dict[tuple[int, ...], complex]
 """Exponents to coefficients as written (binom(d, a) T_a); real ones are floats."""
+WrittenTerms = dict[tuple[int, ...], Any]
+"""The same before rounding: rational coefficients are integers and fractions, others floats or complex."""
 
 # The variables of a monomial, each with its power.
 _Monomial = tuple[tuple[str, int], ...]
-_Sum = dict[_Monomial, complex]
+_Sum = dict[_Monomial, Any]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<imaginary>[ij](?![0-9_A-Za-z]))?"
@@ -29,6 +34,8 @@ MAX_PRODUCTS = 500_000
 MAX_DEPTH = 100
 # Characters of the name of a variable: a letter and a number.
 LONGEST_NAME = 12
+# Characters of a number, and powers of ten in it, up to which it is kept as a fraction: a float has fewer.
+LONGEST_NUMBER = 350
 TOO_LARGE = (
     "A coefficient of the polynomial is too large for a number: divide the polynomial by a power of ten."
 )
@@ -52,6 +59,12 @@ def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple
     terms : dict from exponents to coefficients
     variables : list of str
     """
+    terms, names = parse_exactly(text, variables)
+    return {key: rounded(value) for key, value in terms.items()}, names
+
+
+def parse_exactly(text: str, variables: Sequence[str] | None = None) -> tuple[WrittenTerms, list[str]]:
+    """Read a polynomial as `parse_polynomial` does, with rational coefficients as integers and fractions."""
     parser = _Parser(text)
     total = parser.polynomial()
     occurring = sorted(parser.names, key=_by_letter_and_number)
@@ -72,13 +85,18 @@ def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple
         )
     if not names:
         raise ValueError(f"{shortened(text)!r} has no variable.")
-    terms: Terms = {}
+    terms: WrittenTerms = {}
     for monomial, value in total.items():
         powers = dict(monomial)
         terms[tuple(powers.get(name, 0) for name in names)] = simplest(value)
+    zero: float = 0
+    if any(isinstance(value, float) for value in terms.values()):
+        zero = 0.0
+        # A number too long for exact arithmetic was rounded, perhaps to zero: no coefficient counts as exact.
+        terms = {key: rounded(value) for key, value in terms.items()}
     nonzero = {key: value for key, value in terms.items() if value != 0}
     # All terms cancelled: the zero form, of the degree that was written.
-    return nonzero or dict.fromkeys(terms, 0.0), names
+    return nonzero or dict.fromkeys(terms, zero), names
 
 
 def _by_letter_and_number(name: str) -> tuple[str, int]:
@@ -160,9 +178,10 @@ class _Parser:
             raise ValueError("The polynomial is empty. Write it as x^3 - 3*x*y^2.")
         try:
             total = self._sum()
+            finite = all(cmath.isfinite(rounded(value)) for value in total.values())
         except OverflowError as error:
             raise ValueError(TOO_LARGE) from error
-        if not all(map(cmath.isfinite, total.values())):
+        if not finite:
             raise ValueError(TOO_LARGE)
         if self.position < len(self.tokens):
             raise self._error("unexpected", self._current()[2])
@@ -173,7 +192,7 @@ class _Parser:
         total = {key: sign * value for key, value in self._product().items()}
         while operator := self._take("+-"):
             for key, value in self._product().items():
-                total[key] = total.get(key, 0) + (value if operator == "+" else -value)
+                total[key] = limited(total.get(key, 0) + (value if operator == "+" else -value))
         return total
 
     def _product(self) -> _Sum:
@@ -187,7 +206,7 @@ class _Parser:
                     divisor = factor.get((), 0) if set(factor) <= {()} else 0
                     if divisor == 0:
                         raise self._error("division only by a number other than zero, not by", place)
-                    factor = {(): 1 / divisor}
+                    factor = {(): Fraction(1) / divisor}
                 factor = {key: sign * value for key, value in factor.items()}
             elif self._current()[0] in ("number", "imaginary", "variable") or self._current()[1] == "(":
                 factor = self._power()
@@ -215,19 +234,23 @@ class _Parser:
             )
         if len(base) == 1:
             ((monomial, coefficient),) = base.items()
-            return {
-                tuple((name, power * exponent) for name, power in monomial if exponent): coefficient**exponent
-            }
+            powers = tuple((name, power * exponent) for name, power in monomial if exponent)
+            return {powers: limited_power(coefficient, exponent)}
+        # In integers, unless they get too long: products of fractions look for common factors.
+        denominator = common_denominator(base.values(), exponent)
+        if denominator > 1:
+            base = {key: int(value * denominator) for key, value in base.items()}
         total: _Sum = {(): 1}
         for _ in range(exponent):
             total = self._checked_product(total, base)
-        return total
+        scale = 1 if denominator == 1 else limited_power(Fraction(1, denominator), exponent)
+        return {key: limited(value * scale) for key, value in total.items()}
 
     def _atom(self) -> _Sum:
         kind, value, place = self._current()
         self.position += 1
         if kind == "number":
-            return {(): float(value)}
+            return {(): _number(value)}
         if kind == "imaginary":
             return {(): 1j * float(value)}
         if kind == "variable":
@@ -245,9 +268,23 @@ class _Parser:
         raise self._error("unexpected", place)
 
 
-def simplest(value: complex) -> complex:
-    """Return a number without imaginary part as a float."""
+def simplest(value: Any) -> Any:
+    """Return a complex number without imaginary part as a real one."""
     return value.real if value.imag == 0 else value
+
+
+def rounded(value: Any) -> complex:
+    """Return a number in floating point."""
+    return value if isinstance(value, complex) else float(value)
+
+
+def _number(text: str) -> Any:
+    """Return a number as it is written: an integer or a fraction, a float if it is too long for that."""
+    mantissa, _, power = text.lower().partition("e")
+    if len(mantissa) > LONGEST_NUMBER or len(power) > 5 or abs(int(power or 0)) > LONGEST_NUMBER:
+        return float(text)
+    fraction = Fraction(text)
+    return fraction.numerator if fraction.denominator == 1 else fraction
 
 
 def _degree(total: _Sum) -> int:
@@ -263,5 +300,5 @@ def _multiplied_out(left: _Sum, right: _Sum) -> _Sum:
             for name, power in second:
                 powers[name] = powers.get(name, 0) + power
             key = tuple(sorted(powers.items()))
-            total[key] = total.get(key, 0) + a * b
+            total[key] = limited(total.get(key, 0) + a * b)
     return total

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from math import comb
 from typing import Any
 
+from apolar.tensor.exact import rational
 from apolar.tensor.formatting import shortened
-from apolar.tensor.parser import MAX_DEGREE, Terms, parse_polynomial, simplest
+from apolar.tensor.parser import MAX_DEGREE, WrittenTerms, parse_exactly, rounded, simplest
 
 # Coefficients of a form times its degree, at most: the table of its monomials takes some seconds and 160 MB.
 MAX_ENTRIES = 20_000_000
 
 
-def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
+def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> WrittenTerms:
     """Return a polynomial as a dict, after checking that it is homogeneous.
 
     Parameters
@@ -26,10 +27,11 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms
     Returns
     -------
     terms : dict from exponents to coefficients
+        Integers and fractions where they were given, else floats or complex.
         Not empty; all exponents have the same length and the same sum.
     """
     if isinstance(polynomial, str):
-        terms = parse_polynomial(polynomial, variables)[0]
+        terms = parse_exactly(polynomial, variables)[0]
     elif isinstance(polynomial, Mapping):
         if variables is not None:
             raise ValueError("variables is for strings; a dict of exponents has its own order.")
@@ -56,10 +58,10 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms
     return terms
 
 
-def _dict_terms(polynomial: Mapping[Any, Any]) -> Terms:
+def _dict_terms(polynomial: Mapping[Any, Any]) -> WrittenTerms:
     if not polynomial:
         raise ValueError("An empty dict has no degree: use SymmetricTensor.zeros(order, dim).")
-    terms: Terms = {}
+    terms: WrittenTerms = {}
     for key, value in polynomial.items():
         exponents = tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else None
         if exponents is None or not all(isinstance(e, numbers.Integral) and int(e) >= 0 for e in exponents):
@@ -69,7 +71,7 @@ def _dict_terms(polynomial: Mapping[Any, Any]) -> Terms:
                 f"The coefficient of {shortened(repr(key))} must be a number; got {shortened(repr(value))}."
             )
         try:
-            terms[tuple(map(int, exponents))] = simplest(complex(value))
+            terms[tuple(map(int, exponents))] = _checked_number(value)
         except OverflowError as error:
             raise ValueError(
                 f"The coefficient of {shortened(repr(key))} is too large for a number."
@@ -79,10 +81,18 @@ def _dict_terms(polynomial: Mapping[Any, Any]) -> Terms:
         raise ValueError(f"Every key needs one exponent per variable; got keys of lengths {lengths}.")
     # Terms of coefficient zero have no say in the degree; if there are no others, the first one sets it.
     first = next(iter(terms))
-    return {key: value for key, value in terms.items() if value != 0} or {first: 0.0}
+    return {key: value for key, value in terms.items() if value != 0} or {first: 0}
 
 
-def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
+def _checked_number(value: Any) -> Any:
+    """Return a coefficient as a fraction if it is known exactly, else rounded; too large, it is refused."""
+    fraction = rational(value)
+    exact = simplest(complex(value)) if fraction is None else fraction
+    rounded(exact)
+    return exact
+
+
+def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> WrittenTerms:
     sympy = sys.modules.get("sympy")
     if sympy is None or not isinstance(polynomial, sympy.Poly | sympy.Expr):
         raise TypeError(
@@ -102,7 +112,7 @@ def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> Terms:
         poly = sympy.Poly(polynomial, *symbols)
         if not all(generator.is_Symbol for generator in poly.gens):
             raise TypeError("a function of the variables")
-        terms = {tuple(map(int, key)): simplest(complex(value)) for key, value in poly.as_dict().items()}
+        terms = {tuple(map(int, key)): _checked_number(value) for key, value in poly.as_dict().items()}
     except (sympy.polys.polyerrors.BasePolynomialError, TypeError) as error:
         raise ValueError(
             f"{shortened(str(polynomial))} is not a polynomial with numbers as coefficients."

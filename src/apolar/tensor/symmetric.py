@@ -12,17 +12,16 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scaled_by_power
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
-from apolar.tensor import display, monomials
-from apolar.tensor.formatting import format_polynomial
-from apolar.tensor.parser import Terms
+from apolar.tensor import exact, monomials
 from apolar.tensor.polynomial import homogeneous_terms
+from apolar.tensor.written import WrittenForm
 
 if TYPE_CHECKING:
     from apolar.tensor.row_tensor import RowTensor
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SymmetricTensor:
+class SymmetricTensor(WrittenForm):
     """A symmetric tensor, or what is the same, a homogeneous polynomial.
 
     The tensor T of order d in m variables is the form
@@ -36,7 +35,8 @@ class SymmetricTensor:
     dim : int
         The number m >= 1 of variables.
     coefficients : array_like, shape (n_monomials,)
-        The T_a, in the order of `exponents`. Real or complex.
+        The T_a, in the order of `exponents`. Real or complex; those that are
+        integers or fractions are kept exactly too, in `exact_coefficients`.
 
     Examples
     --------
@@ -54,6 +54,8 @@ class SymmetricTensor:
     dim: int
     coefficients: Array
     _flattenings: dict[int, Array] = field(default_factory=dict, init=False, compare=False)
+    # Not an argument, so that `replace` drops it: each operation that keeps the form exact says so.
+    _exact: exact.Polynomial | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
         order = check_integer(self.order, "order", least=1)
@@ -66,7 +68,9 @@ class SymmetricTensor:
                 f"coefficients, one per monomial; got an array of shape {coefficients.shape}. "
                 "For a full array use SymmetricTensor.from_dense."
             )
+        given = exact.of_coefficients(order, dim, self.coefficients)
         object.__setattr__(self, "coefficients", frozen(coefficients))
+        self._with_exact(given)
 
     # --- construction -----------------------------------------------------
 
@@ -91,7 +95,8 @@ class SymmetricTensor:
         >>> apolar.SymmetricTensor.from_dense(np.eye(2))
         SymmetricTensor(order=2, dim=2): x^2 + y^2
         """
-        return cls(*compact.of_full_array(numeric_array(array, "array"), symmetrize=symmetrize))
+        tensor = cls(*compact.of_full_array(numeric_array(array, "array"), symmetrize=symmetrize))
+        return tensor._with_exact(exact.of_full_array(array, tensor.dim, tensor.order))
 
     @classmethod
     def from_polynomial(cls, polynomial: Any, *, variables: Sequence[str] | None = None) -> SymmetricTensor:
@@ -110,10 +115,11 @@ class SymmetricTensor:
         Returns
         -------
         tensor : SymmetricTensor
+            With `exact_coefficients` if all coefficients are rational.
         """
         terms = homogeneous_terms(polynomial, variables)
         check_integer(sum(next(iter(terms))), "The degree", least=1)
-        return cls(*compact.of_terms(terms))
+        return cls(*compact.of_terms(terms))._with_exact(exact.of_terms(terms))
 
     @classmethod
     def from_waring(cls, weights: Any, points: Any, order: int) -> SymmetricTensor:
@@ -136,6 +142,7 @@ class SymmetricTensor:
         SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
         """
         order = check_integer(order, "order", least=1)
+        given = weights, points
         weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
         if points.ndim != 2 or points.shape[1] == 0 or weights.shape != points.shape[:1]:
             raise ValueError(
@@ -145,7 +152,8 @@ class SymmetricTensor:
         dim = points.shape[1]
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
-        return cls(order, dim, compact.of_powers(weights, points, order))
+        tensor = cls(order, dim, compact.of_powers(weights, points, order))
+        return tensor._with_exact(exact.of_powers(*given, order))
 
     @classmethod
     def from_rows(cls, rows: Any, weights: Any, order: int) -> RowTensor:
@@ -160,7 +168,7 @@ class SymmetricTensor:
         order, dim = check_integer(order, "order", least=1), check_integer(dim, "dim", least=1)
         n_coefficients = monomials.n_monomials(dim, order)
         fits_in_memory(n_coefficients, f"A tensor of order {order} in {dim} variables")
-        return cls(order, dim, np.zeros(n_coefficients))
+        return cls(order, dim, np.zeros(n_coefficients))._with_exact({})
 
     # --- other forms of the same tensor -----------------------------------
 
@@ -183,28 +191,6 @@ class SymmetricTensor:
         """Return the full array, shape (dim,) * order."""
         fits_in_memory(2 * self.dim**self.order, "The full array")
         return self.coefficients[monomials.dense_positions(self.dim, self.order)]
-
-    def to_polynomial(self) -> Terms:
-        """Return the form as a dict from exponents to coefficients as written.
-
-        Zero coefficients are left out.
-        """
-        written = compact.representable(compact.as_written(self))
-        return {
-            tuple(map(int, self.exponents[i])): complex(written[i]) if self.is_complex else float(written[i])
-            for i in np.flatnonzero(written)
-        }
-
-    def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
-        """Return the form as a string, such as ``x^3 - 3*x*y^2``."""
-        return format_polynomial(self.to_polynomial(), self.dim, variables, precision=precision)
-
-    def __repr__(self) -> str:
-        return display.in_text(self)
-
-    def _repr_latex_(self) -> str:
-        """Return the form for notebooks."""
-        return display.in_latex(self)
 
     # --- values and derivatives ---------------------------------------------
 
@@ -357,7 +343,8 @@ class SymmetricTensor:
         if not isinstance(other, SymmetricTensor):
             return NotImplemented
         compact.check_same_space(self, other)
-        return replace(self, coefficients=compact.total(self.coefficients, other.coefficients))
+        sums = replace(self, coefficients=compact.total(self.coefficients, other.coefficients))
+        return sums._with_exact(exact.total(self._exact, other._exact))
 
     def __radd__(self, other: object) -> SymmetricTensor:
         # sum() starts from zero.
@@ -369,16 +356,18 @@ class SymmetricTensor:
         return self + -other
 
     def __neg__(self) -> SymmetricTensor:
-        return replace(self, coefficients=-self.coefficients)
+        return replace(self, coefficients=-self.coefficients)._with_exact(exact.multiplied(self._exact, -1))
 
     def __mul__(self, other: object) -> SymmetricTensor:
         if isinstance(other, SymmetricTensor):
             if self.dim != other.dim:
                 raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
-            return SymmetricTensor(*compact.product(self, other))
+            product = SymmetricTensor(*compact.product(self, other))
+            return product._with_exact(exact.product(self._exact, other._exact))
         if not isinstance(other, numbers.Number):
             return NotImplemented
-        return replace(self, coefficients=compact.multiplied(self.coefficients, other))
+        multiple = replace(self, coefficients=compact.multiplied(self.coefficients, other))
+        return multiple._with_exact(exact.multiplied(self._exact, other))
 
     __rmul__ = __mul__
 
@@ -387,7 +376,8 @@ class SymmetricTensor:
             return NotImplemented
         if not other:
             raise ZeroDivisionError("A tensor cannot be divided by zero.")
-        return replace(self, coefficients=compact.divided(self.coefficients, other))
+        quotient = replace(self, coefficients=compact.divided(self.coefficients, other))
+        return quotient._with_exact(exact.divided(self._exact, other))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SymmetricTensor):

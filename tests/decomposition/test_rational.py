@@ -1,0 +1,318 @@
+"""Exact terms: rational and algebraic ones, and the proof that they sum to the form."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+
+import apolar
+from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
+from apolar.decomposition.exact.weights import power_coefficients
+from apolar.tensor import SymmetricTensor
+
+SQRT2 = NumberField((-2, 0, 1), 2**0.5)
+
+
+def exact_terms(form, **options):
+    return apolar.decompose(form, random_state=0).rationalize(**options)
+
+
+def sums_to(exact, form):
+    """Whether exact terms sum to a form by SymPy's arithmetic, which is not ours."""
+    names = ["x", "y", "z"] if exact.dim <= 3 else [f"x{i + 1}" for i in range(exact.dim)]
+    expected = SymmetricTensor.from_polynomial(form).to_sympy()
+    return sympy.expand(exact.to_sympy(names[: exact.dim]) - expected, complex=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "formula"),
+    [
+        ("x*y*z", "1/24*(x + y + z)^3 + 1/24*(x - y - z)^3 - 1/24*(x - y + z)^3 - 1/24*(x + y - z)^3"),
+        ("2*x^3 + 6*x*y^2", "(x + y)^3 + (x - y)^3"),
+        ("(x/3 - y/7)^4 + y^4/5", None),
+        ("(x+y+z+w)^3 - x^3 - y^3 - z^3 - w^3", None),
+        ("x^2 + x*y + y^2", "3/4*(x + y)^2 + 1/4*(x - y)^2"),
+        ("x^3", "x^3"),
+        ("2*x - 3*y", None),
+    ],
+)
+def test_rational_terms_are_proved_and_read_back(form, formula):
+    exact = exact_terms(form)
+    assert exact.proved
+    assert exact.is_rational
+    tensor = SymmetricTensor.from_polynomial(form)
+    assert exact.to_tensor().exact_coefficients == tensor.exact_coefficients
+    again = SymmetricTensor.from_polynomial(exact.to_string())
+    assert again.exact_coefficients == tensor.exact_coefficients
+    assert sums_to(exact, form)
+    if formula is not None:
+        assert sorted(exact.to_string().replace("- ", "+ -").split(" + ")) == sorted(
+            formula.replace("- ", "+ -").split(" + ")
+        )
+
+
+def random_terms(seed, dim, order, rank, largest=50):
+    rng = np.random.default_rng(seed)
+
+    def fraction():
+        # Of size near one, so that no term is lost beside the others.
+        denominator = int(rng.integers(largest // 2, largest + 1))
+        return Fraction(int(rng.integers(-denominator, denominator + 1)), denominator)
+
+    weights = [1 + abs(fraction()) for _ in range(rank)]
+    points = [[fraction() for _ in range(dim)] for _ in range(rank)]
+    return SymmetricTensor.from_waring(weights, points, order)
+
+
+@pytest.mark.parametrize(
+    ("dim", "order", "rank"), [(2, 3, 2), (2, 5, 3), (3, 3, 3), (4, 3, 4), (3, 5, 6), (8, 3, 8), (3, 1, 1)]
+)
+def test_random_rational_points_are_found_exactly(dim, order, rank):
+    for seed in range(2):
+        form = random_terms(seed, dim, order, rank)
+        exact = apolar.decompose(form, rank=rank, random_state=0).rationalize()
+        assert exact.proved
+        assert exact.is_rational
+        assert exact.rank == rank
+        assert exact.to_tensor().exact_coefficients == form.exact_coefficients
+
+
+def test_points_of_many_digits_need_more_than_floats_have():
+    form = random_terms(3, 3, 3, 3, largest=10**12)
+    exact = apolar.decompose(form, rank=3, random_state=0).rationalize()
+    assert exact.proved
+    assert max(abs(c) for point in exact.points for c in point) > 10**12
+
+
+@pytest.mark.parametrize(
+    ("form", "degrees"),
+    [
+        ("2*x^3 + 12*x*y^2", {2}),  # (x + sqrt(2) y)^3 + (x - sqrt(2) y)^3
+        ("x^3 - 3*x*y^2", {2}),  # i
+        ("x*y^2", {2}),
+        ("x^2*y^2", {2}),  # third roots of unity
+        ("x^2*y + y^2*z + z^2*x", {2}),
+        ("x^5*y", {2, 4}),
+        ("x^3 + x^2*y + y^3", {2}),
+        ("x^5 + x^4*y + x^2*y^3 + y^5", {3}),  # a binary quintic: three conjugate points
+        ("x^7 + x^5*y^2 + 7*x^4*y^3 - 2*x^2*y^5 + y^7", {4}),
+    ],
+)
+def test_algebraic_terms_are_proved(form, degrees):
+    exact = exact_terms(form)
+    assert exact.proved
+    assert {field.degree for field in exact.fields} == degrees
+    expected = SymmetricTensor.from_polynomial(form)
+    assert exact.to_tensor().exact_coefficients == expected.exact_coefficients
+    values = SymmetricTensor.from_waring(
+        [complex(w) for w in exact.weights],
+        [[complex(c) for c in point] for point in exact.points],
+        exact.order,
+    )
+    # The weights of conjugates are of size 1 to 10, and cancel.
+    np.testing.assert_allclose(values.coefficients, expected.coefficients, atol=1e-10)
+
+
+def test_formulas_with_square_roots():
+    exact = exact_terms("2*x^3 + 12*x*y^2")
+    assert exact.to_string() == "(x + sqrt(2)*y)^3 + (x - sqrt(2)*y)^3"
+    assert exact.to_latex(["a", "b"]) == (
+        r"\left(a + \sqrt{2} \, b\right)^{3} + \left(a - \sqrt{2} \, b\right)^{3}"
+    )
+    assert sums_to(exact, "2*x^3 + 12*x*y^2")
+    gaussian = exact_terms("x^3 - 3*x*y^2")
+    assert gaussian.to_string() == "1/2*(x + 1i*y)^3 + 1/2*(x - 1i*y)^3"
+    assert SymmetricTensor.from_polynomial(gaussian.to_string()) == SymmetricTensor.from_polynomial(
+        "x^3 - 3*x*y^2"
+    )
+    assert sums_to(gaussian, "x^3 - 3*x*y^2")
+
+
+def test_formulas_with_roots_of_polynomials():
+    exact = exact_terms("x^5 + x^4*y + x^2*y^3 + y^5")
+    assert exact.to_string().endswith(": roots of 10*t^3 - 38*t^2 - 100*t + 19")
+    assert exact.to_latex().endswith(r"\text{ roots of } 10 \, t^{3} - 38 \, t^{2} - 100 \, t + 19")
+    expression = exact.to_sympy()
+    x, y = sympy.symbols("x y")
+    value = complex(expression.subs({x: 2, y: -3}).evalf(20))
+    assert value == pytest.approx(32 - 48 - 4 * 27 - 243, rel=1e-12)
+
+
+def test_large_and_small_coefficients_are_kept():
+    exact = exact_terms("10^40*x^3 + 3*10^40*x*y^2")
+    assert exact.to_tensor().exact_coefficients == (10**40, 0, 10**40, 0)
+    tiny = exact_terms("(x^3 + 3*x*y^2)/10^40")
+    assert tiny.proved
+    assert set(tiny.weights) == {Fraction(1, 2 * 10**40)}
+
+
+def test_families_say_so_and_move_to_simple_points():
+    waring = apolar.decompose("x^3 + y^3 + z^3 + x*y*z", random_state=0)
+    with pytest.raises(ValueError, match=r"continuous family.*move=True"):
+        waring.rationalize()
+    exact = waring.rationalize(move=True)
+    assert exact.proved
+    assert exact.rank == waring.rank
+    assert all(isinstance(c, Fraction) for c in exact.points[0])
+    binary = exact_terms("x^4 + 2*x^3*y + 3*x^2*y^2 + 4*x*y^3 + 6*y^4", move=True)
+    assert binary.proved
+    assert {field.degree for field in binary.fields} <= {2}
+
+
+def test_conjugates_of_any_degree_are_summed_over_the_roots_of_a_polynomial():
+    # The form sum_a (x + a y)^9 over the roots of t^5 - t - 1, whose splitting field has degree 120.
+    field = NumberField((-1, -1, 0, 0, 0, 1), 0j)
+    one = (Fraction(1), *(Fraction(0),) * 4)
+    root = (Fraction(0), Fraction(1), *(Fraction(0),) * 3)
+    powers = [one]
+    for _ in range(9):
+        powers.append(field.product(powers[-1], root))
+    form = SymmetricTensor(9, 2, [field.trace(power) for power in powers])
+    exact = apolar.decompose(form, random_state=0).rationalize()
+    assert exact.proved
+    assert exact.to_string().endswith(": roots of t^5 - t - 1")
+    assert exact.to_string().startswith("(x + a1*y)^9 + (x + a2*y)^9 + ")
+    assert sum(complex(c).real for _, c in exact.points) == pytest.approx(0, abs=1e-12)
+
+
+def test_points_in_three_variables_share_one_polynomial():
+    # A sum of fourth powers of random conjugates of degree 3, looked for in fields of degree 2 only.
+    field = NumberField((3, -1, 0, 1), 0j)
+    point = [(Fraction(1), Fraction(0), Fraction(0)), (Fraction(2), Fraction(1), Fraction(0))]
+    point.append((Fraction(0), Fraction(1, 2), Fraction(-1)))
+    form = SymmetricTensor(4, 3, [field.trace(power) for power in power_coefficients(point, field, 4)])
+    waring = apolar.decompose(form, rank=3, random_state=0)
+    for max_degree in (2, 3):
+        exact = waring.rationalize(max_degree=max_degree)
+        assert exact.proved
+        assert {field.degree for field in exact.fields} == {3}
+
+
+def test_numbers_that_are_too_long_are_refused_in_words():
+    form = random_terms(0, 3, 3, 2, largest=10**15)
+    waring = apolar.decompose(form, rank=2, random_state=0)
+    with pytest.raises(ValueError, match=r"coordinates of the terms .* to 30 digits .* Raise max_digits"):
+        waring.rationalize(max_digits=30)
+    assert waring.rationalize().proved
+
+
+def test_terms_of_another_form_are_refused():
+    waring = apolar.decompose("x^3 + y^3", random_state=0)
+    with pytest.raises(ValueError, match=r"do not sum to the form: they leave 3\.8e-01"):
+        waring.rationalize("x^3 + y^3 + x^2*y")
+    with pytest.raises(ValueError, match="order 3 in 2 variables; the tensor is of order 2 in 2"):
+        waring.rationalize("x^2 + y^2")
+    with pytest.raises(ValueError, match="tensor is zero"):
+        waring.rationalize("x^3 - x^3 + 0*y^3")
+    # A part of the form that numbers in floating point do not hold.
+    with pytest.raises(ValueError, match="in exact arithmetic these do not sum"):
+        exact_terms("x^3 + 1e-320*y^3", max_digits=50)
+
+
+def test_complex_forms_are_refused():
+    with pytest.raises(ValueError, match="complex coefficients"):
+        exact_terms("1i*x^3 + y^3")
+
+
+def test_best_approximations_are_no_exact_terms():
+    waring = apolar.decompose("x^3 + y^3 + x^2*y", rank=1, random_state=0)
+    with pytest.raises(ValueError, match="do not sum to the form"):
+        waring.rationalize()
+
+
+def test_terms_that_are_too_close_are_refused():
+    pair = SymmetricTensor.from_waring([2, 1], [[1, 0], [1, Fraction(1, 10**9)]], 3)
+    waring = apolar.decompose(pair, rank=2, random_state=0)
+    with pytest.raises(ValueError, match=r"do not sum|too near"):
+        waring.rationalize()
+
+
+def test_the_zero_form_has_no_terms():
+    exact = exact_terms(SymmetricTensor.zeros(3, 2))
+    assert exact.proved
+    assert exact.rank == 0
+    assert exact.to_string() == "0"
+    assert exact.to_tensor() == SymmetricTensor.zeros(3, 2)
+    none = apolar.Waring(np.zeros(0), np.zeros((0, 2)), 3)
+    with pytest.raises(ValueError, match="no terms"):
+        none.rationalize("x^3 + y^3")
+
+
+def test_floats_are_recognised_but_not_proved():
+    floats = SymmetricTensor(3, 2, np.array([2.0, 0.0, 4.0, 0.0]))
+    exact = apolar.decompose(floats, random_state=0).rationalize()
+    assert not exact.proved
+    assert exact.to_string() == "(x + sqrt(2)*y)^3 + (x - sqrt(2)*y)^3"
+    assert repr(exact) == "ExactWaring(rank=2, order=3, dim=2, algebraic, not proved)"
+    given = apolar.Waring([0.5, 0.25], [[1.0, 0.5], [0.0, 1.0]], 3)
+    assert given.rationalize().to_string() == "1/16*(2*x + y)^3 + 1/4*y^3"
+    assert given.rationalize("(x + y/2)^3/2 + y^3/4").proved
+    noise = apolar.Waring([0.5, 0.25], [[1.0, np.pi / 4], [0.0, 1.0]], 3)
+    with pytest.raises(ValueError, match=r"numbers of term 1 .* no exact coefficients"):
+        noise.rationalize()
+
+
+def test_refined_terms_know_their_form_and_those_of_rows_do_not():
+    form = SymmetricTensor.from_polynomial("2*x^3 + 12*x*y^2")
+    start = apolar.Waring([2.8, 2.8], [[0.7, 1.0], [0.7, -1.0]], 3)
+    assert apolar.refine(form, start).rationalize().proved
+    rows = SymmetricTensor.from_rows(np.array([[1.0, 2.0, 0.0], [1.0, -1.0, 0.0]]), np.array([3.0, 1.0]), 3)
+    exact = apolar.decompose(rows, rank=2, random_state=0).rationalize()
+    assert sorted(exact.points) == [(1, -1, 0), (1, 2, 0)]
+    assert not exact.proved
+
+
+def test_coordinates_near_the_last_digit_are_refused_in_words():
+    tiny = apolar.Waring([1.0], [[1e-9, 1.0]], 3)
+    with pytest.raises(ValueError, match="not recognised in floating point"):
+        tiny.rationalize()
+
+
+def test_terms_without_their_conjugates_are_summed_in_a_common_field():
+    # sqrt(2) (x + y)^2 and -sqrt(2) (x + y)^2 cancel; neither is the conjugate of the other's point.
+    root = AlgebraicNumber(SQRT2, (Fraction(0), Fraction(1)))
+    minus = AlgebraicNumber(SQRT2, (Fraction(0), Fraction(-1)))
+    one = Fraction(1)
+    exact = ExactWaring((root, minus, one), ((one, one), (one, one), (one, -one)), 2, 2)
+    assert exact.to_tensor().exact_coefficients == (1, -1, 1)
+    alone = ExactWaring((root,), ((one, one),), 2, 2)
+    with pytest.raises(ValueError, match="not rational"):
+        alone.to_tensor()
+
+
+@pytest.mark.parametrize(("seed", "order"), [(0, 3), (1, 5), (2, 5), (3, 7), (4, 7), (5, 9)])
+def test_random_binary_forms_have_exact_terms(seed, order):
+    rng = np.random.default_rng(seed)
+    form = SymmetricTensor(order, 2, [int(a) for a in rng.integers(-3, 4, order + 1)])
+    exact = apolar.decompose(form, random_state=0).rationalize()
+    assert exact.proved
+    assert exact.rank == (order + 1) // 2
+    # In floating point, and not by the arithmetic of the proof.
+    point = np.array([0.5, -0.25])
+    terms = [
+        complex(weight) * np.dot([complex(c) for c in form_of_term], point) ** order
+        for weight, form_of_term in zip(exact.weights, exact.points, strict=True)
+    ]
+    assert sum(terms) == pytest.approx(complex(form(point)), abs=1e-9 * max(1.0, *map(abs, terms)))
+
+
+def test_options_are_checked():
+    waring = apolar.decompose("x^3 + y^3")
+    with pytest.raises(ValueError, match="max_degree"):
+        waring.rationalize(max_degree=0)
+    with pytest.raises(TypeError, match="max_digits"):
+        waring.rationalize(max_digits=1.5)
+
+
+def test_latex_and_sympy_of_floats_are_whole():
+    rng = np.random.default_rng(0)
+    waring = apolar.Waring(rng.random(20), rng.standard_normal((20, 15)), 3)
+    assert r"\dots" not in waring.to_latex()
+    assert waring.to_latex().count(r"\left(") == 20
+    small = apolar.decompose("x^3 - 3*x*y^2", random_state=0)
+    assert small.to_latex(["u", "v"], precision=3) == (
+        r"0.5 \, \left(u + i \, v\right)^{3} + 0.5 \, \left(u - i \, v\right)^{3}"
+    )
+    again = SymmetricTensor.from_polynomial(small.to_sympy()).real_if_close()
+    np.testing.assert_allclose(again.coefficients, [1, 0, -1, 0], atol=1e-14)
