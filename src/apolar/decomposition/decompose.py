@@ -97,7 +97,8 @@ def decompose(
     one_of(field, "field", FIELDS)
     if isinstance(tensor, RowTensor):
         settings = Settings(method, refine, field, row_degree, n_starts, max_iter, tol)
-        return decompose_rows(tensor, rank, decompose, settings, random_generator(random_state))
+        rows = decompose_rows(tensor, rank, decompose, settings, random_generator(random_state))
+        return replace(rows, tensor=None)  # not the small one of the projection
     given = as_tensor(tensor).real_if_close(1e-15)
     if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")
@@ -118,12 +119,12 @@ def decompose(
     rng = random_generator(random_state)
     if not np.any(given.coefficients):
         no_terms = Waring(np.zeros(0), np.zeros((0, given.dim)), given.order, 0.0, Status.ZERO, method)
-        return replace(no_terms, rank_source="the tensor is zero")
+        return replace(no_terms, rank_source="the tensor is zero", tensor=given)
     if not np.isfinite(given.norm()):
         raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
     form, exponent = of_unit_size(given)
     if form.order <= 2 or form.dim == 1:
-        return of_full_size(simple_decomposition(form, rank), exponent, given)
+        return replace(of_full_size(simple_decomposition(form, rank), exponent, given), tensor=given)
     flattening = Flattening.of(form, row_degree or middle_degree(form.order))
     candidate, source = METHODS[method](Problem(form, flattening, rank, field, refine, budget), rng)
     waring = to_waring(form, candidate.refined, candidate.method)
@@ -137,7 +138,7 @@ def decompose(
         rank_source=source,
         rank_bounds=candidate.rank_bounds,
     )
-    return of_full_size(waring, exponent, given)
+    return replace(of_full_size(waring, exponent, given), tensor=given)
 
 
 def as_tensor(value: Any) -> SymmetricTensor:

@@ -90,7 +90,12 @@ def refine(
         refined = of_full_size(_refined(scaled, start, method, max_iter, tol), exponent, tensor)
     else:
         refined = _refined(tensor, waring, method, max_iter, tol)
-    return replace(refined, singular_values=waring.singular_values, rank_source=waring.rank_source)
+    return replace(
+        refined,
+        singular_values=waring.singular_values,
+        rank_source=waring.rank_source,
+        tensor=tensor if isinstance(tensor, SymmetricTensor) else None,
+    )
 
 
 def _refined(tensor: Contractible, waring: Waring, method: str, max_iter: int, tol: float) -> Waring:
