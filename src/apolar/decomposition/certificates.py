@@ -103,7 +103,9 @@ class Certificate:
                 f"Their sum is within {self.distance:.1e} of the tensor, relative to its norm, {decided}: "
                 f"{self.nearby_by}."
             )
-        if self.margin is None or (self.exact_nearby and self.distance > 0):
+        if self.margin is None:
+            return f"{words} How far noise, or rounding, moves the terms is not proved."
+        if self.exact_nearby and self.distance > 0:
             return words
         return (
             f"{words} All sums of {self.n_terms} powers within {self.margin:.1e} of the tensor have terms "

@@ -97,7 +97,7 @@ class Linearisation:
         sizes = np.array([norm_above(point) for point in points])
         scales = 2.0 ** -binary_exponents((np.abs(weights) * sizes ** (order - 1))[:, None])[:, 0]
         jacobian = power_jacobian(points, weights * scales, order).reshape(n_equations, n_unknowns)
-        entry_error = gamma(order + 8, jacobian)
+        entry_error = gamma(4 * order + 12, jacobian)
         basis = np.linalg.qr(jacobian)[0] if n_unknowns < n_equations else None
         square = jacobian if basis is None else basis.conj().T @ jacobian
         if not np.all(np.isfinite(square)):

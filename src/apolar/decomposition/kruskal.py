@@ -7,9 +7,9 @@ from apolar._core.arrays import IndexArray
 from apolar.decomposition import modular
 from apolar.tensor import n_monomials
 
-# Multiplications for the Kruskal rank of one degree, and columns of the matrices whose rank is computed.
-KRUSKAL_WORK = 2e7
-MOST_COLUMNS = 500
+# Multiplications for the rank, and for the Kruskal rank, of the powers of one degree.
+RANK_WORK = 1e8
+KRUSKAL_WORK = 5e6
 
 
 class PowerRanks:
@@ -30,7 +30,7 @@ class PowerRanks:
         """The least degree whose powers are proved independent, as are those above; None if none is found."""
         n_points, dim = self.points.shape
         for degree in range(1, n_points + 1):
-            if n_monomials(dim, degree) > MOST_COLUMNS:
+            if n_monomials(dim, degree) * n_points**2 > RANK_WORK:
                 return None
             if n_monomials(dim, degree) >= n_points and self._rank(degree) == n_points:
                 return degree
@@ -51,7 +51,7 @@ class PowerRanks:
             return n_points
         if degree not in self._kruskal:
             best = 0
-            if n_monomials(dim, degree) <= MOST_COLUMNS:
+            if n_monomials(dim, degree) * n_points**2 <= RANK_WORK:
                 values = modular.power_values(self.points, degree)
                 best = modular.kruskal_rank(values, KRUSKAL_WORK)
             for part in range(1, degree // 2 + 1):
@@ -83,7 +83,7 @@ def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
     -------
     words : str or None
     """
-    n_points = len(ranks.points)
+    n_points, dim = ranks.points.shape
     half = (order - 1) // 2
     if ranks.independent(half) and ranks.kruskal(order - 2 * half) >= 2:
         return f"Kruskal's theorem: the powers of the points of degree {half} are linearly independent"
@@ -91,7 +91,10 @@ def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
         largest = order - smallest - middle
         if largest < middle:
             continue
-        kruskal = [ranks.kruskal(degree) for degree in (smallest, middle, largest)]
+        degrees = (smallest, middle, largest)
+        if sum(min(n_points, n_monomials(dim, degree)) for degree in degrees) < 2 * n_points + 2:
+            continue
+        kruskal = [ranks.kruskal(degree) for degree in degrees]
         if min(kruskal) > 0 and sum(kruskal) >= 2 * n_points + 2:
             return (
                 f"Kruskal's theorem: powers of the points of degree {smallest}, {middle} and {largest} have "
