@@ -52,8 +52,8 @@ def test_families_are_not_unique(dim, order, rank):
     assert of_points(random_points(rank, dim, 0), order)[0] is False
 
 
-# Generic forms of these ranks have two decompositions [chiantini2017generic]; ternary quintics of rank 7 have one,
-# which no theorem here proves.
+# Generic forms of these ranks have two decompositions [chiantini2017generic]; ternary quintics of rank 7 have
+# one, which no theorem here proves.
 @pytest.mark.parametrize(("dim", "order", "rank"), [(3, 6, 9), (4, 4, 8), (6, 3, 9), (3, 5, 7)])
 def test_what_no_theorem_decides_is_left_open(dim, order, rank):
     assert of_points(random_points(rank, dim, 0), order)[0] is None
@@ -101,8 +101,8 @@ def on_rational_curve(n_points, degree, dim, rng):
 @pytest.mark.parametrize("curve_degree", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(5))
 def test_terms_with_too_many_points_on_a_curve_are_not_called_unique(seed, curve_degree):
-    # Powers of points on a rational normal curve of degree e are those of binary forms of degree e d, which have
-    # infinitely many decompositions into more than (e d + 1) / 2 terms.
+    # Powers of points on a rational normal curve of degree e are those of binary forms of degree e d, which
+    # have infinitely many decompositions into more than (e d + 1) / 2 terms.
     rng = np.random.default_rng(seed)
     for _ in range(6):
         dim, order = int(rng.integers(curve_degree + 1, 7)), int(rng.integers(3, 8))

@@ -44,7 +44,7 @@ class PowerRanks:
         """Return a lower bound of the Kruskal rank: any so many powers of the degree are independent.
 
         Computed from minors where these are few. Otherwise the Kruskal rank of v_i^(a + b) is at least the
-        sum of those of v_i^a and v_i^b less one, up to the number of points [sidiropoulos2000, lemma 1].
+        sum of those of v_i^a and v_i^b less one, up to the number of points [sidiropoulos2000].
         """
         n_points, dim = self.points.shape
         if self.independent(degree):
