@@ -247,7 +247,7 @@ def test_terms_of_ones_own_are_compared_with_their_sum_or_with_a_tensor():
     certificate = terms.certificate
     assert (certificate.unique, certificate.distance, certificate.exact_nearby) == (True, None, None)
     assert certificate.minimal
-    assert "no tensor to compare" in certificate.message
+    assert "not compared with a tensor (there is none)" in certificate.message
     with pytest.raises(ValueError, match="order 4 in 3 variables"):
         terms.certify("x^3 + y^3")
     far = terms.certify(2 * terms.to_tensor())

@@ -36,6 +36,8 @@ def of_points(points, order):
         (4, 4, 7, "finitely many common zeros"),
         (5, 4, 11, "finitely many common zeros"),
         (6, 4, 15, "the points alone"),
+        (7, 3, 10, "the differential of the Koszul flattening"),
+        (5, 5, 17, "the differential of the Koszul flattening"),
     ],
 )
 def test_generic_terms_of_low_rank_are_unique(dim, order, rank, word, is_complex):

@@ -76,22 +76,22 @@ class Certificate:
 
     def _unique_words(self) -> str:
         if self.unique:
-            return f"No other terms, as many or fewer, have the same sum: {self.unique_by}."
+            return f"No other terms, as many or fewer, have the same sum ({self.unique_by})."
         if self.unique is False:
-            return f"Infinitely many others have the same sum: {self.unique_by}."
+            return f"Infinitely many others have the same sum ({self.unique_by})."
         words = "Others may have the same sum"
         if self.isolation is not None:
             words += f", but not with all points within {self.isolation:.1e} of these"
-        return f"{words}: {self.unique_by}."
+        return f"{words} ({self.unique_by})."
 
     def _nearby_words(self) -> str:
         if self.distance is None:
-            return "There is no tensor to compare them with."
+            return f"They are not compared with a tensor ({self.nearby_by})."
         if self.distance == 0:
             words = "They are the tensor exactly."
         elif self.exact_nearby:
             words = (
-                f"Exact terms of the tensor have points within {self.radius:.1e} of these: {self.nearby_by}."
+                f"Exact terms of the tensor have points within {self.radius:.1e} of these ({self.nearby_by})."
             )
         else:
             decided = (
@@ -100,12 +100,12 @@ class Certificate:
                 else "but whether exact terms are near by is not decided"
             )
             words = (
-                f"Their sum is within {self.distance:.1e} of the tensor, relative to its norm, {decided}: "
-                f"{self.nearby_by}."
+                f"Their sum is within {self.distance:.1e} of the tensor, relative to its norm, {decided} "
+                f"({self.nearby_by})."
             )
-        if self.margin is None:
+        if self.margin is None and self.n_terms > 0:
             return f"{words} How far noise, or rounding, moves the terms is not proved."
-        if self.exact_nearby and self.distance > 0:
+        if self.margin is None or (self.exact_nearby and self.distance > 0):
             return words
         return (
             f"{words} All sums of {self.n_terms} powers within {self.margin:.1e} of the tensor have terms "
@@ -114,10 +114,10 @@ class Certificate:
 
     def _rank_words(self) -> str:
         if self.minimal:
-            return f"No fewer terms come as near: {self.lower_bound_by}."
+            return f"No fewer terms come as near ({self.lower_bound_by})."
         if self.rank_lower_bound == 0:
             return "Fewer terms are not excluded."
-        return f"Fewer terms than {self.rank_lower_bound} do not come as near: {self.lower_bound_by}."
+        return f"Fewer terms than {self.rank_lower_bound} do not come as near ({self.lower_bound_by})."
 
 
 def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, order: int) -> Certificate:
@@ -152,7 +152,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     residual = 0.0 if nearby.is_sum else terms.residual
     lower_bound = certified_bound(terms.tensor, max(residual, ROUNDING * terms.norm))
     if tensor is None:
-        no_tensor = "there is no tensor to compare with"
+        no_tensor = "there is none"
         return Certificate(
             len(weights), unique, unique_by, nearby.isolation, None, None, no_tensor, None, None, *lower_bound
         )

@@ -149,17 +149,19 @@ class Linearisation:
             None where it is too far for a proof.
         """
         target = self.stretch * distance * (1 + SLACK)
-        ball = 2 * target / (1 - self.defect) * (1 + SLACK)
-        blocks = self.inverse.reshape(self.rank, -1)
-        moves = np.array([norm_above(block) for block in blocks]) * self.scales * ball / self.lower_sizes
-        radius = float(moves.max()) * (1 + SLACK)
-        if not radius < 1:
-            return None
-        step = self.inverse_norm * ball
-        remainder = 0.5 * self._curvature(radius) * step**2
-        if (target + self.defect * ball + self.stretch * remainder) * (1 + SLACK) > ball:
-            return None
-        return Displacement(radius, (self.norm * step + remainder) * (1 + SLACK))
+        blocks = self.inverse.reshape(self.rank, self.dim, -1)
+        reaches = np.array([operator_norm_above(block) for block in blocks]) * self.scales / self.lower_sizes
+        # The ball of solutions is as small as the remainder allows.
+        for factor in (1.001, 1.1, 2.0):
+            ball = factor * target / (1 - self.defect) * (1 + SLACK)
+            radius = float(reaches.max()) * ball * (1 + SLACK)
+            if not radius < 1:
+                return None
+            step = self.inverse_norm * ball
+            remainder = 0.5 * self._curvature(radius) * step**2
+            if (target + self.defect * ball + self.stretch * remainder) * (1 + SLACK) <= ball:
+                return Displacement(radius, (self.norm * step + remainder) * (1 + SLACK))
+        return None
 
     def isolation(self) -> float | None:
         """Return a radius within which no other terms have the same sum, or None.

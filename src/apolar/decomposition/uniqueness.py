@@ -7,11 +7,12 @@ from apolar.decomposition import modular
 from apolar.decomposition.base_locus import base_locus_criterion
 from apolar.decomposition.kruskal import PowerRanks, kruskal_criterion
 from apolar.decomposition.rational import exact_rank
+from apolar.decomposition.smoothness import smoothness_criterion
 from apolar.tensor import n_monomials
 
 # Alexander and Hirschowitz: (dim, order, rank) where sums of powers fill less than their parameters.
 DEFECTIVE = {(3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7)}
-CRITERIA = (kruskal_criterion, base_locus_criterion)
+CRITERIA = (kruskal_criterion, base_locus_criterion, smoothness_criterion)
 # Entries of a matrix whose rank is computed in rational numbers.
 FEW_ENTRIES = 400
 # Terms for which the proofs are tried.
@@ -55,7 +56,7 @@ def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, 
         proof = criterion(ranks, order)
         if proof:
             return True, proof
-    return None, "neither Kruskal's theorem nor the kernel of the Hankel matrix decides"
+    return None, "neither Kruskal's theorem nor the kernels of flattenings decide"
 
 
 def _family(points: Array, order: int) -> str | None:
