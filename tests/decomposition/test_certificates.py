@@ -282,6 +282,16 @@ def test_tensors_of_any_size_have_the_same_certificate(exponent):
     assert Waring(terms.weights, points, 4).certify(tensor) == moderate
 
 
+def test_numbers_that_differ_too_much_to_be_scaled_are_not_compared():
+    # Divided by the largest, the others would vanish: what is left is another tensor.
+    tensor = SymmetricTensor(3, 2, [2.0**900, 0.0, 0.0, 2.0**-300])
+    terms = Waring([2.0**900], [[1.0, 0.0]], 3)
+    assert terms.certify(tensor).exact_nearby is None
+    assert terms.certify(SymmetricTensor(3, 2, [2.0**900, 0.0, 0.0, 0.0])).exact_nearby is True
+    points = Waring([1.0], [[2.0**300, 2.0**-900]], 3)
+    assert points.certify(SymmetricTensor(3, 2, [2.0**900, 0.0, 0.0, 0.0])).distance is None
+
+
 def test_tensors_that_are_too_large_are_not_compared():
     terms = random_terms(60, 4, 3, 0)
     certificate = terms.certificate

@@ -48,24 +48,26 @@ class ScaledTerms:
     def of(
         cls, tensor: SymmetricTensor | None, weights: Array, points: Array, order: int
     ) -> "ScaledTerms | None":
-        """Return a tensor, or the sum of the terms, and its terms scaled; None where they are too large."""
+        """Return a tensor, or the sum of the terms, and its terms scaled; None where that is not exact."""
         if n_monomials(points.shape[1], order) > MOST_COEFFICIENTS:
             return None
         kept = (weights != 0) & np.any(points != 0, axis=1)
         weights, points = weights[kept], points[kept]
         by = binary_exponents(points) if len(points) else np.zeros((0, 1), dtype=np.intp)
-        points = scaled_by_power(points, -by)
+        scaled_points = scaled_by_power(points, -by)
+        exact = np.array_equal(scaled_by_power(scaled_points, by), points)
         largest = binary_exponent(weights) if tensor is None else binary_exponent(tensor.coefficients)
         weights = scaled_by_power(weights[:, None], order * by - largest)[:, 0]
         with np.errstate(all="ignore"):
             moderate = (np.abs(weights) < MODERATE) & (np.abs(weights) > 1 / MODERATE)
-        if not np.all(moderate):
+        if not (exact and np.all(moderate)):
             return None
         if tensor is None:
-            coefficients = sum_of_powers(weights, points, order)
-        else:
-            coefficients = scaled_by_power(tensor.coefficients, -largest)
-        return cls(coefficients, weights, points, order)
+            return cls(sum_of_powers(weights, scaled_points, order), weights, scaled_points, order)
+        coefficients = scaled_by_power(tensor.coefficients, -largest)
+        if not np.array_equal(scaled_by_power(coefficients, largest), tensor.coefficients):
+            return None
+        return cls(coefficients, weights, scaled_points, order)
 
     @property
     def dim(self) -> int:
