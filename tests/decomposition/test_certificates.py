@@ -8,8 +8,11 @@ import pytest
 
 import apolar
 from apolar import SymmetricTensor, Waring, decompose, refine
-from apolar.decomposition import Certificate
+from apolar.decomposition import Certificate, modular
+from apolar.decomposition.flattenings import hankel_flattening, koszul_flattening
+from apolar.decomposition.kantorovich import Linearisation
 from apolar.decomposition.rational import rational
+from apolar.decomposition.stability import near_all_sums
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import sum_of_powers
 
@@ -127,6 +130,31 @@ def test_a_form_that_is_one_digit_off_has_no_exact_terms():
     assert certificate.radius < 1e-8
     assert "to its last digit the tensor needs more terms" in certificate.message
     assert certificate.distance < 1e-12
+
+
+def test_a_rank_modulo_the_prime_proves_no_exact_terms():
+    # Off by the prime in one coefficient: the ranks modulo the prime are those of a sum of two powers.
+    terms = Waring([1.0, 1.0], [[4096.0, 3.0, 1.0], [5.0, 4095.0, 2.0]], 4)
+    coefficients = terms.to_tensor().coefficients.copy()
+    assert refine(terms.to_tensor(), terms).certificate.exact_nearby is True
+    coefficients[5] += modular.PRIME
+    certificate = refine(SymmetricTensor(4, 3, coefficients), terms).certificate
+    assert certificate.margin is not None
+    assert certificate.exact_nearby is None
+
+
+def test_hankel_matrices_do_not_recognise_sums_of_cubes():
+    # Cubics in three of five variables have the Hankel matrix of three cubes, and are not all sums of three.
+    terms = random_terms(5, 3, 3, 0)
+    tensor = terms.to_tensor()
+    linearised = Linearisation.of(terms.weights, terms.points, 3)
+    distances = (1e-12, 1e-14)
+    displacement = linearised.displacement(sum(distances))
+    recognised = [
+        near_all_sums(tensor, linearised, flattening, displacement, distances)
+        for flattening in (hankel_flattening(5, 3, 1), koszul_flattening(5, 3, 2))
+    ]
+    assert recognised == [False, True]
 
 
 def test_terms_that_sum_to_the_tensor_exactly():
