@@ -28,11 +28,11 @@ def random_terms(dim, order, rank, seed, is_complex=False):
 
 
 def integer_terms(dim, order, rank, seed):
-    """Return terms whose sum is computed without rounding."""
+    """Return terms, none of them zero, whose sum is computed without rounding."""
     rng = np.random.default_rng(seed)
-    return Waring(
-        rng.integers(1, 5, rank).astype(float), rng.integers(-3, 4, (rank, dim)).astype(float), order
-    )
+    weights, points = rng.integers(1, 5, rank), rng.integers(-3, 4, (rank, dim))
+    points[~np.any(points, axis=1), 0] = 1
+    return Waring(weights.astype(float), points.astype(float), order)
 
 
 def noise(dim, order, size, seed):
@@ -231,6 +231,15 @@ def test_terms_that_say_too_much_are_not_minimal():
     assert not certificate.minimal
     assert "Fewer terms than 2 do not come as near" in certificate.message
     assert certificate.unique is not True
+
+
+def test_nothing_is_said_of_fewer_terms_than_there_are():
+    # One cube is not the form, but two are: proofs about the cube that is not zero would be wrong.
+    form = SymmetricTensor.from_polynomial("x^3 + y^3 + 0*z^3")
+    certificate = Waring([1.0, 0.0], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], 3).certify(form)
+    assert (certificate.unique, certificate.exact_nearby, certificate.margin) == (None, None, None)
+    assert not certificate.minimal
+    assert "a term is zero" in certificate.message
 
 
 def test_limits_of_sums_are_not_called_minimal():

@@ -144,7 +144,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     unique, unique_by = uniqueness(weights, points, order)
     terms = ScaledTerms.of(tensor, weights, points, order)
     if terms is None:
-        no_bound = (0, "the tensor is too large, or a term too small or too large")
+        no_bound = (0, "the tensor is too large, or a term is zero, too small or too large")
         return Certificate(
             len(weights), unique, unique_by, None, None, None, no_bound[1], None, None, *no_bound
         )

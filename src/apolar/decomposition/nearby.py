@@ -48,11 +48,14 @@ class ScaledTerms:
     def of(
         cls, tensor: SymmetricTensor | None, weights: Array, points: Array, order: int
     ) -> "ScaledTerms | None":
-        """Return a tensor, or the sum of the terms, and its terms scaled; None where that is not exact."""
+        """Return a tensor, or the sum of the terms, and its terms scaled; None where that is not exact.
+
+        Neither is it with a term that is zero: what is proved of the others is not about so many terms.
+        """
         if n_monomials(points.shape[1], order) > MOST_COEFFICIENTS:
             return None
-        kept = (weights != 0) & np.any(points != 0, axis=1)
-        weights, points = weights[kept], points[kept]
+        if not (np.all(weights) and np.all(np.any(points, axis=1))):
+            return None
         by = binary_exponents(points) if len(points) else np.zeros((0, 1), dtype=np.intp)
         scaled_points = scaled_by_power(points, -by)
         exact = np.array_equal(scaled_by_power(scaled_points, by), points)
