@@ -1,6 +1,7 @@
 """From a symmetric tensor to its Waring decomposition: several methods, and refinement."""
 
 from apolar.decomposition import checks, ranks
+from apolar.decomposition.certificates import Certificate
 from apolar.decomposition.decompose import decompose
 from apolar.decomposition.exact import AlgebraicNumber, ExactWaring, NumberField
 from apolar.decomposition.matching import component_errors
@@ -9,6 +10,7 @@ from apolar.decomposition.waring import Status, Waring
 
 __all__ = [
     "AlgebraicNumber",
+    "Certificate",
     "ExactWaring",
     "NumberField",
     "Status",

@@ -7,6 +7,7 @@ import numpy as np
 from apolar.decomposition import ranks
 from apolar.decomposition.candidates import LONG_RUN, CandidateTerms, converged, long_search, rated
 from apolar.decomposition.coprime import coprime_points, monomials_bound
+from apolar.decomposition.lower_bounds import koszul_bound
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.search import best_terms, made_real
 from apolar.decomposition.starts import unrefined
@@ -29,7 +30,7 @@ class RankBounds:
     Attributes
     ----------
     lower : int
-        The largest rank of a Hankel matrix, of all row degrees.
+        The largest rank of a Hankel matrix, of all row degrees, or the bound of a Koszul flattening.
     upper : int
         Twice the generic rank [blekherman2015], or the sum of the ranks of the monomials.
     generic : int
@@ -47,7 +48,7 @@ class RankBounds:
         upper = 2 * generic
         if field != "real":  # over R monomials may have a larger rank
             upper = min(upper, monomials_bound(tensor))
-        lower = min(ranks.hankel_bound(tensor), upper)
+        lower = min(max(ranks.hankel_bound(tensor), koszul_bound(tensor)), upper)
         return cls(lower, upper, generic)
 
 

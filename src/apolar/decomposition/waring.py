@@ -11,6 +11,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, numeric_array
+from apolar.decomposition.certificates import Certificate, certificate
 from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
 from apolar.decomposition.exact import ExactWaring, rationalized
 from apolar.decomposition.written import WrittenWaring
@@ -74,11 +75,11 @@ class Waring(WrittenWaring):
         The standard error of the residual where it is estimated from a sample
         of rows, for a `RowTensor` of many rows; else zero.
     rank_bounds : tuple of int or None
-        Of the tensor's own rank, where a search was needed: at least the largest rank of a Hankel matrix,
-        and at most the rank of these terms, if they are exact, or of any tensor. None where the rank was
-        given, or where a theorem proves it.
+        Of the tensor's own rank, where a search was needed: at least the largest rank of a Hankel matrix, or
+        the bound of a Koszul flattening, and at most the rank of these terms, if they are exact, or of any
+        tensor. None where the rank was given, or where a theorem proves it.
     tensor : SymmetricTensor or None
-        What `decompose` or `refine` was given, for `rationalize`.
+        What `decompose` or `refine` was given, for `certificate` and `rationalize`.
     """
 
     weights: Array
@@ -151,6 +152,35 @@ class Waring(WrittenWaring):
         if self.rank == 0:
             return 1.0
         return condition_number(self.points, self.order)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What is proved of the terms, about the tensor they come from, computed when it is asked for."""
+        return certificate(self.tensor, self.weights, self.points, self.order)
+
+    def certify(self, tensor: Any) -> Certificate:
+        """Return what is proved of the terms, about a tensor.
+
+        Parameters
+        ----------
+        tensor : SymmetricTensor
+            Or what makes one, as for `decompose`.
+
+        Returns
+        -------
+        certificate : Certificate
+
+        Examples
+        --------
+        >>> import apolar
+        >>> W = apolar.Waring([1.0, 1.0], [[1.0, 1.0], [1.0, -1.0]], 3)
+        >>> certificate = W.certify("2*x^3 + 6*x*y^2")
+        >>> certificate.unique, certificate.distance, certificate.rank_lower_bound
+        (True, 0.0, 2)
+        """
+        from apolar.decomposition.decompose import as_tensor
+
+        return certificate(as_tensor(tensor), self.weights, self.points, self.order)
 
     def to_tensor(self, order: int | None = None) -> SymmetricTensor:
         """Return the sum of the terms, of the given order or the decomposition's own."""

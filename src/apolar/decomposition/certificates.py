@@ -1,0 +1,171 @@
+"""What is proved of a decomposition: uniqueness, exact terms near by, the least number of terms."""
+
+from dataclasses import dataclass
+
+from apolar._core.arrays import Array
+from apolar.decomposition.lower_bounds import certified_bound
+from apolar.decomposition.nearby import ScaledTerms, exact_terms
+from apolar.decomposition.uniqueness import uniqueness
+from apolar.tensor import SymmetricTensor
+
+# The rounding of the coefficients as they were given, relative to the norm.
+ROUNDING = 2.0**-52
+# In place of the norm of a tensor that is zero.
+SMALLEST = 1e-300
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proved of a decomposition, with all rounding accounted for.
+
+    Uniqueness and the rank concern complex terms: what is proved of these holds
+    for real ones too. Distances of points are relative to their lengths, those
+    of tensors to the norm; terms are compared at the weights found, which
+    leaves their lengths free.
+
+    Attributes
+    ----------
+    n_terms : int
+    unique : bool or None
+        Whether these are the only terms, as many or fewer, with exactly this
+        sum. False if there are infinitely many others; None if not decided.
+    unique_by : str
+        The theorem that decides it.
+    isolation : float or None
+        Other terms with the same sum have a point as far as this from those found.
+    distance : float or None
+        At least ``|T - W| / |T|`` in exact arithmetic; None without a tensor.
+    exact_nearby : bool or None
+        Whether the very tensor that was given, to its last digit, has exact
+        terms with points within `radius` of these. False if it needs more
+        terms; None if not decided.
+    nearby_by : str
+        What decides it.
+    margin : float or None
+        All tensors within this distance of the given one that are sums of so
+        many powers have terms with points within `radius` of these: the tensor
+        before it was rounded, or before noise of that size. None if not proved.
+    radius : float or None
+    rank_lower_bound : int
+        No sum of fewer powers is as near to the tensor as these terms, or as rounding.
+    lower_bound_by : str
+        The matrix that proves it.
+    """
+
+    n_terms: int
+    unique: bool | None
+    unique_by: str
+    isolation: float | None
+    distance: float | None
+    exact_nearby: bool | None
+    nearby_by: str
+    margin: float | None
+    radius: float | None
+    rank_lower_bound: int
+    lower_bound_by: str
+
+    @property
+    def minimal(self) -> bool:
+        """Whether no sum of fewer powers is proved to be as near to the tensor."""
+        return self.rank_lower_bound >= self.n_terms
+
+    @property
+    def message(self) -> str:
+        """What is proved and what is not, in words."""
+        return " ".join([self._unique_words(), self._nearby_words(), self._rank_words()])
+
+    def _unique_words(self) -> str:
+        if self.unique:
+            return f"No other terms, as many or fewer, have the same sum ({self.unique_by})."
+        if self.unique is False:
+            return f"Infinitely many others have the same sum ({self.unique_by})."
+        words = "Others may have the same sum"
+        if self.isolation is not None:
+            words += f", but not with all points within {self.isolation:.1e} of these"
+        return f"{words} ({self.unique_by})."
+
+    def _nearby_words(self) -> str:
+        if self.distance is None:
+            return f"They are not compared with a tensor ({self.nearby_by})."
+        if self.distance == 0:
+            words = "They are the tensor exactly."
+        elif self.exact_nearby:
+            words = (
+                f"Exact terms of the tensor have points within {self.radius:.1e} of these ({self.nearby_by})."
+            )
+        else:
+            decided = (
+                "but to its last digit the tensor needs more terms"
+                if self.exact_nearby is False
+                else "but whether exact terms are near by is not decided"
+            )
+            words = (
+                f"Their sum is within {self.distance:.1e} of the tensor, relative to its norm, {decided} "
+                f"({self.nearby_by})."
+            )
+        if self.margin is None and self.n_terms > 0:
+            return f"{words} How far noise, or rounding, moves the terms is not proved."
+        if self.margin is None or (self.exact_nearby and self.distance > 0):
+            return words
+        return (
+            f"{words} All sums of {self.n_terms} powers within {self.margin:.1e} of the tensor have terms "
+            f"with points within {self.radius:.1e} of these."
+        )
+
+    def _rank_words(self) -> str:
+        if self.minimal:
+            return f"No fewer terms come as near ({self.lower_bound_by})."
+        if self.rank_lower_bound == 0:
+            return "Fewer terms are not excluded."
+        return f"Fewer terms than {self.rank_lower_bound} do not come as near ({self.lower_bound_by})."
+
+
+def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, order: int) -> Certificate:
+    """Return what is proved of the terms of a decomposition.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor or None
+        What they are terms of; None for their sum.
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
+    order : int
+
+    Returns
+    -------
+    certificate : Certificate
+    """
+    dim = points.shape[1]
+    if tensor is not None and (tensor.order, tensor.dim) != (order, dim):
+        raise ValueError(
+            f"The decomposition is of order {order} in {dim} variables, "
+            f"the tensor of order {tensor.order} in {tensor.dim}."
+        )
+    unique, unique_by = uniqueness(weights, points, order)
+    terms = ScaledTerms.of(tensor, weights, points, order)
+    if terms is None:
+        no_bound = (0, "the tensor is too large, or a term is zero, too small or too large")
+        return Certificate(
+            len(weights), unique, unique_by, None, None, None, no_bound[1], None, None, *no_bound
+        )
+    nearby = exact_terms(terms)
+    residual = 0.0 if nearby.is_sum else terms.residual
+    lower_bound = certified_bound(terms.tensor, max(residual, ROUNDING * terms.norm))
+    if tensor is None:
+        no_tensor = "there is none"
+        return Certificate(
+            len(weights), unique, unique_by, nearby.isolation, None, None, no_tensor, None, None, *lower_bound
+        )
+    distance = 0.0 if nearby.is_sum else residual / max(terms.norm, SMALLEST) * (1 + 1e-14)
+    return Certificate(
+        len(weights),
+        unique,
+        unique_by,
+        nearby.isolation,
+        distance,
+        nearby.exact,
+        nearby.by,
+        nearby.margin,
+        nearby.radius,
+        *lower_bound,
+    )

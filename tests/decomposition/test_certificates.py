@@ -1,0 +1,345 @@
+"""Certificates: what they claim is true, with all rounding, and they claim it where it can be proved."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar import SymmetricTensor, Waring, decompose, refine
+from apolar.decomposition import Certificate, modular
+from apolar.decomposition.flattenings import hankel_flattening, koszul_flattening
+from apolar.decomposition.kantorovich import Linearisation
+from apolar.decomposition.rational import rational
+from apolar.decomposition.stability import near_all_sums
+from apolar.tensor import n_monomials
+from apolar.tensor.monomials import sum_of_powers
+
+
+def random_terms(dim, order, rank, seed, is_complex=False):
+    """Return well-conditioned random terms: unit points, weights from 1 to 2."""
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((rank, dim))
+    if is_complex:
+        points = points + 1j * rng.standard_normal((rank, dim))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return Waring(rng.uniform(1, 2, rank), points, order)
+
+
+def integer_terms(dim, order, rank, seed):
+    """Return terms, none of them zero, whose sum is computed without rounding."""
+    rng = np.random.default_rng(seed)
+    weights, points = rng.integers(1, 5, rank), rng.integers(-3, 4, (rank, dim))
+    points[~np.any(points, axis=1), 0] = 1
+    return Waring(weights.astype(float), points.astype(float), order)
+
+
+def noise(dim, order, size, seed):
+    """Return a tensor of a norm."""
+    tensor = SymmetricTensor(order, dim, np.random.default_rng(seed).standard_normal(n_monomials(dim, order)))
+    return tensor * (size / tensor.norm())
+
+
+def largest_move(waring, truth):
+    """Return how far true points are from those found, relative to their lengths, at the weights found."""
+    moves = []
+    for weight, point in zip(waring.weights, waring.points, strict=True):
+        roots = np.exp(2j * np.pi * np.arange(waring.order) / waring.order)
+        factors = (truth.weights / weight).astype(complex) ** (1 / waring.order)
+        candidates = (truth.points * factors[:, None])[:, None] * roots[:, None]
+        moves.append(np.linalg.norm(candidates - point, axis=2).min() / np.linalg.norm(point))
+    return max(moves)
+
+
+# --- distances, and terms near by ------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), [(3, 3, 2), (4, 4, 5), (2, 5, 3), (3, 5, 7)])
+def test_the_distance_is_not_below_the_exact_one(dim, order, rank):
+    terms = random_terms(dim, order, rank, 0)
+    tensor = terms.to_tensor()
+    sums = sum_of_powers(rational(terms.weights), rational(terms.points), order)
+    differences = (rational(tensor.coefficients) - sums) ** 2
+    counts = [Fraction(int(count)) for count in tensor.multinomials]
+    square = sum(count * d for count, d in zip(counts, differences, strict=True))
+    norm = sum(count * t * t for count, t in zip(counts, rational(tensor.coefficients), strict=True))
+    distance = terms.certify(tensor).distance
+    assert Fraction(distance) ** 2 * norm >= square
+    assert distance < 1e-13
+
+
+# More equations than unknowns, where Hankel matrices or Koszul flattenings decide, and as many of both.
+SHAPES = [(3, 4, 3), (3, 6, 5), (2, 7, 3), (4, 4, 4), (5, 3, 3), (4, 3, 4), (3, 5, 4), (2, 5, 3), (4, 3, 5)]
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(("dim", "order", "rank"), SHAPES)
+def test_terms_before_noise_are_within_the_radius(dim, order, rank, is_complex):
+    claims = 0
+    for seed in range(8):
+        truth = random_terms(dim, order, rank, seed, is_complex)
+        clean = truth.to_tensor()
+        size = 10.0 ** -(14 - seed) * clean.norm()
+        tensor = clean + noise(dim, order, size, seed)
+        # From the true terms, so that the best approximation near by is found: the claim is about that.
+        certificate = refine(tensor, truth, max_iter=20).certificate
+        if certificate.margin is None:
+            continue
+        claims += 1
+        if size <= 0.99 * certificate.margin * tensor.norm():
+            move = largest_move(refine(tensor, truth, max_iter=20), truth)
+            # The true terms are not rounded, what they are compared by is.
+            assert move <= certificate.radius + 1e-14
+            assert certificate.radius < 1e4 * certificate.margin * max(truth.condition, 1)
+    assert claims >= 3
+
+
+def test_noise_that_is_larger_than_the_residual_is_within_the_margin_too():
+    # Noise within the sums of so many powers leaves no residual; with the margin that is told, it is covered.
+    truth = random_terms(3, 4, 3, 0)
+    certificate = refine(truth.to_tensor(), truth).certificate
+    for seed in range(20):
+        moved = replace(truth, points=truth.points + 1e-15 * random_terms(3, 4, 3, seed).points)
+        distance = (moved.to_tensor() - truth.to_tensor()).norm() / truth.to_tensor().norm()
+        if distance < certificate.margin:
+            assert largest_move(truth, moved) <= certificate.radius
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), [(3, 4, 3), (3, 5, 3), (4, 3, 3), (4, 4, 5), (4, 3, 5)])
+def test_exact_terms_of_integer_forms_are_within_the_radius(dim, order, rank):
+    truth = integer_terms(dim, order, rank, 1)
+    tensor = truth.to_tensor()
+    waring = decompose(tensor, rank, random_state=0)
+    certificate = waring.certificate
+    assert certificate.exact_nearby is True
+    assert certificate.distance > 0
+    assert largest_move(waring, truth) <= certificate.radius < 1e-8
+    assert certificate.unique is True
+    assert certificate.minimal
+    assert "Exact terms of the tensor have points within" in certificate.message
+
+
+def test_a_form_that_is_one_digit_off_has_no_exact_terms():
+    tensor = integer_terms(4, 4, 5, 0).to_tensor()
+    coefficients = tensor.coefficients.copy()
+    coefficients[3] = np.nextafter(coefficients[3], np.inf)
+    certificate = decompose(SymmetricTensor(4, 4, coefficients), 5, random_state=0).certificate
+    assert certificate.exact_nearby is False
+    # All the same, sums of five powers as near as that have terms near by.
+    assert certificate.radius < 1e-8
+    assert "to its last digit the tensor needs more terms" in certificate.message
+    assert certificate.distance < 1e-12
+
+
+def test_a_rank_modulo_the_prime_proves_no_exact_terms():
+    # Off by the prime in one coefficient: the ranks modulo the prime are those of a sum of two powers.
+    terms = Waring([1.0, 1.0], [[4096.0, 3.0, 1.0], [5.0, 4095.0, 2.0]], 4)
+    coefficients = terms.to_tensor().coefficients.copy()
+    assert refine(terms.to_tensor(), terms).certificate.exact_nearby is True
+    coefficients[5] += modular.PRIME
+    certificate = refine(SymmetricTensor(4, 3, coefficients), terms).certificate
+    assert certificate.margin is not None
+    assert certificate.exact_nearby is None
+
+
+def test_hankel_matrices_do_not_recognise_sums_of_cubes():
+    # Cubics in three of five variables have the Hankel matrix of three cubes, and are not all sums of three.
+    terms = random_terms(5, 3, 3, 0)
+    tensor = terms.to_tensor()
+    linearised = Linearisation.of(terms.weights, terms.points, 3)
+    distances = (1e-12, 1e-14)
+    displacement = linearised.displacement(sum(distances))
+    recognised = [
+        near_all_sums(tensor, linearised, flattening, displacement, distances)
+        for flattening in (hankel_flattening(5, 3, 1), koszul_flattening(5, 3, 2))
+    ]
+    assert recognised == [False, True]
+
+
+def test_terms_that_sum_to_the_tensor_exactly():
+    terms = integer_terms(3, 4, 3, 0)
+    certificate = terms.certify(terms.to_tensor())
+    assert (certificate.distance, certificate.exact_nearby) == (0.0, True)
+    assert "They are the tensor exactly." in certificate.message
+    # Modulo a prime alone that would not be proved.
+    off = terms.to_tensor().coefficients + np.array([2147483629.0] + [0.0] * 14)
+    assert terms.certify(SymmetricTensor(4, 3, off)).distance > 0
+
+
+def test_ternary_quintics_of_rank_seven_have_exact_terms_near_by():
+    tensor = random_terms(3, 5, 7, 1).to_tensor()
+    certificate = refine(tensor, random_terms(3, 5, 7, 1)).certificate
+    assert (certificate.unique, certificate.exact_nearby, certificate.minimal) == (None, True, True)
+    assert certificate.radius < 1e-6
+    assert "the Koszul flattening" in certificate.message
+    assert f"within {certificate.isolation:.1e}" in certificate.message
+
+
+def test_families_have_exact_terms_near_by_and_infinitely_many_others():
+    certificate = decompose("x^3 + y^3 + z^3 + x*y*z", random_state=0).certificate
+    assert (certificate.unique, certificate.exact_nearby) == (False, True)
+    assert certificate.radius < 1e-9
+    assert certificate.isolation is None
+    assert "Infinitely many others" in certificate.message
+    assert certificate.minimal
+
+
+def test_terms_that_can_move_are_not_isolated():
+    # Four points on a line, as terms of degree 5: others with the same sum are as near as you like.
+    points = np.array([[1.0, t, 0.0] for t in (0.0, 1.0, -1.0, 2.0)])
+    certificate = Waring(np.ones(4), points, 5).certificate
+    assert certificate.isolation is None
+    assert certificate.unique is False
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_other_terms_with_the_same_sum_are_outside_of_the_isolation(seed):
+    # Seven fifth powers of points on a line are dependent: three of them have the sum of four others.
+    rng = np.random.default_rng(seed)
+    parameters = rng.permutation(np.arange(-6, 7))[:7]
+    points = np.stack([np.ones(7), parameters, np.zeros(7)], axis=1)
+    powers = np.stack([points[:, 1] ** k for k in range(6)])
+    weights = np.linalg.svd(powers)[2][-1]
+    few = Waring(weights[:3], points[:3], 5)
+    many = Waring(-weights[3:], points[3:], 5)
+    assert (few.to_tensor() - many.to_tensor()).norm() < 1e-9 * few.to_tensor().norm()
+    assert few.certificate.unique is True
+    assert many.certificate.unique is False
+    assert 0 < few.certificate.isolation < 0.5
+    assert few.certificate.minimal
+
+
+# --- ranks ---------------------------------------------------------------------------
+
+
+def test_bounds_of_noisy_tensors_are_of_all_sums_as_near():
+    truth = random_terms(4, 4, 3, 0)
+    tensor = truth.to_tensor() + noise(4, 4, 0.01, 0)
+    certificate = refine(tensor, truth).certificate
+    # To the last digit, the tensor has another rank; but no sum of two powers is as near as three.
+    assert certificate.exact_nearby is False
+    assert certificate.rank_lower_bound == 3
+    assert certificate.minimal
+
+
+def test_terms_that_say_too_much_are_not_minimal():
+    terms = random_terms(3, 4, 2, 0)
+    more = Waring(np.repeat(terms.weights / 2, 2), np.repeat(terms.points, 2, axis=0), 4)
+    certificate = more.certify(terms.to_tensor())
+    assert certificate.rank_lower_bound == 2
+    assert not certificate.minimal
+    assert "Fewer terms than 2 do not come as near" in certificate.message
+    assert certificate.unique is not True
+
+
+def test_nothing_is_said_of_fewer_terms_than_there_are():
+    # One cube is not the form, but two are: proofs about the cube that is not zero would be wrong.
+    form = SymmetricTensor.from_polynomial("x^3 + y^3 + 0*z^3")
+    certificate = Waring([1.0, 0.0], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], 3).certify(form)
+    assert (certificate.unique, certificate.exact_nearby, certificate.margin) == (None, None, None)
+    assert not certificate.minimal
+    assert "a term is zero" in certificate.message
+
+
+def test_limits_of_sums_are_not_called_minimal():
+    # x^2 y has rank 3, and sums of two cubes are as near as rounding.
+    certificate = decompose("x^2*y", random_state=0).certificate
+    assert certificate.rank_lower_bound == 2
+    assert not certificate.minimal
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds_never_exceed_the_number_of_terms(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        dim, order, rank = (int(x) for x in rng.integers((2, 2, 1), (6, 6, 9)))
+        terms = integer_terms(dim, order, rank, int(rng.integers(1000)))
+        scale = 2.0 ** int(rng.integers(-300, 300))
+        tensor = terms.to_tensor() * scale
+        certificate = replace(terms, weights=terms.weights * scale).certify(tensor)
+        assert certificate.rank_lower_bound <= rank
+        assert certificate.distance == 0
+        noisy = tensor + noise(dim, order, scale * 10.0 ** int(rng.integers(-15, 1)), seed)
+        assert replace(terms, weights=terms.weights * scale).certify(noisy).rank_lower_bound <= rank
+
+
+# --- where certificates come from ----------------------------------------------------------
+
+
+def test_they_are_attached_by_decompose_and_refine_and_kept():
+    waring = decompose("x^3 - 3*x*y^2")
+    assert isinstance(waring.certificate, Certificate)
+    assert waring.certificate is waring.certificate
+    assert waring.tensor == SymmetricTensor.from_polynomial("x^3 - 3*x*y^2")
+    assert refine(waring.tensor, waring).tensor is waring.tensor
+    for text in ("x^2 + y^2", "3*x + 4*y"):
+        certificate = decompose(text).certificate
+        assert certificate.distance < 1e-14
+        assert certificate.minimal
+
+
+def test_terms_of_ones_own_are_compared_with_their_sum_or_with_a_tensor():
+    terms = random_terms(3, 4, 3, 0)
+    certificate = terms.certificate
+    assert (certificate.unique, certificate.distance, certificate.exact_nearby) == (True, None, None)
+    assert certificate.minimal
+    assert "not compared with a tensor (there is none)" in certificate.message
+    with pytest.raises(ValueError, match="order 4 in 3 variables"):
+        terms.certify("x^3 + y^3")
+    far = terms.certify(2 * terms.to_tensor())
+    assert 0.49 < far.distance < 0.51
+
+
+def test_sums_of_powers_of_rows_have_no_tensor():
+    rows = np.repeat(np.eye(5)[:3], 4, axis=0)
+    waring = decompose(SymmetricTensor.from_rows(rows, None, 4), 3, random_state=0)
+    assert waring.tensor is None
+    assert waring.certificate.unique is True
+
+
+def test_the_zero_tensor():
+    certificate = decompose(SymmetricTensor.zeros(3, 2)).certificate
+    assert (certificate.unique, certificate.exact_nearby, certificate.distance) == (True, True, 0.0)
+    assert certificate.minimal
+    certificate = Waring(np.ones(1), np.ones((1, 2)), 3).certify(SymmetricTensor.zeros(3, 2))
+    assert certificate.distance > 1e100
+    assert certificate.rank_lower_bound == 0
+
+
+@pytest.mark.parametrize("exponent", [-900, 900])
+def test_tensors_of_any_size_have_the_same_certificate(exponent):
+    terms = random_terms(3, 4, 3, 0)
+    moderate = terms.certify(terms.to_tensor())
+    tensor = terms.to_tensor() * 2.0**exponent
+    scaled = Waring(terms.weights * 2.0**exponent, terms.points, 4).certify(tensor)
+    assert scaled == moderate
+    # In the points, too.
+    points = terms.points * 2.0 ** (exponent // 4)
+    assert Waring(terms.weights, points, 4).certify(tensor) == moderate
+
+
+def test_numbers_that_differ_too_much_to_be_scaled_are_not_compared():
+    # Divided by the largest, the others would vanish: what is left is another tensor.
+    tensor = SymmetricTensor(3, 2, [2.0**900, 0.0, 0.0, 2.0**-300])
+    terms = Waring([2.0**900], [[1.0, 0.0]], 3)
+    assert terms.certify(tensor).exact_nearby is None
+    assert terms.certify(SymmetricTensor(3, 2, [2.0**900, 0.0, 0.0, 0.0])).exact_nearby is True
+    points = Waring([1.0], [[2.0**300, 2.0**-900]], 3)
+    assert points.certify(SymmetricTensor(3, 2, [2.0**900, 0.0, 0.0, 0.0])).distance is None
+
+
+def test_tensors_that_are_too_large_are_not_compared():
+    terms = random_terms(60, 4, 3, 0)
+    certificate = terms.certificate
+    assert certificate.unique is True
+    assert certificate.rank_lower_bound == 0
+    assert "too large" in certificate.lower_bound_by
+
+
+def test_ill_conditioned_terms_get_no_radius():
+    pair = Waring(np.array([2.0, 1.0]), np.array([[1.0, 0.0], [1.0, 1e-6]]), 3)
+    certificate = decompose(pair.to_tensor(), 2, random_state=0).certificate
+    assert certificate.radius is None
+    assert "moves the terms is not proved" in certificate.message
+    assert apolar.Status.ILL_CONDITIONED is decompose(pair.to_tensor(), 2, random_state=0).status

@@ -1,0 +1,164 @@
+"""Lower bounds of the rank, and bounds of what is computed in floating point."""
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard, hilbert
+
+from apolar import SymmetricTensor
+from apolar.decomposition import rounding
+from apolar.decomposition.flattenings import flattenings, koszul_degree, koszul_flattening
+from apolar.decomposition.lower_bounds import certified_bound, koszul_bound
+from apolar.decomposition.ranks import numerical_rank
+from apolar.tensor import n_monomials, weighted_hankel
+
+
+def generic_form(dim, order, seed=0):
+    return SymmetricTensor(order, dim, np.random.default_rng(seed).standard_normal(n_monomials(dim, order)))
+
+
+def sum_of_powers(dim, order, rank, seed):
+    rng = np.random.default_rng(seed)
+    return SymmetricTensor.from_waring(rng.standard_normal(rank), rng.standard_normal((rank, dim)), order)
+
+
+# --- flattenings ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dim", "order"), [(3, 3), (4, 3), (5, 3), (3, 5), (4, 5), (3, 4), (2, 6)])
+def test_flattenings_have_the_norms_and_ranks_they_say(dim, order):
+    tensor, power = generic_form(dim, order), sum_of_powers(dim, order, 1, 0)
+    for flattening in flattenings(dim, order, 1e8):
+        matrix = flattening.matrix(tensor.coefficients)
+        frobenius = np.sqrt(flattening.power_rank) * tensor.norm()
+        assert np.linalg.norm(matrix) == pytest.approx(frobenius, rel=1e-12)
+        assert np.linalg.norm(matrix, 2) <= flattening.norm * tensor.norm() * (1 + 1e-12)
+        values = np.linalg.svd(flattening.matrix(power.coefficients), compute_uv=False)
+        assert numerical_rank(values) == flattening.power_rank
+
+
+def test_hankel_matrices_are_flattenings():
+    tensor = generic_form(3, 5)
+    first, second, _ = flattenings(3, 5, 1e8)
+    np.testing.assert_allclose(first.matrix(tensor.coefficients), weighted_hankel(tensor, 1), rtol=1e-15)
+    np.testing.assert_allclose(second.matrix(tensor.coefficients), weighted_hankel(tensor, 2), rtol=1e-15)
+
+
+def test_large_flattenings_are_left_out():
+    assert [f.positions.shape for f in flattenings(5, 4, 5 * 5 * 35)] == [(5, 35)]
+    assert koszul_degree(200, 3) == 0
+    assert koszul_degree(2, 3) == koszul_degree(3, 4) == 0
+
+
+# --- bounds of the rank --------------------------------------------------------------------
+
+
+# The generic rank, where the flattening is large enough to prove it: Aronhold's invariant for ternary cubics.
+@pytest.mark.parametrize(
+    ("dim", "order", "bound"),
+    [(3, 3, 4), (4, 3, 5), (5, 3, 8), (7, 3, 12), (3, 5, 7), (3, 7, 12), (4, 5, 12)],
+)
+def test_generic_forms_of_odd_order_have_better_bounds_than_those_of_hankel_matrices(dim, order, bound):
+    tensor = generic_form(dim, order)
+    assert koszul_bound(tensor) == bound
+    assert certified_bound(tensor, 1e-12) == (bound, "the Koszul flattening")
+
+
+@pytest.mark.parametrize(("dim", "order"), [(3, 3), (4, 3), (5, 3), (6, 3), (3, 5), (4, 5), (3, 7)])
+def test_bounds_are_not_above_the_rank(dim, order):
+    for rank in range(1, 7):
+        tensor = sum_of_powers(dim, order, rank, rank)
+        exponent = np.ldexp(1.0, -int(np.log2(tensor.norm())))
+        # Within rounding of the coefficients there is a sum of so many powers.
+        assert certified_bound(tensor * exponent, 1e-14)[0] <= rank
+        assert koszul_bound(tensor) <= rank
+
+
+def test_the_bound_of_a_monomial_and_of_two():
+    polynomial = SymmetricTensor.from_polynomial
+    assert koszul_bound(polynomial("x*y*z")) == 4
+    assert koszul_bound(polynomial("x*y*z + u*v*w")) == 8
+    assert koszul_bound(SymmetricTensor.zeros(3, 3)) == 0
+    assert koszul_bound(polynomial("x^4 + y^4 + z^4")) == 0
+
+
+def test_bounds_hold_for_all_tensors_within_the_radius():
+    tensor = SymmetricTensor.from_polynomial("x^4 + 0.1*y^4 + 0.01*z^4")
+    assert [certified_bound(tensor, radius)[0] for radius in (1e-3, 0.02, 0.2, 2.0)] == [3, 2, 1, 0]
+    # At the radius itself there is a tensor of lower rank.
+    assert certified_bound(tensor, 0.01)[0] == 2
+    assert certified_bound(tensor, 0.00999)[0] == 3
+    # Koszul flattenings too: rank 3 is at a distance of 1/6 sqrt(6), the norm of x y z.
+    cubic = SymmetricTensor.from_polynomial("x^3 + y^3 + z^3 + x*y*z")
+    assert certified_bound(cubic, 1e-3)[0] == 4
+    assert certified_bound(cubic, 1 / np.sqrt(6))[0] <= 3
+
+
+def test_linear_forms():
+    assert certified_bound(SymmetricTensor.from_polynomial("x + y"), 1e-15)[0] == 1
+    assert certified_bound(SymmetricTensor.zeros(1, 3), 1e-15)[0] == 0
+
+
+# --- bounds of rounding ---------------------------------------------------------------------
+
+
+def test_singular_values_are_bounded_from_below_and_closely():
+    # Singular values 1 to 8 up to the norm of a Hadamard matrix, all exact.
+    matrix = hadamard(8) @ np.diag(np.arange(8, 0, -1.0))
+    exact = np.sqrt(8) * np.arange(8, 0, -1.0)
+    lower = rounding.singular_values_below(matrix, 0.0)
+    assert np.all(lower < exact)
+    np.testing.assert_allclose(lower, exact, rtol=1e-12)
+    assert exact[-1] * (1 - 0.2) < rounding.least_singular_value_below(matrix) < exact[-1]
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_singular_matrices_are_never_called_regular(is_complex):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        left, right = rng.integers(-9, 9, size=(6, 4)), rng.integers(-9, 9, size=(4, 5))
+        matrix = (left @ right).astype(complex if is_complex else float)
+        if is_complex:
+            matrix *= 1 + 2j
+        assert rounding.singular_values_below(matrix, 0.0)[4] == 0
+        assert rounding.least_singular_value_below(matrix) == 0
+
+
+def test_ill_conditioned_matrices_get_a_bound_of_zero_or_below_the_truth():
+    # The least singular value of the 10 x 10 Hilbert matrix is 1.0931538193797e-13; entries are rounded.
+    matrix = hilbert(10)
+    assert rounding.singular_values_below(matrix, 2.0**-53)[-1] <= 1.0931538193797e-13
+    assert rounding.least_singular_value_below(matrix) <= 1.0931538193797e-13 + 1e-15
+
+
+def test_errors_of_entries_are_taken_off():
+    matrix = np.diag([1.0, 1e-3])
+    assert rounding.singular_values_below(matrix, 1e-2)[-1] == 0
+    assert rounding.singular_values_below(matrix, 1e-5)[-1] > 0.9e-3
+
+
+def test_norms_are_bounded_on_their_side():
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((20, 30)) + 1j * rng.standard_normal((20, 30))
+    frobenius, largest = np.linalg.norm(matrix), np.linalg.norm(matrix, 2)
+    assert rounding.norm_below(matrix) < frobenius < rounding.norm_above(matrix)
+    assert rounding.norm_above(matrix) / rounding.norm_below(matrix) < 1 + 1e-12
+    assert largest < rounding.operator_norm_above(matrix) <= rounding.norm_above(matrix)
+    assert rounding.norm_below(np.zeros(3)) == 0
+    assert rounding.norm_above(np.zeros(3)) > 0
+
+
+def test_inverses_that_are_not_are_found():
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
+    inverse = np.linalg.inv(matrix)
+    assert rounding.distance_from_identity(matrix, inverse, 0.0) < 1e-13
+    assert rounding.distance_from_identity(matrix, inverse, 1e-3) > 1e-3
+    assert rounding.distance_from_identity(matrix, inverse + 0.1, 0.0) > 0.5
+
+
+def test_koszul_flattenings_of_cubics_are_those_of_the_exterior_algebra():
+    # For x^3 the map e_i -> x ^ e_i, times x^2 in the symmetric factor: 1 and 2 go to 01 and 02.
+    flattening = koszul_flattening(3, 3, 1)
+    matrix = flattening.matrix(SymmetricTensor.from_polynomial("x^3 + 0*y^3 + 0*z^3").coefficients)
+    rows, columns = np.nonzero(matrix)
+    # Rows are (01, 02, 12), columns (0, 1, 2), each times (x, y, z).
+    assert sorted(zip(rows // 3, columns // 3, strict=True)) == [(0, 1), (1, 2)]

@@ -1,0 +1,70 @@
+"""Arithmetic modulo a prime and in rational numbers, against that of Python's integers."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from apolar.decomposition import modular
+from apolar.decomposition.rational import exact_rank
+
+
+def residue(value):
+    fraction = Fraction(value)
+    return fraction.numerator * pow(fraction.denominator, -1, modular.PRIME) % modular.PRIME
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1.0, 0.1, -1e300, 5e-324, 2.0**60, np.pi])
+def test_numbers_reduce_exactly(value):
+    assert modular.residues(np.array([value]))[0] == residue(value)
+
+
+def test_complex_numbers_reduce_with_their_products():
+    assert pow(modular.IMAGINARY_UNIT, 2, modular.PRIME) == modular.PRIME - 1
+    left, right = 1.5 - 2j, 0.25 + 3j  # the product is exact in floating point
+    a, b, both = modular.residues(np.array([left, right, left * right]))
+    assert a * b % modular.PRIME == both
+
+
+def test_products_do_not_overflow():
+    rng = np.random.default_rng(0)
+    left = rng.integers(modular.PRIME, size=(3, 500))
+    right = rng.integers(modular.PRIME, size=(500, 2))
+    expected = left.astype(object) @ right.astype(object) % modular.PRIME
+    assert np.array_equal(modular.product(left, right), expected)
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (9, 6), (7, 7)])
+@pytest.mark.parametrize("rank", [0, 1, 4])
+def test_ranks_of_integer_matrices_are_exact(shape, rank):
+    rng = np.random.default_rng(rank)
+    matrix = rng.integers(-99, 99, size=(shape[0], rank)) @ rng.integers(-99, 99, size=(rank, shape[1]))
+    assert modular.rank(modular.residues(matrix / 8)) == rank
+    assert exact_rank(matrix / 8) == rank
+    kernel = modular.kernel(modular.residues(matrix))
+    assert len(kernel) == shape[1] - rank
+    assert not np.any(modular.product(modular.residues(matrix), kernel.T))
+    assert modular.rank(kernel) == len(kernel)
+
+
+def test_numbers_next_to_each_other_are_told_apart():
+    # The determinant is 2^-52, which elimination in floating point may lose.
+    matrix = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]])
+    assert modular.rank(modular.residues(matrix)) == exact_rank(matrix) == 2
+
+
+def test_the_rank_modulo_the_prime_is_a_lower_bound():
+    matrix = np.array([[1.0, 2.0], [3.0, 6.0 + modular.PRIME]])
+    assert modular.rank(modular.residues(matrix)) == 1
+    assert exact_rank(matrix) == 2
+
+
+def test_kruskal_ranks():
+    generic = modular.residues(np.random.default_rng(0).standard_normal((7, 4)))
+    assert modular.kruskal_rank(generic, 1e6) == 4
+    flat = modular.residues(np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
+    assert modular.kruskal_rank(flat, 1e6) == 2
+    assert modular.kruskal_rank(flat[[0, 0, 1]], 1e6) == 1
+    assert modular.kruskal_rank(flat * np.array([[1], [0], [1], [1]]), 1e6) == 0
+    # Too much work: a bound all the same.
+    assert modular.kruskal_rank(generic, 1000) < 4

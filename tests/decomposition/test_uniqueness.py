@@ -1,0 +1,160 @@
+"""Uniqueness: never a claim that is false, and a claim where a theorem gives one."""
+
+import numpy as np
+import pytest
+
+from apolar.decomposition import modular
+from apolar.decomposition.kruskal import PowerRanks
+from apolar.decomposition.uniqueness import uniqueness
+from apolar.tensor import n_monomials
+
+
+def random_points(rank, dim, seed, is_complex=False):
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((rank, dim))
+    return points + 1j * rng.standard_normal((rank, dim)) if is_complex else points
+
+
+def of_points(points, order):
+    return uniqueness(np.ones(len(points)), points, order)
+
+
+# --- what is known of generic points -----------------------------------------------
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(
+    ("dim", "order", "rank", "word"),
+    [
+        (3, 3, 3, "linearly independent"),
+        (20, 3, 20, "linearly independent"),
+        (2, 5, 3, "linearly independent"),
+        (4, 3, 5, "Kruskal ranks"),  # Sylvester's pentahedron
+        (6, 3, 8, "Kruskal ranks"),
+        (3, 6, 8, "Kruskal ranks"),
+        (3, 8, 13, "finitely many common zeros"),
+        (4, 4, 7, "finitely many common zeros"),
+        (5, 4, 11, "finitely many common zeros"),
+        (6, 4, 15, "the points alone"),
+        (7, 3, 10, "the differential of the Koszul flattening"),
+        (5, 5, 17, "the differential of the Koszul flattening"),
+    ],
+)
+def test_generic_terms_of_low_rank_are_unique(dim, order, rank, word, is_complex):
+    unique, by = of_points(random_points(rank, dim, 0, is_complex), order)
+    assert unique is True
+    assert word in by
+
+
+@pytest.mark.parametrize(
+    ("dim", "order", "rank"),
+    [(3, 3, 4), (3, 4, 6), (3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7), (2, 4, 3), (3, 2, 2), (3, 1, 2)],
+)
+def test_families_are_not_unique(dim, order, rank):
+    assert of_points(random_points(rank, dim, 0), order)[0] is False
+
+
+# Generic forms of these ranks have two decompositions [chiantini2017generic]; ternary quintics of rank 7 have
+# one, as have quintics of rank 12 in four variables, which no theorem here proves: the kernels of their
+# Koszul flattening are too small.
+@pytest.mark.parametrize(("dim", "order", "rank"), [(3, 6, 9), (4, 4, 8), (6, 3, 9), (3, 5, 7), (4, 5, 12)])
+def test_what_no_theorem_decides_is_left_open(dim, order, rank):
+    assert of_points(random_points(rank, dim, 0), order)[0] is None
+
+
+def generic_truth(dim, order, rank):
+    """Return whether generic sums of powers are identifiable, by Chiantini, Ottaviani and Vannieuwenhoven."""
+    if rank == 1:
+        return True
+    if order <= 2 or (dim, order, rank) in {(3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7)}:
+        return False
+    if (dim, order, rank) in {(3, 6, 9), (4, 4, 8), (6, 3, 9)}:
+        return False
+    size = n_monomials(dim, order)
+    if rank * dim == size:  # Galuppi and Mella
+        return dim == 2 or (dim, order) in {(3, 5), (4, 3)}
+    return rank * dim < size
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_generic_terms_of_any_shape_are_never_misjudged(seed):
+    rng = np.random.default_rng(seed)
+    decided = 0
+    for _ in range(40):
+        dim, order = int(rng.integers(2, 6)), int(rng.integers(1, 8))
+        most = min(n_monomials(dim, order) // dim + 2, 30)
+        rank = int(rng.integers(1, most + 1))
+        points = rng.standard_normal((rank, dim))
+        unique, by = of_points(points, order)
+        assert unique in (None, generic_truth(dim, order, rank)), (dim, order, rank, by)
+        decided += unique is not None
+    assert decided >= 30
+
+
+# --- special positions, of which it is known that other terms have the same sum ---------
+
+
+def on_rational_curve(n_points, degree, dim, rng):
+    """Return points on a rational normal curve of a degree, in a random subspace of the space."""
+    parameters = rng.permutation(np.arange(-20, 21))[:n_points]
+    curve = np.stack([parameters**k for k in range(degree + 1)], axis=1)
+    return (curve @ rng.integers(-3, 4, size=(degree + 1, dim))).astype(float)
+
+
+@pytest.mark.parametrize("curve_degree", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_terms_with_too_many_points_on_a_curve_are_not_called_unique(seed, curve_degree):
+    # Powers of points on a rational normal curve of degree e are those of binary forms of degree e d, which
+    # have infinitely many decompositions into more than (e d + 1) / 2 terms.
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        dim, order = int(rng.integers(curve_degree + 1, 7)), int(rng.integers(3, 8))
+        special = on_rational_curve((curve_degree * order + 1) // 2 + 1, curve_degree, dim, rng)
+        others = rng.integers(-5, 6, size=(int(rng.integers(0, 3)), dim)).astype(float)
+        others = others[np.any(others, axis=1)]
+        points = np.vstack([special, others])
+        if np.all(np.any(points, axis=1)):
+            assert of_points(points, order)[0] is not True
+
+
+def test_one_point_fewer_on_the_curve_is_unique():
+    # The test above is sharp: 4 of 9 points on a conic are too few.
+    rng = np.random.default_rng(0)
+    assert of_points(on_rational_curve(4, 2, 3, rng), 4)[0] is True
+    assert of_points(on_rational_curve(3, 1, 4, rng), 5)[0] is True
+    assert of_points(on_rational_curve(4, 1, 4, rng), 5)[0] is False
+
+
+def test_terms_in_few_variables_are_a_family_there():
+    # Three cubes of two variables, in three.
+    points = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 2.0, 0.0]])
+    assert of_points(points, 3)[0] is False
+    turned = points @ np.array([[1.0, 1, 2], [0, 1, 3], [1, 0, 1]])
+    assert of_points(turned, 3)[0] is False
+
+
+def test_equal_points_are_not_unique():
+    points = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+    assert of_points(points, 5)[0] is not True
+    assert of_points(points[:2], 5)[0] is False
+
+
+def test_terms_that_are_zero_are_not_judged():
+    assert uniqueness(np.array([1.0, 0.0]), np.eye(2), 3)[0] is None
+    assert uniqueness(np.ones(2), np.array([[1.0, 0.0], [0.0, 0.0]]), 3)[0] is None
+    assert uniqueness(np.ones(0), np.zeros((0, 2)), 3)[0] is True
+
+
+def test_many_terms_are_not_tried():
+    unique, by = of_points(random_points(600, 60, 0), 4)
+    assert unique is None
+    assert "500" in by
+
+
+def test_kruskal_ranks_of_powers_are_bounds_from_below():
+    # Four of five points in a plane: any three are independent but not any four, and squares are.
+    points = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]])
+    ranks = PowerRanks(modular.residues(points))
+    assert ranks.kruskal(1) == 3
+    assert ranks.kruskal(2) == 5
+    assert ranks.independent_from == 2
