@@ -140,3 +140,15 @@ def test_a_pickled_array_is_not_loaded(tmp_path):
     done = run("decompose", str(path))
     assert done.returncode == 2
     assert "not a NumPy array of numbers" in done.stderr
+
+
+def test_a_constraint_is_kept_and_said_in_json():
+    result = json.loads(
+        run("decompose", "(x + 2*y)^3 + 9*x*y^2", "--constraint", "orthogonal", "--json").stdout
+    )
+    assert (result["constraint"], result["status"]) == ("orthogonal", "APPROXIMATE")
+    points = np.array(result["points"])
+    np.testing.assert_allclose(points @ points.T, np.eye(2), atol=1e-12)
+    refused = run("decompose", "x^3 + y^3", "--constraint", "nonnegative", "--no-refine")
+    assert refused.returncode == 2
+    assert "leave out --no-refine" in refused.stderr

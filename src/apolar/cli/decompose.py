@@ -52,6 +52,11 @@ class FormCommand(click.Command):
     show_default=True,
     help="Insist on real points, or allow complex ones.",
 )
+@click.option(
+    "--constraint",
+    type=click.Choice(["nonnegative", "orthogonal"]),
+    help="Only terms with points and weights of at least zero, or with orthonormal points.",
+)
 @click.option("--no-refine", is_flag=True, help="Leave the terms as the method gives them.")
 @click.option("--variables", help="Variables and their order, such as x,y,z.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -63,6 +68,7 @@ def decompose(
     gap: bool,
     method: str,
     field: str,
+    constraint: str | None,
     no_refine: bool,
     variables: str | None,
     seed: int,
@@ -94,7 +100,7 @@ def decompose(
         rule = ranks.gap()
     try:
         tensor, names = _read(polynomial, variables)
-        waring = decompose(tensor, rule, method, not no_refine, seed, field=field)
+        waring = decompose(tensor, rule, method, not no_refine, seed, field=field, constraint=constraint)
     except (ValueError, TypeError, MemoryError) as error:
         raise BadInput(in_options(str(error))) from error
     if as_json:
@@ -192,6 +198,7 @@ def _as_json(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> d
         "rank": waring.rank,
         "rank_source": waring.rank_source,
         "field": "complex" if waring.is_complex else "real",
+        "constraint": waring.constraint,
         "weights": [_number(w) for w in waring.weights.tolist()],
         "points": [[_number(x) for x in point] for point in waring.points.tolist()],
         "residual": _number(waring.residual),
