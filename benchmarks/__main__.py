@@ -30,6 +30,7 @@ from benchmarks import (
     speed,
     starts,
     table,
+    tensor_peers,
 )
 
 BENCHMARKS = {
@@ -45,6 +46,7 @@ BENCHMARKS = {
     "algorithm2": algorithm2.main,
     "paper_moments": paper_moments.main,
     "table": table.main,
+    "tensor_peers": tensor_peers.main,
     "disk": disk.main,
     "cluster": cluster.main,
     "sparse": sparse.main,
