@@ -77,7 +77,7 @@ def decompose(
         Random starts of "auto" at most, where no certificate makes them needless; fewer, down to 3,
         where the rank times the dimension is in the hundreds.
     max_iter : int, default=200
-        Refinement steps from one start.
+        Refinement steps from one start; with a constraint, up to ten times as many.
     tol : float, default=1e-13
         Of the refinement, on the relative gradient.
     time_limit : float, optional

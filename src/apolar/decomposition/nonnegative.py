@@ -24,12 +24,14 @@ SHORT_RUN = 60
 ENOUGH_HITS = 5
 # The best terms are given this many times the steps, if they still move.
 LONG_RUN = 5
+# A residual below this may be on its way to rounding.
+MAY_BE_EXACT = 1e-6
 # Multiplications of all random starts together, about, and the random starts that there are in any case.
 SEARCH_WORK, FEWEST_STARTS = 5e9, 3
 # Products with the Gram matrix in a step that is not solved by least squares.
 PRODUCTS_PER_STEP = 200
 # Multiplications of a step up to which it is solved by least squares with the Jacobian.
-DENSE_WORK = 2e6
+DENSE_WORK = 3e7
 # Damping from which on the normal equations are accurate enough; they are faster than least squares.
 WELL_DAMPED = 1e-7
 # Times that coordinates are held at zero, and the others solved for again, in a step.
@@ -147,7 +149,9 @@ def _finished(
     """Return the candidate refined to the end, in so many steps altogether."""
     first = candidate.refined
     left = max_iter - first.n_iter
-    if first.converged or left <= 0:
+    # Terms that may be exact go on to rounding.
+    settled = first.converged and candidate.residual > MAY_BE_EXACT
+    if settled or first.gradient_norm <= tol or left <= 0:
         return candidate
     later = projected_gauss_newton(tensor, first.vectors, left, tol)
     return rated(tensor, candidate.method, first.then(later))
@@ -169,7 +173,7 @@ class _Model:
         contracted = tensor.contract_all(vectors, 1) / scale
         self.gradient = self.gram.first @ vectors - tensor.order * contracted
         # A term near zero hardly moves the sum: without a bound its steps would be without one, too.
-        self.scales = np.maximum(self.gram.scales, 1e-12 * float(self.gram.scales.max()))
+        self.scales = np.maximum(self.gram.scales, max(1e-12 * float(self.gram.scales.max()), 1e-30))
         self.gram.scales = self.scales
         # Not free is what the bound holds back.
         self.free = (vectors > 0) | (self.gradient < 0)
