@@ -15,7 +15,7 @@ import apolar
 from apolar.decomposition import component_errors
 from benchmarks import problems
 
-SEEDS = range(10)
+SEEDS = range(5)
 # Components within this are found; the programs that alternate stop long before rounding.
 GOOD, GOOD_WITH_NOISE = 1e-2, 0.1
 NOISE = 1e-3
@@ -169,15 +169,31 @@ def timed(program: Program, case: Case) -> tuple[float, Answer | None]:
     return time.perf_counter() - start, answer
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The share of components found, the median residual and seconds, the largest cosine of two points."""
+
+    found: float
+    residual: float
+    seconds: float
+    cosine: float
+
+
+def largest_cosine(points: np.ndarray) -> float:
+    units = points / np.linalg.norm(points, axis=1)[:, None]
+    return float(np.abs(units @ units.T - np.eye(len(units))).max())
+
+
 def measure(
     shape: tuple[int, int, int], noise: float, truth: Truth, programs: dict[str, Program]
-) -> dict[str, tuple[float, float, float]]:
-    """Return for each program the share of components found, the median residual and the median seconds."""
+) -> dict[str, Measured]:
+    print(f"{shape}, noise {noise:g}", flush=True)
     dim, order, rank = shape
     good = GOOD_WITH_NOISE if noise else GOOD
     found: dict[str, list[float]] = {name: [] for name in programs}
     residuals: dict[str, list[float]] = {name: [] for name in programs}
     seconds: dict[str, list[float]] = {name: [] for name in programs}
+    cosines: dict[str, list[float]] = {name: [] for name in programs}
     for seed in SEEDS:
         weights, points = truth(dim, rank, seed)
         known = apolar.Waring(weights, points, order)
@@ -191,47 +207,52 @@ def measure(
             residuals[name].append(np.inf if answer is None else answer.residual)
             errors = np.inf if answer is None else component_errors(known, answer.waring)
             found[name].append(float(np.mean(errors < good)))
+            cosines[name].append(np.nan if answer is None else largest_cosine(answer.waring.points))
     return {
-        name: (
+        name: Measured(
             float(np.mean(found[name])),
             float(np.median(residuals[name])),
             float(np.median(seconds[name])),
+            float(np.max(cosines[name])),
         )
         for name in programs
     }
 
 
 def tables(
-    shapes: list[tuple[int, int, int]], noise: float, truth: Truth, programs: dict[str, Program]
+    shapes: list[tuple[int, int, int]],
+    noise: float,
+    truth: Truth,
+    programs: dict[str, Program],
+    *,
+    with_cosines: bool = False,
 ) -> str:
-    """Return three tables, a row for each shape: components found, residuals, and times."""
+    """Return tables with a row for each shape: components found, residuals, times, and cosines if wanted."""
     measured = {shape: measure(shape, noise, truth, programs) for shape in shapes}
-    first = next(iter(programs))
-    header = ["(m, d, r)", *programs]
-    shares = [
-        [str(shape), *(f"{100 * row[name][0]:.0f}" for name in programs)] for shape, row in measured.items()
-    ]
-    residuals = [
-        [str(shape), *(f"{row[name][1]:.1e}" for name in programs)] for shape, row in measured.items()
-    ]
-    times = [
-        [
-            str(shape), f"{1e3 * row[first][2]:.1f} ms",
-            *(f"{row[name][2] / row[first][2]:.1f}" for name in list(programs)[1:]),
-        ]
-        for shape, row in measured.items()
-    ]  # fmt: skip
+    first, *others = programs
+
+    def by_shape(cells: Callable[[dict[str, Measured]], list[str]]) -> str:
+        rows = [[str(shape), *cells(row)] for shape, row in measured.items()]
+        return problems.table(["(m, d, r)", *programs], rows)
+
     good = GOOD_WITH_NOISE if noise else GOOD
-    return "\n\n".join(
-        [
-            f"Components within {good:g} of the truth, in percent of all seeds:",
-            problems.table(header, shares),
-            "Median residual:",
-            problems.table(header, residuals),
-            f"Median time: of {first} in ms, of the others as multiples of it:",
-            problems.table(header, times),
-        ]
-    )
+    parts = [
+        f"Components within {good:g} of the truth, in percent of all seeds:",
+        by_shape(lambda row: [f"{100 * row[name].found:.0f}" for name in programs]),
+        "Median residual:",
+        by_shape(lambda row: [f"{row[name].residual:.1e}" for name in programs]),
+        f"Median time: of {first} in ms, of the others as multiples of it:",
+        by_shape(
+            lambda row: [
+                f"{1e3 * row[first].seconds:.1f} ms",
+                *(f"{row[name].seconds / row[first].seconds:.1f}" for name in others),
+            ]
+        ),
+    ]
+    if with_cosines:
+        parts.append("Largest cosine of two points, zero where they are orthogonal:")
+        parts.append(by_shape(lambda row: [f"{row[name].cosine:.1e}" for name in programs]))
+    return "\n\n".join(parts)
 
 
 # --- published examples ---------------------------------------------------------------------------
@@ -309,7 +330,9 @@ def main() -> None:
     orthogonal = []
     for noise in (0.0, NOISE, 0.1):
         orthogonal.append(f"Noise {noise:g}.")
-        orthogonal.append(tables(ORTHOGONAL_SHAPES, noise, orthonormal, ORTHOGONAL_PROGRAMS))
+        orthogonal.append(
+            tables(ORTHOGONAL_SHAPES, noise, orthonormal, ORTHOGONAL_PROGRAMS, with_cosines=True)
+        )
     problems.save(
         "tensor_peers",
         "Tensors, by shape",
