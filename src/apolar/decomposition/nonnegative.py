@@ -14,7 +14,7 @@ from apolar.decomposition.methods import METHODS, Problem
 from apolar.decomposition.ranks import generic_rank
 from apolar.decomposition.search import best_terms, is_certified
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import monomial_values
+from apolar.tensor.monomials import monomial_values, product_positions
 
 # Random starts of the search for terms of any sign, from which the search for non-negative ones starts.
 FREE_STARTS = 3
@@ -169,6 +169,7 @@ class _Model:
         sums = monomial_values(vectors, tensor.order).sum(axis=0)
         self.residual = self.roots * (sums - tensor.coefficients / scale)
         self.cost = 0.5 * float(self.residual @ self.residual)
+        self.may_be_exact = 2 * self.cost < MAY_BE_EXACT**2
         self.gram = TangentGram(vectors, np.ones(len(vectors)), tensor.order)
         contracted = tensor.contract_all(vectors, 1) / scale
         self.gradient = self.gram.first @ vectors - tensor.order * contracted
@@ -193,9 +194,10 @@ class _Model:
             free &= ~crossing
         return np.maximum(self.vectors + step, 0) - self.vectors
 
-    def decrease(self, step: Array) -> float:
-        """Return by how much the linearised problem says that a step lowers the cost."""
-        return -float(np.sum(step * (self.gradient + 0.5 * self.gram.product(step))))
+    def decrease(self, step: Array, *, dense: bool) -> float:
+        """Return by how much the quadratic model says that a step lowers the cost."""
+        image = (self.curvature @ step.ravel()).reshape(step.shape) if dense else self.gram.product(step)
+        return -float(np.sum(step * (self.gradient + 0.5 * image)))
 
     @cached_property
     def jacobian(self) -> Array:
@@ -204,9 +206,27 @@ class _Model:
         return jacobian.reshape(len(self.roots), -1)
 
     @cached_property
-    def normal_matrix(self) -> Array:
-        """The matrix of the normal equations, shape (rank * dim, rank * dim)."""
-        return self.jacobian.T @ self.jacobian
+    def curvature(self) -> Array:
+        """The Hessian where it is positive definite in the free coordinates, shape (rank * dim, rank * dim).
+
+        Elsewhere, and where the residual is so small that it makes no difference, that of Gauss and Newton.
+        """
+        normal: Array = self.jacobian.T @ self.jacobian
+        if self.may_be_exact:
+            return normal
+        rank, dim = self.vectors.shape
+        difference = SymmetricTensor(self.gram.order, dim, self.residual / self.roots)
+        bends = difference.contract_all(self.vectors, 2)[:, product_positions(dim, 1, 1)]
+        blocks = normal.reshape(rank, dim, rank, dim).copy()
+        each = np.arange(rank)
+        blocks[each, :, each, :] += self.gram.order * (self.gram.order - 1) * bends
+        hessian: Array = blocks.reshape(normal.shape)
+        where = self.free.ravel()
+        try:
+            np.linalg.cholesky(hessian[np.ix_(where, where)])
+        except np.linalg.LinAlgError:
+            return normal
+        return hessian
 
     def _solution(self, held: Array, free: Array, damping: float) -> Array:
         """Return the damped step in the free coordinates, where the others take the step that is given."""
@@ -217,25 +237,34 @@ class _Model:
         """Return the same by a direct solution."""
         where = free.ravel()
         ridge = damping * np.repeat(self.scales, self.vectors.shape[1])[where]
-        target = -self.residual - self.jacobian @ held.ravel()
-        columns = self.jacobian[:, where]
-        if damping > WELL_DAMPED:
-            matrix = self.normal_matrix[np.ix_(where, where)] + np.diag(ridge)
-            solution = np.linalg.solve(matrix, columns.T @ target)
+        if damping > WELL_DAMPED or not self.may_be_exact:
+            target = -self.gradient.ravel() - self.curvature @ held.ravel()
+            matrix = self.curvature[np.ix_(where, where)] + np.diag(ridge)
+            solution = _symmetric_solution(matrix, target[where])
         else:
+            # Least squares: the accuracy depends on the condition of the Jacobian, and not on its square.
+            target = -self.residual - self.jacobian @ held.ravel()
             padded = np.concatenate([target, np.zeros(len(ridge))])
-            extended = np.concatenate([columns, np.diag(np.sqrt(ridge))])
+            extended = np.concatenate([self.jacobian[:, where], np.diag(np.sqrt(ridge))])
             solution = np.linalg.lstsq(extended, padded, rcond=1e-15)[0]
         step = np.zeros_like(self.vectors)
         step[free] = solution
         return step
 
 
+def _symmetric_solution(matrix: Array, target: Array) -> Array:
+    try:
+        return np.linalg.solve(matrix, target)
+    except np.linalg.LinAlgError:  # a vector that is zero, hardly damped
+        return np.asarray(np.linalg.lstsq(matrix, target, rcond=1e-15)[0])
+
+
 def projected_gauss_newton(tensor: SymmetricTensor, vectors: Array, max_iter: int, tol: float) -> Refined:
     """Minimise |T - sum_i (a_i . x)^d|^2 over vectors a_i >= 0.
 
     Levenberg-Marquardt steps, in each of which the coordinates that reach zero
-    are held there while the others are solved for again.
+    are held there while the others are solved for again; with the exact Hessian
+    near an optimum that is not the tensor, where those of Gauss and Newton are slow.
 
     Parameters
     ----------
@@ -260,7 +289,7 @@ def projected_gauss_newton(tensor: SymmetricTensor, vectors: Array, max_iter: in
     history: list[float] = []
     while len(history) < max_iter and model.size > tol:
         step = model.step(damping, dense=dense)
-        predicted = model.decrease(step)
+        predicted = model.decrease(step, dense=dense)
         moved = _Model(tensor, scale, model.vectors + step)
         actual = model.cost - moved.cost
         at_rounding = abs(actual) <= 1e-15 * model.cost + model.rounding and moved.size < model.size
