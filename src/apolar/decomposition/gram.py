@@ -91,23 +91,24 @@ class TangentGram:
         # and does not stop where rounding makes the curvature negative.
         shift = damping * self.scales
         inverse = self._preconditioner(shift)
-        mask = 1.0 if free is None else free
         x = np.zeros_like(b)
         residual = b.copy()
-        z = mask * (inverse @ residual)
+        z = inverse @ residual if free is None else free * (inverse @ residual)
         direction = z
         rz = np.vdot(residual, z).real
         target = rtol * rtol * rz
         n_iter = 0
         while n_iter < max_iter and rz > target:
-            image = mask * (self.product(direction) + shift[:, None] * direction)
+            image = self.product(direction) + shift[:, None] * direction
+            if free is not None:
+                image *= free
             curvature = np.vdot(direction, image).real
             if curvature <= 0:  # rounding: the operator is positive semidefinite
                 break
             step = rz / curvature
             x += step * direction
             residual -= step * image
-            z = mask * (inverse @ residual)
+            z = inverse @ residual if free is None else free * (inverse @ residual)
             rz_new = np.vdot(residual, z).real
             direction = z + (rz_new / rz) * direction
             rz = rz_new
