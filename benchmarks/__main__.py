@@ -31,6 +31,7 @@ from benchmarks import (
     starts,
     subspace,
     table,
+    tensor_peers,
 )
 
 BENCHMARKS = {
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "algorithm2": algorithm2.main,
     "paper_moments": paper_moments.main,
     "table": table.main,
+    "tensor_peers": tensor_peers.main,
     "disk": disk.main,
     "cluster": cluster.main,
     "sparse": sparse.main,

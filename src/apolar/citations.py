@@ -35,6 +35,7 @@ _METHODS = {
     "projection": ("sherman2020", "halko2011"),
     "rows": ("sherman2020",),
 }
+_CONSTRAINTS = {"orthogonal": ("chen2009", "cardoso1996")}
 _CRITERIA = {"bic": ("schwarz1978", "kass1995"), "icl": ("biernacki2000",), "evidence": ("kass1995",)}
 
 
@@ -78,6 +79,8 @@ def _keys(result: Any) -> list[str]:
     if isinstance(result, SphericalMixture):
         return ["hsu2013", "cardoso1996", "hansen1982"]
     if isinstance(result, Waring):
+        if result.constraint is not None:
+            return list(_CONSTRAINTS.get(result.constraint, ()))
         keys = [key for name, cited in _METHODS.items() if name in result.method for key in cited]
         return [*keys, *(["khouja2022riemannian"] if result.n_iter else [])]
     raise TypeError(

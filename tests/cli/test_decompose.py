@@ -164,3 +164,15 @@ def test_why_terms_are_not_exact_is_said_with_options(tmp_path):
     again = apolar.SymmetricTensor.from_polynomial("x^4/3 + 2*x^3*y + x^2*y^2/10 + 4*x*y^3 + 6*y^4")
     assert moved["exact"]["proved"]
     assert moved["norm"] == pytest.approx(again.norm())
+
+
+def test_a_constraint_is_kept_and_said_in_json():
+    result = json.loads(
+        run("decompose", "(x + 2*y)^3 + 9*x*y^2", "--constraint", "orthogonal", "--json").stdout
+    )
+    assert (result["constraint"], result["status"]) == ("orthogonal", "APPROXIMATE")
+    points = np.array(result["points"])
+    np.testing.assert_allclose(points @ points.T, np.eye(2), atol=1e-12)
+    refused = run("decompose", "x^3 + y^3", "--constraint", "nonnegative", "--no-refine")
+    assert refused.returncode == 2
+    assert "leave out --no-refine" in refused.stderr

@@ -9,6 +9,7 @@ import pytest
 
 import apolar
 from apolar._core import literals
+from apolar.decomposition.constraints import CONSTRAINTS
 from apolar.decomposition.methods import METHODS
 from apolar.mixture.families import FAMILIES
 from apolar.scores import CRITERIA
@@ -24,6 +25,7 @@ SCRIPT = Path(__file__).parent / "script.py"
         (literals.StartName, STARTS),
         (literals.Criterion, CRITERIA),
         (literals.Method, METHODS),
+        (literals.Constraint, CONSTRAINTS),
     ],
 )
 def test_names_are_those_of_the_table(names, known):

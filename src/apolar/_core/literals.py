@@ -6,7 +6,7 @@ checked against are the tables of families, starts, criteria and methods; a test
 
 from typing import Literal
 
-__all__ = ["CovarianceType", "Criterion", "Field", "Method", "PriorName", "StartName"]
+__all__ = ["Constraint", "CovarianceType", "Criterion", "Field", "Method", "PriorName", "StartName"]
 
 CovarianceType = Literal[
     "full", "tied", "diag", "tied_diag", "spherical", "tied_spherical",
@@ -31,3 +31,6 @@ Method = Literal["auto", "pencil", "spm"]
 
 Field = Literal["auto", "real", "complex"]
 """Where the points of a decomposition are looked for."""
+
+Constraint = Literal["nonnegative", "orthogonal"]
+"""What the terms of a decomposition have to keep to."""

@@ -55,6 +55,11 @@ class FormCommand(click.Command):
     show_default=True,
     help="Insist on real points, or allow complex ones.",
 )
+@click.option(
+    "--constraint",
+    type=click.Choice(["nonnegative", "orthogonal"]),
+    help="Only terms with points and weights of at least zero, or with orthonormal points.",
+)
 @click.option("--no-refine", is_flag=True, help="Leave the terms as the method gives them.")
 @click.option(
     "--exact",
@@ -79,6 +84,7 @@ def decompose(
     gap: bool,
     method: str,
     field: str,
+    constraint: str | None,
     no_refine: bool,
     exact: bool,
     move: bool,
@@ -115,7 +121,7 @@ def decompose(
         rule = ranks.gap()
     try:
         tensor, names = _read(polynomial, variables)
-        waring = decompose(tensor, rule, method, not no_refine, seed, field=field)
+        waring = decompose(tensor, rule, method, not no_refine, seed, field=field, constraint=constraint)
     except (ValueError, TypeError, MemoryError) as error:
         raise BadInput(in_options(str(error))) from error
     recognised, why_not = _exact_terms(waring, max_degree, move) if exact else (None, "")
@@ -252,6 +258,7 @@ def _as_json(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> d
         "rank": waring.rank,
         "rank_source": waring.rank_source,
         "field": "complex" if waring.is_complex else "real",
+        "constraint": waring.constraint,
         "weights": [_number(w) for w in waring.weights.tolist()],
         "points": [[_number(x) for x in point] for point in waring.points.tolist()],
         "residual": _number(waring.residual),

@@ -29,7 +29,7 @@ NEARLY_EXACT = 1e-6
 class CandidateTerms:
     """Terms that compete: sum_i s_i (a_i . x)^d, where they come from and how good they are.
 
-    `certified` terms have no rival: see `_certified`. Of a rank that was searched
+    `certified` terms have no rival: see `is_certified`. Of a rank that was searched
     for, `rank_bounds` are what is known of it, and `settled` says whether the
     search came to an end.
     """

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from apolar._core.checks import check_integer, one_of, positive_number, random_generator
-from apolar._core.literals import Field, Method
+from apolar._core.literals import Constraint, Field, Method
 from apolar.decomposition import ranks
 from apolar.decomposition.candidates import Budget
+from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, constrained_terms, formed
 from apolar.decomposition.flattening import Flattening, middle_degree
 from apolar.decomposition.implicit import Settings, decompose_rows
 from apolar.decomposition.methods import METHODS, Problem
@@ -31,6 +32,7 @@ def decompose(
     random_state: Any = None,
     *,
     field: Field | str = "auto",
+    constraint: Constraint | str | None = None,
     row_degree: int | None = None,
     n_starts: int = 50,
     max_iter: int = 200,
@@ -65,13 +67,18 @@ def decompose(
     field : {"auto", "real", "complex"}, default="auto"
         "auto" gives a real tensor real points, unless complex ones are better
         by an order of magnitude; "real" insists on real ones.
+    constraint : {"nonnegative", "orthogonal"}, optional
+        "nonnegative": points and weights >= 0, as of completely positive
+        tensors. "orthogonal": orthonormal points, at most as many as variables.
+        Both find the best real approximation of the kind that several starts
+        lead to, of a tensor that need not be of it.
     row_degree : int, optional
         The k of the paper, for ``method="pencil"``; by default ceil(d / 2).
     n_starts : int, default=50
         Random starts of "auto" at most, where no certificate makes them needless; fewer, down to 3,
         where the rank times the dimension is in the hundreds.
     max_iter : int, default=200
-        Refinement steps from one start.
+        Refinement steps from one start; with a constraint, up to ten times as many.
     tol : float, default=1e-13
         Of the refinement, on the relative gradient.
     time_limit : float, optional
@@ -96,11 +103,19 @@ def decompose(
     """
     one_of(method, "method", tuple(METHODS))
     one_of(field, "field", FIELDS)
+    if constraint is not None:
+        one_of(constraint, "constraint", tuple(CONSTRAINTS))
+        check_constraint(constraint, method, field, refine)
+        field = "real"
+        if isinstance(tensor, RowTensor):
+            tensor = formed(tensor, constraint)
     if isinstance(tensor, RowTensor):
         settings = Settings(method, refine, field, row_degree, n_starts, max_iter, tol)
         rows = decompose_rows(tensor, rank, decompose, settings, random_generator(random_state))
         return replace(rows, tensor=None)  # not the small one of the projection
     given = as_tensor(tensor).real_if_close(1e-15)
+    if constraint is not None and given.is_complex:
+        raise ValueError(f"constraint='{constraint}' is about real tensors, and this one is complex.")
     if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")
     budget = Budget(
@@ -124,10 +139,16 @@ def decompose(
     if not np.isfinite(given.norm()):
         raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
     form, exponent = of_unit_size(given)
-    if form.order <= 2 or form.dim == 1:
-        return replace(of_full_size(simple_decomposition(form, rank), exponent, given), tensor=given)
+    # Eigenvectors are orthonormal, and have signs as they come.
+    if (form.order <= 2 or form.dim == 1) and constraint != "nonnegative":
+        simple = replace(simple_decomposition(form, rank), constraint=constraint)
+        return replace(of_full_size(simple, exponent, given), tensor=given)
     flattening = Flattening.of(form, row_degree or middle_degree(form.order))
-    candidate, source = METHODS[method](Problem(form, flattening, rank, field, refine, budget), rng)
+    problem = Problem(form, flattening, rank, field, refine, budget)
+    if constraint is None:
+        candidate, source = METHODS[method](problem, rng)
+    else:
+        candidate, source = constrained_terms(constraint, problem, rng)
     waring = to_waring(form, candidate.refined, candidate.method)
     if not refine:
         waring = replace(waring, status=Status.UNREFINED)
@@ -138,5 +159,6 @@ def decompose(
         singular_values=flattening.singular_values,
         rank_source=source,
         rank_bounds=candidate.rank_bounds,
+        constraint=constraint,
     )
     return replace(of_full_size(waring, exponent, given), tensor=given)

@@ -63,7 +63,9 @@ class TangentGram:
         cross = self.conjugate @ x.T
         return self.first @ x + (self.second * cross) @ self.vectors
 
-    def solve(self, b: Array, damping: float, rtol: float, max_iter: int) -> tuple[Array, int]:
+    def solve(
+        self, b: Array, damping: float, rtol: float, max_iter: int, free: Array | None = None
+    ) -> tuple[Array, int]:
         """Solve (J^* J + damping * diag(scales)) x = b by conjugate gradients.
 
         The first part of the operator acts on the rank index alone, and times
@@ -77,6 +79,8 @@ class TangentGram:
         rtol : float
             Relative accuracy, in the norm of the preconditioner.
         max_iter : int
+        free : ndarray of bool, shape (rank, dim), optional
+            The unknowns; the others are zero, in b too, and have no equations.
 
         Returns
         -------
@@ -89,20 +93,22 @@ class TangentGram:
         inverse = self._preconditioner(shift)
         x = np.zeros_like(b)
         residual = b.copy()
-        z = inverse @ residual
+        z = inverse @ residual if free is None else free * (inverse @ residual)
         direction = z
         rz = np.vdot(residual, z).real
         target = rtol * rtol * rz
         n_iter = 0
         while n_iter < max_iter and rz > target:
             image = self.product(direction) + shift[:, None] * direction
+            if free is not None:
+                image *= free
             curvature = np.vdot(direction, image).real
             if curvature <= 0:  # rounding: the operator is positive semidefinite
                 break
             step = rz / curvature
             x += step * direction
             residual -= step * image
-            z = inverse @ residual
+            z = inverse @ residual if free is None else free * (inverse @ residual)
             rz_new = np.vdot(residual, z).real
             direction = z + (rz_new / rz) * direction
             rz = rz_new

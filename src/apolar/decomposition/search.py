@@ -85,7 +85,7 @@ def best_terms(
     vectors, signs = in_core.refined.vectors @ basis.T, in_core.refined.signs
     lifted = gauss_newton(tensor, vectors, signs, max_iter=budget.max_iter, tol=budget.tol)
     candidate = rated(tensor, in_core.method, in_core.refined.then(lifted))
-    if candidate.exact or _certified(tensor, candidate):
+    if candidate.exact or is_certified(tensor, candidate):
         return candidate
     if np.iscomplexobj(lifted.vectors) and field == "auto" and not tensor.is_complex:
         real = _best_of_field(tensor, flattening, rank, field, None, rng, budget)
@@ -208,7 +208,7 @@ def _race(
     """Return the best terms of all starts, stopping as soon as no start can be expected to do better.
 
     That is when the best terms are exact, when their condition rules out any
-    others as good (`_certified`), or when they are close and a second start has
+    others as good (`is_certified`), or when they are close and a second start has
     led to them too. Slow starts are left where they are after a short run, and
     the best few are refined to the end.
     """
@@ -240,7 +240,7 @@ def _race(
             best = candidate
             if candidate.exact:
                 break
-            if _certified(tensor, candidate):
+            if is_certified(tensor, candidate):
                 return replace(converged(tensor, candidate, budget), certified=True)
         if hits >= 2 and identifiable and best.residual < CLOSE and not best.diverging:
             break
@@ -292,7 +292,7 @@ def _winner(tensor: SymmetricTensor, pool: list[CandidateTerms], budget: Budget)
     return persistent(tensor, best, budget)
 
 
-def _certified(tensor: SymmetricTensor, candidate: CandidateTerms) -> bool:
+def is_certified(tensor: SymmetricTensor, candidate: CandidateTerms) -> bool:
     """Return whether all terms that are as near to the tensor must lie next to these.
 
     Such terms give a tensor within twice the residual of this one, and to

@@ -46,6 +46,12 @@ class Status(enum.Enum):
     ZERO = "The tensor is zero: it has rank 0 and no terms."
 
 
+CONSTRAINED = (
+    "The terms are the best {} approximation found at this rank, not the tensor itself, which need not have "
+    "such terms at any rank."
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Waring(WrittenWaring):
     """A Waring decomposition, T = sum_i w_i (xi_i . x)^d, and how it was found.
@@ -80,6 +86,8 @@ class Waring(WrittenWaring):
         tensor. None where the rank was given, or where a theorem proves it.
     tensor : SymmetricTensor or None
         What `decompose` or `refine` was given, for `certificate` and `rationalize`.
+    constraint : str or None
+        What the terms keep to: "nonnegative", "orthogonal" or nothing.
     """
 
     weights: Array
@@ -95,6 +103,7 @@ class Waring(WrittenWaring):
     residual_error: float = 0.0
     rank_bounds: tuple[int, int] | None = None
     tensor: SymmetricTensor | None = None
+    constraint: str | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.order, "order", least=1)
@@ -135,6 +144,8 @@ class Waring(WrittenWaring):
                 f" The condition number is {_in_words(condition)}: {len(close)} terms may be off by "
                 f"{_in_words(error)} times their size."
             )
+        if self.status is Status.APPROXIMATE and self.constraint is not None:
+            text = CONSTRAINED.format(self.constraint)
         if self.rank_bounds is not None and self.rank_bounds[0] < self.rank_bounds[1]:
             lower, upper = self.rank_bounds
             text += f" The rank of the tensor is known to be from {lower} to {upper}."
@@ -178,7 +189,7 @@ class Waring(WrittenWaring):
         >>> certificate.unique, certificate.distance, certificate.rank_lower_bound
         (True, 0.0, 2)
         """
-        from apolar.decomposition.decompose import as_tensor
+        from apolar.tensor.conversion import as_tensor
 
         return certificate(as_tensor(tensor), self.weights, self.points, self.order)
 

@@ -1,0 +1,227 @@
+"""Decompositions with a constraint: points and weights >= 0, or orthonormal points."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar.decomposition.gram import TangentGram
+from apolar.decomposition.nonnegative import projected_gauss_newton
+from apolar.decomposition.orthogonal import polar_ascent
+from problems import largest_error, noisy, random_terms
+
+# Exact data: what rounding of the coefficients, times the condition of these random terms, leaves.
+EXACT = 1e-6
+
+
+def nonnegative_terms(dim, rank, seed):
+    """Return weights between 1 and 2, and points that lie apart, with about half of their entries zero."""
+    rng = np.random.default_rng([dim, rank, seed])
+    points = rng.random((rank, dim)) * (rng.random((rank, dim)) < 0.5)
+    points[np.arange(rank), np.arange(rank) % dim] += 1
+    return 1 + rng.random(rank), points / np.linalg.norm(points, axis=1)[:, None]
+
+
+def orthogonal_terms(dim, order, rank, seed):
+    """Return weights of modulus between 1 and 2, of both signs for even orders, and orthonormal points."""
+    rng = np.random.default_rng([dim, rank, seed])
+    weights = 1 + rng.random(rank)
+    if order % 2 == 0:
+        weights *= rng.choice([-1, 1], rank)
+    return weights, np.linalg.qr(rng.standard_normal((dim, rank)))[0].T
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("dim", "order", "rank"), [(4, 3, 4), (8, 3, 5), (4, 4, 4), (3, 5, 4), (5, 6, 5)])
+def test_nonnegative_terms_are_found(dim, order, rank, seed):
+    weights, points = nonnegative_terms(dim, rank, seed)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+    waring = apolar.decompose(tensor, constraint="nonnegative", random_state=seed)
+    assert waring.status is apolar.Status.EXACT
+    assert waring.constraint == "nonnegative"
+    assert np.all(waring.points >= 0)
+    assert np.all(waring.weights > 0)
+    assert largest_error(weights, points, waring) < EXACT
+
+
+def test_nonnegative_terms_of_a_noisy_tensor_are_nonnegative_and_near():
+    weights, points = nonnegative_terms(8, 6, 0)
+    exact = apolar.SymmetricTensor.from_waring(weights, points, 3)
+    noise = 1e-3
+    tensor = noisy(exact, noise, 1)
+    waring = apolar.decompose(tensor, 6, constraint="nonnegative", random_state=0)
+    free = apolar.decompose(tensor, 6, random_state=0)
+    assert waring.status is apolar.Status.APPROXIMATE
+    assert np.all(waring.points >= 0)
+    assert np.min(free.points) < 0  # zeros of the truth, moved by the noise
+    # The truth is one of the decompositions that the best is chosen from.
+    assert free.residual <= waring.residual <= noise * exact.norm() / tensor.norm()
+    # To first order, by the condition number; twice that for the second.
+    size = np.abs(weights).min()
+    assert largest_error(weights, points, waring) < 2 * waring.condition * noise * exact.norm() / size
+
+
+def test_a_tensor_without_nonnegative_terms_is_approximated():
+    # The nearest to x^3 - y^3 is x^3: no power of a non-negative form is nearer to -y^3 than zero.
+    waring = apolar.decompose("x^3 - y^3", 2, constraint="nonnegative", random_state=0)
+    assert waring.status is apolar.Status.APPROXIMATE
+    assert "nonnegative" in waring.message
+    assert waring.rank_source == "given, less 1 that would be zero"
+    np.testing.assert_allclose(waring.points, [[1, 0]], atol=1e-9)
+    assert waring.residual == pytest.approx(np.sqrt(0.5))
+
+
+def test_quadratic_forms_have_nonnegative_factors():
+    rng = np.random.default_rng(0)
+    factor = rng.random((3, 6)) * (rng.random((3, 6)) < 0.6)
+    waring = apolar.decompose(factor.T @ factor, 3, constraint="nonnegative", random_state=0)
+    assert waring.status is apolar.Status.EXACT
+    assert np.all(waring.points >= 0)
+    assert np.all(waring.weights > 0)
+
+
+@pytest.mark.parametrize(("form", "text"), [("2*x^3", "2*x^3"), ("x + 2*y - z", "2*(0.5*x + y)")])
+def test_forms_of_one_term_keep_their_positive_part(form, text):
+    waring = apolar.decompose(form, constraint="nonnegative")
+    assert waring.to_string(["x", "y", "z"][: waring.dim]) == text
+
+
+def test_matrix_free_steps_lead_where_dense_ones_do(monkeypatch):
+    weights, points = nonnegative_terms(6, 4, 1)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
+    start = np.random.default_rng(0).random((4, 6))
+    dense = projected_gauss_newton(tensor, start, 200, 1e-13)
+    monkeypatch.setattr("apolar.decomposition.nonnegative.DENSE_WORK", 0)
+    products = projected_gauss_newton(tensor, start, 200, 1e-13)
+    assert dense.converged
+    assert products.converged
+    assert dense.cost == pytest.approx(products.cost, rel=1e-6, abs=1e-18)
+
+
+def test_conjugate_gradients_solve_for_the_free_unknowns_alone():
+    rng = np.random.default_rng(2)
+    vectors, free = rng.random((3, 4)), rng.random((3, 4)) < 0.7
+    gram = TangentGram(vectors, np.ones(3), 3)
+    columns = [gram.product(unit.reshape(3, 4)).ravel() for unit in np.eye(12)]
+    matrix = np.array(columns).T + 1e-2 * np.diag(np.repeat(gram.scales, 4))
+    target = rng.standard_normal((3, 4)) * free
+    solution, _ = gram.solve(target, 1e-2, 1e-12, 200, free=free)
+    where = free.ravel()
+    expected = np.linalg.solve(matrix[np.ix_(where, where)], target[free])
+    # Stopped at 1e-12 of the first residual, times the condition of the damped matrix.
+    np.testing.assert_allclose(solution[free], expected, atol=1e-8 * np.abs(expected).max())
+    assert not np.any(solution[~free])
+
+
+@pytest.mark.parametrize("rank", [None, "given"])
+@pytest.mark.parametrize(("dim", "order", "n_terms"), [(4, 3, 4), (6, 3, 3), (5, 4, 4), (4, 5, 3), (3, 6, 3)])
+def test_orthogonal_terms_are_found(dim, order, n_terms, rank):
+    weights, points = orthogonal_terms(dim, order, n_terms, 0)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
+    waring = apolar.decompose(tensor, rank and n_terms, constraint="orthogonal", random_state=0)
+    assert waring.status is apolar.Status.EXACT
+    assert largest_error(weights, points, waring) < 1e-10  # orthonormal points: the condition number is one
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), [(8, 3, 8), (10, 3, 6), (6, 4, 4)])
+def test_noise_moves_orthogonal_terms_by_no_more_than_itself(dim, order, rank):
+    weights, points = orthogonal_terms(dim, order, rank, 1)
+    exact = apolar.SymmetricTensor.from_waring(weights, points, order)
+    for noise in (1e-2, 1e-4):
+        tensor = noisy(exact, noise, 2)
+        waring = apolar.decompose(tensor, rank, constraint="orthogonal", random_state=0)
+        assert waring.status is apolar.Status.APPROXIMATE
+        # The truth is one of the decompositions that the best is chosen from.
+        assert waring.residual <= noise * exact.norm() / tensor.norm()
+        np.testing.assert_allclose(waring.points @ waring.points.T, np.eye(rank), atol=1e-12)
+        # First order in the noise with the condition number one; twice that for the second.
+        assert largest_error(weights, points, waring) < 2 * noise * exact.norm() / np.abs(weights).min()
+
+
+def test_the_largest_terms_of_an_orthogonal_tensor_are_its_best_approximation():
+    tensor = apolar.SymmetricTensor.from_waring([3.0, 2.0, 1.0], np.eye(4)[:3], 3)
+    waring = apolar.decompose(tensor, 2, constraint="orthogonal", random_state=0)
+    np.testing.assert_allclose(waring.weights, [3, 2], rtol=1e-12)
+    assert waring.residual == pytest.approx(np.sqrt(1 / 14))
+
+
+def test_a_noisy_orthogonal_tensor_tells_its_rank():
+    weights, points = orthogonal_terms(9, 3, 4, 3)
+    tensor = noisy(apolar.SymmetricTensor.from_waring(weights, points, 3), 1e-4, 0)
+    waring = apolar.decompose(tensor, constraint="orthogonal", random_state=0)
+    assert waring.rank == 4
+    assert "floor of noise" in waring.rank_source
+
+
+def test_more_orthogonal_terms_than_there_are_would_be_zero():
+    waring = apolar.decompose("x^3 + 2*y^3 + 0*z^3", 3, constraint="orthogonal", random_state=0)
+    assert (waring.rank, waring.status) == (2, apolar.Status.EXACT)
+    assert waring.rank_source == "given, less 1 that would be zero"
+
+
+def test_the_ascent_ends_where_no_rotation_is_better():
+    rng = np.random.default_rng(4)
+    tensor = apolar.SymmetricTensor(4, 4, rng.standard_normal(35))
+    ended = polar_ascent(tensor, np.linalg.qr(rng.standard_normal((4, 3)))[0].T, max_iter=5000, tol=1e-12)
+    assert ended.converged
+    assert all(
+        later <= earlier + 1e-12 for earlier, later in zip(ended.history, ended.history[1:], strict=False)
+    )
+    frame = ended.vectors / np.linalg.norm(ended.vectors, axis=1)[:, None]
+    best = np.sum(tensor(frame) ** 2)
+    for _ in range(20):
+        turned = np.linalg.qr((frame + 1e-3 * rng.standard_normal((3, 4))).T)[0].T
+        assert np.sum(tensor(turned) ** 2) < best
+
+
+def test_quadratic_forms_have_orthonormal_points():
+    waring = apolar.decompose("x^2 + x*y - 3*y^2", constraint="orthogonal")
+    assert waring.status is apolar.Status.EXACT
+    assert waring.constraint == "orthogonal"
+    assert "tensor {SVD}" in apolar.citation(waring)
+    np.testing.assert_allclose(waring.points @ waring.points.T, np.eye(2), atol=1e-14)
+
+
+@pytest.mark.parametrize("constraint", ["nonnegative", "orthogonal"])
+def test_sums_of_powers_of_rows_are_formed(constraint):
+    rows = np.repeat(np.diag([1.0, 2.0, 3.0]), 5, axis=0)
+    tensor = apolar.SymmetricTensor.from_rows(rows, None, order=3)
+    waring = apolar.decompose(tensor, 3, constraint=constraint, random_state=0)
+    assert waring.status is apolar.Status.EXACT
+    np.testing.assert_allclose(waring.points, np.eye(3)[::-1], atol=1e-9)
+    wide = apolar.SymmetricTensor.from_rows(np.ones((2, 400)), None, order=3)
+    with pytest.raises(ValueError, match="reduce the columns"):
+        apolar.decompose(wide, 1, constraint=constraint)
+
+
+@pytest.mark.parametrize(
+    ("form", "rank", "options", "words"),
+    [
+        ("x^3 + y^3", None, {"constraint": "positive"}, "nonnegative"),
+        ("x^3 + y^3", None, {"constraint": "orthogonal", "method": "spm"}, "its own search"),
+        ("x^3 + y^3", None, {"constraint": "nonnegative", "field": "complex"}, "real points"),
+        ("x^3 + y^3", None, {"constraint": "nonnegative", "refine": False}, "refine=True"),
+        ("x^3 + y^3", 3, {"constraint": "orthogonal"}, "rank of at most 2"),
+        ("x^3 + y^3", 5, {"constraint": "nonnegative"}, "Ask for fewer"),
+        ("2*x^3", 2, {"constraint": "nonnegative"}, "its rank is 1"),
+        ("-x^3 - y^3", 2, {"constraint": "nonnegative"}, "nearer to this tensor than zero"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_in_words(form, rank, options, words):
+    with pytest.raises(ValueError, match=words):
+        apolar.decompose(form, rank, random_state=0, **options)
+
+
+@pytest.mark.parametrize("constraint", ["nonnegative", "orthogonal"])
+def test_complex_tensors_are_refused_in_words(constraint):
+    weights, points = random_terms(3, 2, 0, is_complex=True)
+    tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
+    with pytest.raises(ValueError, match="this one is complex"):
+        apolar.decompose(tensor, 2, constraint=constraint)
+
+
+def test_a_rank_that_is_not_settled_is_asked_for():
+    # A form of more coefficients than the search for a rank goes to, far from every sum of few powers.
+    coefficients = np.random.default_rng(0).standard_normal(220)
+    tensor = apolar.SymmetricTensor(3, 10, coefficients)
+    with pytest.raises(ValueError, match="give the rank"):
+        apolar.decompose(tensor, constraint="nonnegative", random_state=0, n_starts=1, max_iter=5)
