@@ -16,6 +16,7 @@ from apolar.decomposition.condition import cluster_condition, cluster_error, con
 from apolar.decomposition.exact import ExactWaring, rationalized
 from apolar.decomposition.written import WrittenWaring
 from apolar.tensor import SymmetricTensor
+from apolar.tensor.conversion import as_tensor
 
 
 class Status(enum.Enum):
@@ -189,8 +190,6 @@ class Waring(WrittenWaring):
         >>> certificate.unique, certificate.distance, certificate.rank_lower_bound
         (True, 0.0, 2)
         """
-        from apolar.tensor.conversion import as_tensor
-
         return certificate(as_tensor(tensor), self.weights, self.points, self.order)
 
     def to_tensor(self, order: int | None = None) -> SymmetricTensor:
