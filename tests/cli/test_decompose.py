@@ -153,6 +153,16 @@ def test_exact_terms_are_printed_with_their_proof():
     assert formula == apolar.SymmetricTensor.from_polynomial("x*y*z")
 
 
+def test_what_is_proved_is_printed():
+    done = run("decompose", "2*a^3 + 6*a*b^2", "--certify")
+    assert done.returncode == 0, done.stderr
+    assert "proved  No other terms, as many or fewer, have the same sum" in done.stdout
+    certificate = json.loads(run("decompose", "x*y*z", "--certify", "--json").stdout)["certificate"]
+    assert (certificate["unique"], certificate["rank_lower_bound"]) == (False, 4)
+    assert 0 < certificate["radius"] < 1e-10
+    assert "Infinitely many others" in certificate["message"]
+
+
 def test_why_terms_are_not_exact_is_said_with_options(tmp_path):
     path = tmp_path / "form.json"
     path.write_text('{"4,0": "1/3", "3,1": 2, "2,2": "0.1", "1,3": 4, "0,4": 6}')

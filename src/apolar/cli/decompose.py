@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from apolar.cli.messages import in_options
 from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:
-    from apolar.decomposition import ExactWaring, Waring
+    from apolar.decomposition import Certificate, ExactWaring, Waring
     from apolar.tensor import SymmetricTensor
 
 # The most columns of a table in a terminal.
@@ -74,6 +75,9 @@ class FormCommand(click.Command):
     show_default=True,
     help="With --exact: the largest degree of the number field of a single point.",
 )
+@click.option(
+    "--certify", is_flag=True, help="Say what is proved: uniqueness, exact terms near by, the least rank."
+)
 @click.option("--variables", help="Variables and their order, such as x,y,z.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -89,6 +93,7 @@ def decompose(
     exact: bool,
     move: bool,
     max_degree: int,
+    certify: bool,
     variables: str | None,
     seed: int,
     as_json: bool,
@@ -103,7 +108,7 @@ def decompose(
     Examples:
       apolar decompose "x^3 - 3*x*y^2"
       apolar decompose "x^3 - 3*x*y^2" --field real
-      apolar decompose "2*x^3 + 12*x*y^2" --exact
+      apolar decompose "2*x^3 + 12*x*y^2" --exact --certify
       apolar decompose form.txt --rank 4 --json
 
     \b
@@ -130,16 +135,25 @@ def decompose(
         if exact:
             written["exact"] = None if recognised is None else _exact_as_json(recognised, names)
             written["exact_message"] = why_not
+        if certify:
+            written["certificate"] = _certificate_as_json(waring.certificate)
         click.echo(json.dumps(written, allow_nan=False))
     else:
         _print(waring, tensor, names)
         if exact:
             told = why_not if recognised is None else _exact_in_words(recognised, names)
             click.echo(line(f"{'exact':>10}  {told}"))
+        if certify:
+            click.echo(line(f"{'proved':>10}  {waring.certificate.message}"))
     if exact and recognised is None:
         sys.exit(1)
     if waring.status in (Status.DIVERGING, Status.NOT_CONVERGED, Status.RANK_NOT_SETTLED):
         sys.exit(1)
+
+
+def _certificate_as_json(certificate: "Certificate") -> dict[str, Any]:
+    fields = asdict(certificate) | {"message": certificate.message}
+    return {name: _number(value) if isinstance(value, float) else value for name, value in fields.items()}
 
 
 def _exact_terms(waring: "Waring", max_degree: int, move: bool) -> "tuple[ExactWaring | None, str]":
