@@ -25,12 +25,14 @@ MOST_UNKNOWNS = 900
 NEAR = 1e-4
 
 
-def affordable_runs(rank: int, dim: int, budget: Budget) -> int:
+def affordable_runs(tensor: SymmetricTensor, rank: int, budget: Budget) -> int:
     """Return how many penalised runs there is time for; none where a step takes too long."""
-    unknowns = rank * dim
+    unknowns = rank * tensor.dim
     if unknowns > MOST_UNKNOWNS:
         return 0
-    return int(min(RUNS_PER_START * budget.n_starts, WORK / (STEPS * unknowns**3 / 3)))
+    # From the generic rank on, complex starts find terms too.
+    per_start = RUNS_PER_START if unknowns < len(tensor.coefficients) else 1
+    return int(min(per_start * budget.n_starts, WORK / (STEPS * unknowns**3 / 3)))
 
 
 def overcomplete_terms(

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from apolar._core.arrays import Array
+from apolar.decomposition.gram import TangentGram
 from apolar.tensor import SymmetricTensor
 
 # The penalty falls from the first to the last of these, then to none.
@@ -61,15 +62,14 @@ class _PenalisedModel:
         self, tensor: SymmetricTensor, scale: float, vectors: Array, signs: Array, penalty: float
     ) -> None:
         order = tensor.order
-        self.vectors, self.signs, self.order, self.penalty = vectors, signs, order, penalty
-        self.inner = vectors @ vectors.T
-        self.squares = np.maximum(np.diag(self.inner), np.finfo(float).tiny)
+        self.vectors, self.order, self.penalty = vectors, order, penalty
+        self.gram = TangentGram(vectors, signs, order)
+        self.squares = np.maximum(np.diag(self.gram.inner), np.finfo(float).tiny)
         contracted = tensor.contract_all(vectors, 1) / scale
-        self.first = order * np.outer(signs, signs) * self.inner ** (order - 1)
         values = np.sum(contracted * vectors, axis=1)
-        powers = np.sum(self.first * self.inner) / order
+        powers = np.sum(self.gram.first * self.gram.inner) / order
         self.cost = 0.5 * float(powers - 2 * signs @ values + 1.0)
-        self.gradient = self.first @ vectors - order * signs[:, None] * contracted
+        self.gradient = self.gram.first @ vectors - order * signs[:, None] * contracted
         if penalty:
             self.cost += penalty * float(np.sum(self.squares ** (order / 2)))
             self.gradient += penalty * order * self.squares[:, None] ** (order / 2 - 1) * vectors
@@ -80,11 +80,9 @@ class _PenalisedModel:
         """Return the Gauss-Newton matrix, with the Hessian of the penalty, which is convex."""
         vectors, order = self.vectors, self.order
         rank, dim = vectors.shape
-        second = order * (order - 1) * np.outer(self.signs, self.signs) * self.inner ** (order - 2)
-        blocks = (second[:, None, :] * vectors.T)[:, :, :, None] * vectors[:, None, None, :]
-        axis, terms = np.arange(dim), np.arange(rank)
-        blocks[:, axis, :, axis] += self.first
+        blocks = self.gram.matrix()
         if self.penalty:
+            terms = np.arange(rank)
             outer = vectors[:, :, None] * vectors[:, None, :] / self.squares[:, None, None]
             sizes = self.penalty * order * self.squares ** (order / 2 - 1)
             blocks[terms, :, terms, :] += sizes[:, None, None] * (np.eye(dim) + (order - 2) * outer)

@@ -137,7 +137,7 @@ def _best_of_field(
         if binary is not None:
             return binary
     elif rank > structured_limit(tensor) and len(tensor.coefficients) > FEW_COEFFICIENTS:
-        n_runs = affordable_runs(rank, tensor.dim, budget)
+        n_runs = affordable_runs(tensor, rank, budget)
         best = overcomplete_terms(tensor, rank, n_runs, rng, budget, lambda c: _certified(tensor, c))
         if best is not None:
             if best.exact:
