@@ -19,7 +19,9 @@ HOP_PENALTY, HOP_STAGES = 1e-2, 5
 RUNS_PER_START = 4
 # Multiplications of all runs together, about, and the steps of a run.
 WORK, STEPS = 1.2e11, 80
-# Unknowns up to which a factorised step is fast, and from which problems are not left to plain starts.
+# The same where a run is one way of several, unless there are fewer runs than starts.
+GENERIC_WORK = 3e9
+# Unknowns up to which a factorised step is fast.
 MOST_UNKNOWNS = 900
 # Terms that are nearer than this are worth exact refinement.
 NEAR = 1e-4
@@ -30,9 +32,12 @@ def affordable_runs(tensor: SymmetricTensor, rank: int, budget: Budget) -> int:
     unknowns = rank * tensor.dim
     if unknowns > MOST_UNKNOWNS:
         return 0
-    # From the generic rank on, complex starts find terms too.
-    per_start = RUNS_PER_START if unknowns < len(tensor.coefficients) else 1
-    return int(min(per_start * budget.n_starts, WORK / (STEPS * unknowns**3 / 3)))
+    run_work = STEPS * unknowns**3 / 3
+    n_runs = min(RUNS_PER_START * budget.n_starts, WORK / run_work)
+    if unknowns >= len(tensor.coefficients):
+        # From the generic rank on, complex starts find terms too.
+        n_runs = min(n_runs, max(budget.n_starts, GENERIC_WORK / run_work))
+    return int(n_runs)
 
 
 def overcomplete_terms(

@@ -9,7 +9,7 @@ from apolar.decomposition.candidates import Budget, CandidateTerms, converged, r
 from apolar.decomposition.methods.pencil import pencil_candidate
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.methods.spm import spm_candidate
-from apolar.decomposition.raising import FEW_MONOMIALS, RankBounds, coprime_terms, raised
+from apolar.decomposition.raising import FEW_MONOMIALS, RankBounds, coprime_terms, raised, terms_below_generic
 from apolar.decomposition.search import best_terms
 from apolar.decomposition.starts import pencil_or_none, unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -60,14 +60,28 @@ def _of_unknown_rank(
                 return first, source
         candidate = best_terms(tensor, flattening, above_floor, problem.field, rng, problem.budget)
         if candidate.residual <= FAR and not candidate.diverging:
-            return candidate, "the singular values above a floor of noise"
+            return _near(problem, candidate, bounds, "the singular values above a floor of noise", rng)
     if first is None:
         first = best_terms(tensor, flattening, rank, problem.field, rng, budget)
     if first.exact:
         return first, source
     if _is_near(tensor, first):
-        return replace(first, rank_bounds=(bounds.lower, bounds.upper)), source
+        return _near(problem, first, bounds, source, rng)
     return raised(problem, first, bounds, rng)
+
+
+def _near(
+    problem: Problem, first: CandidateTerms, bounds: RankBounds, source: str, rng: np.random.Generator
+) -> tuple[CandidateTerms, str]:
+    """Return terms that leave what may be noise, unless the tensor has exact ones where noise has none."""
+    rank = len(first.refined.vectors)
+    exact, _ = terms_below_generic(problem, max(rank, bounds.lower - 1), rng)
+    if exact is not None:
+        found = len(exact.refined.vectors)
+        words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
+        return replace(exact, rank_bounds=(bounds.lower, found)), words
+    words = f"{source}; the {first.residual:.1g} that is left is taken for noise"
+    return replace(first, rank_bounds=(bounds.lower, bounds.upper)), words
 
 
 def _first_budget(problem: Problem, rank: int) -> Budget:
