@@ -8,6 +8,7 @@ from apolar._core.arrays import Array
 from apolar.decomposition.candidates import LONG_DENSE_WORK, Budget, CandidateTerms, better, rated
 from apolar.decomposition.gauss_newton import gauss_newton
 from apolar.decomposition.penalised import penalised_descent
+from apolar.decomposition.refine import EXACT
 from apolar.decomposition.starts import random_points, unrefined
 from apolar.tensor import SymmetricTensor
 
@@ -27,16 +28,20 @@ MOST_UNKNOWNS = 900
 NEAR = 1e-4
 
 
+def run_work(unknowns: int) -> float:
+    """Return the multiplications of a run, about: those of its factorisations."""
+    return STEPS * unknowns**3 / 3
+
+
 def affordable_runs(tensor: SymmetricTensor, rank: int, budget: Budget) -> int:
     """Return how many penalised runs there is time for; none where a step takes too long."""
     unknowns = rank * tensor.dim
     if unknowns > MOST_UNKNOWNS:
         return 0
-    run_work = STEPS * unknowns**3 / 3
-    n_runs = min(RUNS_PER_START * budget.n_starts, WORK / run_work)
+    n_runs = min(RUNS_PER_START * budget.n_starts, WORK / run_work(unknowns))
     if unknowns >= len(tensor.coefficients):
         # From the generic rank on, complex starts find terms too.
-        n_runs = min(n_runs, max(budget.n_starts, GENERIC_WORK / run_work))
+        n_runs = min(n_runs, max(budget.n_starts, GENERIC_WORK / run_work(unknowns)))
     return int(n_runs)
 
 
@@ -112,7 +117,13 @@ def _finished(tensor: SymmetricTensor, vectors: Array, signs: Array, budget: Bud
     if candidate.residual > NEAR:
         return candidate
     refined = gauss_newton(
-        tensor, vectors, signs, max_iter=budget.max_iter, tol=budget.tol, dense_work=LONG_DENSE_WORK
+        tensor,
+        vectors,
+        signs,
+        max_iter=budget.max_iter,
+        tol=budget.tol,
+        give_up_above=EXACT,
+        dense_work=LONG_DENSE_WORK,
     )
     return rated(tensor, "penalised", refined)
 

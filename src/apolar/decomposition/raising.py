@@ -18,7 +18,7 @@ from apolar.decomposition.candidates import (
 from apolar.decomposition.coprime import coprime_points, monomials_bound
 from apolar.decomposition.gauss_newton import gauss_newton
 from apolar.decomposition.methods.problem import Problem
-from apolar.decomposition.overcomplete import affordable_runs, overcomplete_terms
+from apolar.decomposition.overcomplete import overcomplete_terms, run_work
 from apolar.decomposition.search import best_terms, made_real
 from apolar.decomposition.starts import unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -31,6 +31,9 @@ MANY_MONOMIALS = 200
 RANKS_ABOVE = 3
 # Up to this many coefficients, the ranks below the generic one are tried before it.
 SOME_MONOMIALS = 100
+# Multiplications at all these ranks together, about, and the runs at each of them.
+BELOW_WORK = 1e9
+FEWEST_RUNS, MOST_RUNS = 3, 24
 # Starts at a rank below one that is exact.
 LOWER_STARTS = 3
 
@@ -98,15 +101,16 @@ def terms_below_generic(
     """
     tensor, budget = problem.tensor, problem.budget
     size = len(tensor.coefficients)
-    few = replace(budget, n_starts=max(budget.n_starts // 8, 1))
     tried: list[int] = []
     if tensor.is_complex or problem.field == "complex" or size > MANY_MONOMIALS:
         return None, tried
-    for higher in range(rank + 1, -(-size // tensor.dim)):
+    ranks_below = range(rank + 1, -(-size // tensor.dim))
+    for higher in ranks_below:
         if budget.is_spent:
             break
         tried.append(higher)
-        n_runs = affordable_runs(tensor, higher, few)
+        affordable = BELOW_WORK / (len(ranks_below) * run_work(higher * tensor.dim))
+        n_runs = int(np.clip(affordable, FEWEST_RUNS, MOST_RUNS))
         terms = overcomplete_terms(tensor, higher, n_runs, rng, budget, lambda candidate: candidate.exact)
         if terms is not None and terms.exact:
             return _reduced(tensor, terms, rank + 1, budget), tried

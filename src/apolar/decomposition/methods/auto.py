@@ -60,7 +60,7 @@ def _of_unknown_rank(
                 return first, source
         candidate = best_terms(tensor, flattening, above_floor, problem.field, rng, problem.budget)
         if candidate.residual <= FAR and not candidate.diverging:
-            return _near(problem, candidate, bounds, "the singular values above a floor of noise", rng)
+            return _as_noisy(candidate, bounds, "the singular values above a floor of noise")
     if first is None:
         first = best_terms(tensor, flattening, rank, problem.field, rng, budget)
     if first.exact:
@@ -80,8 +80,13 @@ def _near(
         found = len(exact.refined.vectors)
         words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
         return replace(exact, rank_bounds=(bounds.lower, found)), words
-    words = f"{source}; the {first.residual:.1g} that is left is taken for noise"
-    return replace(first, rank_bounds=(bounds.lower, bounds.upper)), words
+    return _as_noisy(first, bounds, source)
+
+
+def _as_noisy(terms: CandidateTerms, bounds: RankBounds, source: str) -> tuple[CandidateTerms, str]:
+    """Return terms of a tensor that is taken for noisy, with the bounds for one that is not, and in words."""
+    words = f"{source}; the {terms.residual:.1g} that is left is taken for noise"
+    return replace(terms, rank_bounds=(bounds.lower, bounds.upper)), words
 
 
 def _first_budget(problem: Problem, rank: int) -> Budget:
