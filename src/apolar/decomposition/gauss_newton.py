@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from apolar._core.arrays import Array
 from apolar.decomposition.gram import TangentGram, power_jacobian
@@ -68,6 +69,8 @@ class Refined:
 # Up to this many multiplications a least squares solve with the Jacobian itself is as fast as
 # conjugate gradients, and its accuracy depends on the condition, not on its square.
 DENSE_WORK = 2e5
+# With at least this damping the normal equations are accurate enough, and take a tenth of the time.
+WELL_DAMPED = 1e-8
 
 
 class _DenseModel:
@@ -76,6 +79,7 @@ class _DenseModel:
     def __init__(self, tensor: SymmetricTensor, scale: float, vectors: Array, signs: Array) -> None:
         order = tensor.order
         self.shape = vectors.shape
+        self.terms = (vectors, signs, order)
         roots = np.sqrt(tensor.multinomials)
         values = signs @ monomial_values(vectors, order)
         self.residual = roots * (values - tensor.coefficients / scale)
@@ -86,14 +90,33 @@ class _DenseModel:
         self.gradient = (self.jacobian.conj().T @ self.residual).reshape(self.shape)
         norms = np.sum(np.abs(vectors) ** 2, axis=1)
         self.scales = np.maximum(order * norms ** (order - 1), np.finfo(float).tiny)
+        self._normal: Array | None = None
 
     def step(self, damping: float, accuracy: float) -> Array:  # noqa: ARG002 (a direct solve)
         """Return the damped Gauss-Newton step."""
+        if damping >= WELL_DAMPED:
+            solution = self._normal_solution(damping)
+            if solution is not None:
+                return solution.reshape(self.shape)
         ridge = np.repeat(np.sqrt(damping * self.scales), self.shape[1])
         matrix = np.concatenate([self.jacobian, np.diag(ridge)])
         target = np.concatenate([-self.residual, np.zeros(len(ridge))])
         solution = np.linalg.lstsq(matrix, target, rcond=1e-15)[0]
         return np.asarray(solution).reshape(self.shape)
+
+    def _normal_solution(self, damping: float) -> Array | None:
+        """Return the step by the normal equations, or None where terms of very different sizes break them."""
+        roots = np.repeat(np.sqrt(self.scales), self.shape[1])
+        if self._normal is None:
+            gram = TangentGram(*self.terms).matrix().reshape(len(roots), -1)
+            self._normal = gram / (roots[:, None] * roots)
+        damped = self._normal + damping * np.eye(len(roots))
+        try:
+            factor = cho_factor(damped, overwrite_a=True, check_finite=False)
+        except (LinAlgError, ValueError):
+            return None
+        scaled_gradient = self.gradient.ravel() / roots
+        return np.asarray(-cho_solve(factor, scaled_gradient, check_finite=False) / roots)
 
 
 class _MatrixFreeModel:

@@ -1,4 +1,4 @@
-"""The Gram operator J^* J of the map from vectors to their sum of powers, never as a matrix."""
+"""The Gram operator J^* J of the map from vectors to their sum of powers, as products or as a matrix."""
 
 import numpy as np
 
@@ -62,6 +62,14 @@ class TangentGram:
         """Return J^* J x, shape (rank, dim)."""
         cross = self.conjugate @ x.T
         return self.first @ x + (self.second * cross) @ self.vectors
+
+    def matrix(self) -> Array:
+        """Return J^* J itself, shape (rank, dim, rank, dim), for problems small enough to factorise it."""
+        axis = np.arange(self.vectors.shape[1])
+        left = self.second[:, None, :] * self.vectors.T
+        blocks = left[:, :, :, None] * self.conjugate[:, None, None, :]
+        blocks[:, axis, :, axis] += self.first
+        return np.asarray(blocks)
 
     def solve(
         self, b: Array, damping: float, rtol: float, max_iter: int, free: Array | None = None

@@ -4,11 +4,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from apolar._core.arrays import unit_rows
 from apolar.decomposition import ranks
-from apolar.decomposition.candidates import LONG_RUN, CandidateTerms, converged, long_search, rated
+from apolar.decomposition.candidates import (
+    LONG_DENSE_WORK,
+    LONG_RUN,
+    Budget,
+    CandidateTerms,
+    converged,
+    long_search,
+    rated,
+)
 from apolar.decomposition.coprime import coprime_points, monomials_bound
+from apolar.decomposition.gauss_newton import gauss_newton
 from apolar.decomposition.lower_bounds import koszul_bound
 from apolar.decomposition.methods.problem import Problem
+from apolar.decomposition.overcomplete import overcomplete_terms, run_work
 from apolar.decomposition.search import best_terms, made_real
 from apolar.decomposition.starts import unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -19,6 +30,11 @@ FEW_MONOMIALS = 40
 MANY_MONOMIALS = 200
 # Ranks above the generic one that are tried where the time is not limited.
 RANKS_ABOVE = 3
+# Up to this many coefficients, the ranks below the generic one are tried before it.
+SOME_MONOMIALS = 100
+# Multiplications at all these ranks together, about, and the runs at each of them.
+BELOW_WORK = 1e9
+FEWEST_RUNS, MOST_RUNS = 3, 24
 # Starts at a rank below one that is exact.
 LOWER_STARTS = 3
 
@@ -64,6 +80,80 @@ def coprime_terms(problem: Problem) -> CandidateTerms | None:
     return candidate if candidate.exact else None
 
 
+def terms_below_generic(
+    problem: Problem, rank: int, rng: np.random.Generator
+) -> tuple[CandidateTerms | None, list[int]]:
+    """Return exact real terms of a rank above `rank` at which few tensors have any, and the ranks tried.
+
+    With fewer unknowns than coefficients, tensors with exact terms are a null
+    set: noise has none. Exact ones are the tensor's own.
+
+    Parameters
+    ----------
+    problem : Problem
+    rank : int
+        The Hankel matrix's, or another that is not exact.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    candidate : CandidateTerms or None
+    tried : list of int
+    """
+    tensor, budget = problem.tensor, problem.budget
+    size = len(tensor.coefficients)
+    tried: list[int] = []
+    if tensor.is_complex or problem.field == "complex" or size > MANY_MONOMIALS:
+        return None, tried
+    ranks_below = range(rank + 1, -(-size // tensor.dim))
+    for higher in ranks_below:
+        if budget.is_spent:
+            break
+        tried.append(higher)
+        affordable = BELOW_WORK / (len(ranks_below) * run_work(higher * tensor.dim))
+        n_runs = int(np.clip(affordable, FEWEST_RUNS, MOST_RUNS))
+        terms = overcomplete_terms(tensor, higher, n_runs, rng, budget, lambda candidate: candidate.exact)
+        if terms is not None and terms.exact:
+            return _reduced(tensor, terms, rank + 1, budget), tried
+    return None, tried
+
+
+def _reduced(tensor: SymmetricTensor, terms: CandidateTerms, least: int, budget: Budget) -> CandidateTerms:
+    """Return exact terms without those that are not needed: one of a pair that is close, or the least."""
+    while len(terms.refined.vectors) > least:
+        fewer = [_without(tensor, terms, place, budget) for place in _doubtful(terms)]
+        exact = [candidate for candidate in fewer if candidate.exact]
+        if not exact:
+            break
+        terms = exact[0]
+    return terms
+
+
+def _doubtful(terms: CandidateTerms) -> list[int]:
+    """Return the places of the smaller one of the closest pair of terms, and of the smallest term."""
+    vectors = terms.refined.vectors
+    sizes = np.linalg.norm(vectors, axis=1)
+    units = vectors / sizes[:, None]
+    cosines = np.abs(units.conj() @ units.T)
+    np.fill_diagonal(cosines, 0.0)
+    pair = np.array(np.unravel_index(np.argmax(cosines), cosines.shape))
+    return [int(pair[np.argmin(sizes[pair])]), int(np.argmin(sizes))]
+
+
+def _without(tensor: SymmetricTensor, terms: CandidateTerms, place: int, budget: Budget) -> CandidateTerms:
+    """Return the terms without one, refined."""
+    start = unrefined(tensor, unit_rows(np.delete(terms.refined.vectors, place, axis=0)))
+    refined = gauss_newton(
+        tensor,
+        start.vectors,
+        start.signs,
+        max_iter=budget.max_iter,
+        tol=budget.tol,
+        dense_work=LONG_DENSE_WORK,
+    )
+    return rated(tensor, terms.method, refined)
+
+
 def raised(
     problem: Problem, first: CandidateTerms, bounds: RankBounds, rng: np.random.Generator
 ) -> tuple[CandidateTerms, str]:
@@ -103,10 +193,10 @@ def raised(
     if size <= FEW_MONOMIALS:
         return exact, f"raised until exact, from the Hankel matrix's {rank}"
     others = ", ".join(str(other) for other in [rank, *tried] if other != found)
-    return (
-        exact,
-        f"the least that is exact of those tried ({others}), from the generic rank {bounds.generic} on",
-    )
+    source = f"the least that is exact of those tried ({others})"
+    if bounds.generic in tried:
+        source += f", from the generic rank {bounds.generic} on"
+    return exact, source
 
 
 def _failure(problem: Problem, rank: int, tried: list[int]) -> str:
@@ -150,6 +240,11 @@ def _from_generic(
     problem: Problem, rank: int, bounds: RankBounds, rng: np.random.Generator
 ) -> tuple[CandidateTerms | None, list[int]]:
     """Return exact terms of the generic rank, or of the nearest rank below or above where there are any."""
+    below: list[int] = []
+    if len(problem.tensor.coefficients) <= SOME_MONOMIALS:
+        special, below = terms_below_generic(problem, rank, rng)
+        if special is not None:
+            return special, below
     start = max(bounds.generic, rank + 1)
     last = bounds.upper if np.isfinite(problem.budget.deadline) else min(bounds.upper, start + RANKS_ABOVE)
     higher = range(min(start, last), last + 1)

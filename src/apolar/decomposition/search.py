@@ -20,6 +20,7 @@ from apolar.decomposition.candidates import (
 from apolar.decomposition.condition import condition_estimate
 from apolar.decomposition.flattening import Flattening, middle_degree
 from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition.overcomplete import affordable_runs, overcomplete_terms
 from apolar.decomposition.ranks import numerical_rank, power_method_limit
 from apolar.decomposition.refine import EXACT
 from apolar.decomposition.starts import (
@@ -42,6 +43,10 @@ CLOSE = 0.2
 # Multiplications of all random starts together, at most, and the random starts that there are in any case.
 SEARCH_WORK = 1e10
 FEWEST_STARTS = 3
+# Up to this many coefficients plain random starts find what there is to find.
+FEW_COEFFICIENTS = 40
+# Random starts that are left after penalised ones.
+STARTS_AFTER_PENALISED = 10
 # Products with the Gram matrix in a step of a large problem.
 PRODUCTS_PER_STEP = 60
 
@@ -130,6 +135,16 @@ def _best_of_field(
         binary = _binary_terms(tensor, rank, rng, budget)
         if binary is not None:
             return binary
+    elif rank > structured_limit(tensor) and len(tensor.coefficients) > FEW_COEFFICIENTS:
+        n_runs = affordable_runs(tensor, rank, budget)
+        best = overcomplete_terms(tensor, rank, n_runs, rng, budget, lambda c: is_certified(tensor, c))
+        if best is not None:
+            if best.exact:
+                return best
+            if is_certified(tensor, best):
+                return replace(best, certified=True)
+            known = best if known is None or better(best, known) else known
+            budget = replace(budget, n_starts=min(budget.n_starts, STARTS_AFTER_PENALISED))
     best = _race(tensor, flattening, rank, points, known, complex_wanted, rng, budget)
     if best.exact or best.certified or complex_wanted:
         return best

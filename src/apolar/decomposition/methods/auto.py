@@ -9,7 +9,14 @@ from apolar.decomposition.candidates import Budget, CandidateTerms, converged, r
 from apolar.decomposition.methods.pencil import pencil_candidate
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.methods.spm import spm_candidate
-from apolar.decomposition.raising import FEW_MONOMIALS, MANY_MONOMIALS, RankBounds, coprime_terms, raised
+from apolar.decomposition.raising import (
+    FEW_MONOMIALS,
+    MANY_MONOMIALS,
+    RankBounds,
+    coprime_terms,
+    raised,
+    terms_below_generic,
+)
 from apolar.decomposition.search import best_terms
 from apolar.decomposition.starts import pencil_or_none, structured_limit, unrefined
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -61,12 +68,12 @@ def _of_unknown_rank(
                 return first, source
         candidate = best_terms(tensor, flattening, above_floor, problem.field, rng, problem.budget)
         if candidate.residual <= FAR and not candidate.diverging:
-            return candidate, "the singular values above a floor of noise"
+            return _as_noisy(candidate, "the singular values above a floor of noise")
     if n_monomials(tensor.dim, tensor.order) > MANY_MONOMIALS and rank == len(flattening.singular_values):
         # Noise may fill the matrix: if its spectrum shows how much, terms above it leave as much.
         above_noise = _above_noise(problem, rng)
         if above_noise is not None:
-            return above_noise, "the singular values above those of noise"
+            return _as_noisy(above_noise, "the singular values above those of noise")
         # Random starts at a rank as high as that would take minutes, and say little.
         rank = min(rank, structured_limit(tensor))
         budget = replace(budget, n_starts=1)
@@ -76,7 +83,7 @@ def _of_unknown_rank(
         return first, source
     bounds = RankBounds.of(tensor, problem.field)
     if _is_near(tensor, first):
-        return replace(first, rank_bounds=(bounds.lower, bounds.upper)), source
+        return _near(problem, first, bounds, source, rng)
     return raised(problem, first, bounds, rng)
 
 
@@ -90,6 +97,25 @@ def _above_noise(problem: Problem, rng: np.random.Generator) -> CandidateTerms |
     candidate = best_terms(tensor, problem.flattening, rank, problem.field, rng, problem.budget)
     is_noise = candidate.residual * tensor.norm() <= SAME_NOISE * noise
     return candidate if is_noise and not candidate.diverging else None
+
+
+def _near(
+    problem: Problem, first: CandidateTerms, bounds: RankBounds, source: str, rng: np.random.Generator
+) -> tuple[CandidateTerms, str]:
+    """Return terms that leave what may be noise, unless the tensor has exact ones where noise has none."""
+    rank = len(first.refined.vectors)
+    exact, _ = terms_below_generic(problem, max(rank, bounds.lower - 1), rng)
+    if exact is not None:
+        found = len(exact.refined.vectors)
+        words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
+        return replace(exact, rank_bounds=(bounds.lower, found)), words
+    noisy, words = _as_noisy(first, source)
+    return replace(noisy, rank_bounds=(bounds.lower, bounds.upper)), words
+
+
+def _as_noisy(terms: CandidateTerms, source: str) -> tuple[CandidateTerms, str]:
+    """Return terms of a tensor that is taken for noisy, and the words that say so."""
+    return terms, f"{source}; the {terms.residual:.1g} that is left is taken for noise"
 
 
 def _first_budget(problem: Problem, rank: int) -> Budget:

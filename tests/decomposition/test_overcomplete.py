@@ -1,0 +1,79 @@
+"""More terms than structured methods find: penalised starts, and what they say of an unknown rank."""
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar.decomposition.gram import TangentGram
+from apolar.decomposition.penalised import _PenalisedModel, _stage
+
+
+def sum_of_powers(dim, order, rank, seed):
+    rng = np.random.default_rng([dim, order, rank, seed])
+    points = rng.standard_normal((rank, dim)) / np.sqrt(dim)
+    return apolar.SymmetricTensor.from_waring(np.ones(rank), points, order), points
+
+
+@pytest.mark.parametrize(("dim", "rank"), [(7, 11), (8, 14), (10, 20)])
+def test_overcomplete_cubics_are_exact(dim, rank):
+    tensor, points = sum_of_powers(dim, 3, rank, 0)
+    waring = apolar.decompose(tensor, rank=rank, random_state=0)
+    assert waring.status.name == "EXACT"
+    truth = apolar.Waring(np.ones(rank), points, 3)
+    # The terms are unique; a residual of 1e-10 times a condition in the thousands.
+    assert apolar.decomposition.component_errors(truth, waring).max() < 1e-5
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+@pytest.mark.parametrize("order", [3, 4])
+def test_the_penalised_gradient_is_that_of_the_cost(order, penalty):
+    tensor, points = sum_of_powers(4, order, 5, 1)
+    rng = np.random.default_rng(2)
+    vectors, direction = points + 0.3 * rng.standard_normal((2, 5, 4))
+    signs = np.array([1.0, -1.0, 1.0, 1.0, -1.0]) if order == 4 else np.ones(5)
+
+    def cost(step):
+        return _PenalisedModel(tensor, tensor.norm(), vectors + step * direction, signs, penalty).cost
+
+    model = _PenalisedModel(tensor, tensor.norm(), vectors, signs, penalty)
+    slope = (cost(1e-5) - cost(-1e-5)) / 2e-5
+    # Central differences: an error of step^2 times a third derivative.
+    assert np.isclose(np.sum(model.gradient * direction), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_the_gram_matrix_gives_the_products(is_complex):
+    rng = np.random.default_rng(3)
+    vectors, x = rng.standard_normal((2, 5, 3)) + (1j * rng.standard_normal((2, 5, 3)) if is_complex else 0)
+    gram = TangentGram(vectors, np.array([1.0, -1.0, 1.0, -1.0, 1.0]), 4)
+    product = np.einsum("ipjq,jq->ip", gram.matrix(), x)
+    np.testing.assert_allclose(product, gram.product(x), rtol=1e-10)
+
+
+def test_the_penalty_keeps_terms_from_running_away():
+    # x^2 y is a limit of sums of two cubes: without a penalty its terms grow without bound.
+    tensor = apolar.SymmetricTensor.from_polynomial("x^2*y")
+    start = np.random.default_rng(0).standard_normal((2, 2)) / 2
+    free = _stage(tensor, tensor.norm(), start, np.ones(2), 0.0, 100, 1e-4)
+    held = _stage(tensor, tensor.norm(), start, np.ones(2), 1e-2, 100, 1e-4)
+    assert np.linalg.norm(free, axis=1).max() > 2 * np.linalg.norm(held, axis=1).max()
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), [(5, 3, 6), (4, 5, 12)])
+def test_a_rank_below_the_generic_one_is_not_taken_for_noise(dim, order, rank):
+    rng = np.random.default_rng([dim, order, rank])
+    points = rng.standard_normal((rank, dim))
+    tensor = apolar.SymmetricTensor.from_waring(rng.choice([-1.0, 1.0], rank), points, order)
+    waring = apolar.decompose(tensor, random_state=0)
+    assert (waring.rank, waring.status.name) == (rank, "EXACT")
+
+
+def test_what_is_taken_for_noise_is_said():
+    tensor = apolar.SymmetricTensor.from_waring([1.0, 1.0], [[1.0, 0.2, 0.0], [0.0, 1.0, 0.3]], 5)
+    rng = np.random.default_rng(4)
+    noise = 1e-4 * rng.standard_normal(len(tensor.coefficients))
+    noisy = apolar.SymmetricTensor(5, 3, tensor.coefficients + noise)
+    waring = apolar.decompose(noisy, random_state=0)
+    assert waring.rank == 2
+    assert "taken for noise" in waring.rank_source
+    assert waring.rank_bounds is not None
