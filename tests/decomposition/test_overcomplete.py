@@ -76,4 +76,3 @@ def test_what_is_taken_for_noise_is_said():
     waring = apolar.decompose(noisy, random_state=0)
     assert waring.rank == 2
     assert "taken for noise" in waring.rank_source
-    assert waring.rank_bounds is not None

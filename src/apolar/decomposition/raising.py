@@ -177,10 +177,10 @@ def raised(
     size = n_monomials(dim, order)
     rank = len(first.refined.vectors)
     if size <= FEW_MONOMIALS:
-        higher = range(_next_rank(problem, rank), bounds.upper + 1)
+        higher = range(max(_next_rank(problem, rank), bounds.lower), bounds.upper + 1)
         exact, tried = _upwards(problem, higher, problem.budget.n_starts // 2, rng)
     elif size <= MANY_MONOMIALS:
-        exact, tried = _from_generic(problem, rank, bounds, rng)
+        exact, tried = _from_generic(problem, max(rank, bounds.lower - 1), bounds, rng)
     else:
         exact, tried = None, []
     if exact is None:

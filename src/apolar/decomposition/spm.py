@@ -15,6 +15,8 @@ MOST_DAMPING = 1e6
 NEAR, NEAR_EXACT = 1e-2, 1e-6
 # Where the best maximum is nearer to one than this, the tensor has no noise.
 ROUNDING = 1e-12
+# Steps after which a climb ends that half of its vectors have ended.
+PATIENCE = 10
 # Steps of a climb for starts that a long refinement follows.
 ROUGH_STEPS = 15
 # Numbers in the slices of one batch of vectors, at most.
@@ -184,7 +186,7 @@ def _climb(subspace: _Subspace, a: Array, tol: float, max_iter: int) -> tuple[Ar
     active = np.arange(len(a))
     at = subspace.ascent(a)
     damping = np.full(len(a), FIRST_DAMPING)
-    for _ in range(max_iter):
+    for n_steps in range(1, max_iter + 1):
         step = subspace.step(a, at, damping)
         moved = unit_rows(a + step)
         there = subspace.ascent(moved)
@@ -194,7 +196,8 @@ def _climb(subspace: _Subspace, a: Array, tol: float, max_iter: int) -> tuple[Ar
         damping *= np.where(up, LESS, MORE)
         done = (up & (np.linalg.norm(step, axis=1) <= tol)) | (damping > MOST_DAMPING)
         end[active], values[active], arrived[active] = a, at.values, done
-        if done.all():
+        # Slow ones are left: without the components of the others they, or new starts, climb faster.
+        if done.all() or (n_steps >= PATIENCE and 2 * np.count_nonzero(arrived) >= len(end)):
             break
         if done.any():
             active, a, at, damping = active[~done], a[~done], at.select(~done), damping[~done]
