@@ -11,10 +11,11 @@ from apolar.tensor.monomials import monomial_values, multinomials, product_posit
 FIRST_DAMPING, LESS, MORE = 0.1, 0.2, 4.0
 # No step goes up at this damping: the vector stands at a maximum, to rounding.
 MOST_DAMPING = 1e6
-# The distance to one below which a maximum is a component: of a tensor with noise, and of one without.
-NEAR, NEAR_EXACT = 1e-2, 1e-6
-# Where the best maximum is nearer to one than this, the tensor has no noise.
-ROUNDING = 1e-12
+# The distance to one below which a maximum may be a component, and that which rounding leaves.
+NEAR, ROUNDING = 1e-2, 1e-12
+# Maxima this many times farther from one than the best wait: where powers nearly fill the space, others than
+# the components come within 1e-8.
+SPREAD = 100.0
 # Steps after which a climb ends that half of its vectors have ended.
 PATIENCE = 10
 # Steps of a climb for starts that a long refinement follows.
@@ -157,7 +158,7 @@ def power_method(
             starts = _gaussian_draws(rng, (n_starts, dim), left.dtype)
         climbed, values, arrived = _climb(subspace, unit_rows(starts).astype(left.dtype), tol, max_iter)
         starts = None
-        near = NEAR_EXACT if values.max() > 1 - ROUNDING else NEAR
+        near = float(np.clip(SPREAD * (1 - values[arrived].max(initial=0.0)), 10 * ROUNDING, NEAR))
         accepted = _distinct(climbed[arrived], values[arrived], n_left, near)
         if not len(accepted) and (stalls := stalls + 1) < n_tries:
             continue

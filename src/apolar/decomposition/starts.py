@@ -12,9 +12,6 @@ from apolar.decomposition.ranks import pencil_limit, power_method_limit
 from apolar.decomposition.spm import power_method
 from apolar.tensor import SymmetricTensor
 
-# Steps of the power method end at this length, since a refinement follows.
-ROUGH_TOL = 1e-3
-
 Start = tuple[str, Array]
 """The name of a method and its points, shape (rank, dim)."""
 
@@ -81,18 +78,10 @@ def starting_points(
         dtype = np.complex128 if is_complex else np.float64
         left, right = flattening.left[:, :rank].astype(dtype), flattening.right[:, :rank].astype(dtype)
         for seeds in (first, None):
-            spm_points = power_method(
-                left,
-                values[:rank],
-                right,
-                tensor.dim,
-                tensor.order,
-                rng,
-                starts=seeds,
-                tol=ROUGH_TOL,
-                n_tries=1,
+            found = power_method(
+                left, values[:rank], right, tensor.dim, tensor.order, rng, starts=seeds, tol=1e-4, n_tries=1
             )
-            yield "spm", spm_points
+            yield "spm", found
     for _ in range(n_random):
         yield "random", random_points(rank, tensor.dim, is_complex, rng)
 
