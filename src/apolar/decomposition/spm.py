@@ -13,9 +13,9 @@ FIRST_DAMPING, LESS, MORE = 0.1, 0.2, 4.0
 MOST_DAMPING = 1e6
 # The distance to one below which a maximum may be a component, and that which rounding leaves.
 NEAR, ROUNDING = 1e-2, 1e-12
-# Maxima this many times farther from one than the best wait: where powers nearly fill the space, others than
-# the components come within 1e-8.
-SPREAD = 100.0
+# Where powers fill more of the space than this, others than the components come within 1e-8: maxima wait there
+# that are this many times farther from one than the best.
+FULL, SPREAD = 0.5, 100.0
 # Steps after which a climb ends that half of its vectors have ended.
 PATIENCE = 10
 # Steps of a climb for starts that a long refinement follows.
@@ -158,7 +158,9 @@ def power_method(
             starts = _gaussian_draws(rng, (n_starts, dim), left.dtype)
         climbed, values, arrived = _climb(subspace, unit_rows(starts).astype(left.dtype), tol, max_iter)
         starts = None
-        near = float(np.clip(SPREAD * (1 - values[arrived].max(initial=0.0)), 10 * ROUNDING, NEAR))
+        near = NEAR
+        if n_left > FULL * len(left):
+            near = float(np.clip(SPREAD * (1 - values[arrived].max(initial=0.0)), 10 * ROUNDING, NEAR))
         accepted = _distinct(climbed[arrived], values[arrived], n_left, near)
         if not len(accepted) and (stalls := stalls + 1) < n_tries:
             continue
