@@ -208,7 +208,7 @@ def test_correlated_components_are_found(kind, method):
 
 @pytest.mark.parametrize(("dim", "order", "rank"), [(10, 4, 45), (11, 6, 250), (10, 6, 210), (4, 8, 31)])
 def test_components_whose_powers_nearly_fill_the_space(dim, order, rank):
-    # At the limit of the method, or within a tenth of it; some weights are a thousand times smaller than others.
+    # At the limit of the method, or within a tenth of it; some weights are a thousandth of others.
     rng = np.random.default_rng(rank)
     points = unit_rows(rng.standard_normal((rank, dim)))
     tensor = apolar.SymmetricTensor.from_waring(rng.standard_normal(rank), points, order)

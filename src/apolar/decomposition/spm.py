@@ -13,8 +13,8 @@ FIRST_DAMPING, LESS, MORE = 0.1, 0.2, 4.0
 MOST_DAMPING = 1e6
 # The distance to one below which a maximum may be a component, and that which rounding leaves.
 NEAR, ROUNDING = 1e-2, 1e-12
-# Where powers fill more of the space than this, others than the components come within 1e-8: maxima wait there
-# that are this many times farther from one than the best.
+# Where powers fill more of the space than this, others than the components come within 1e-8: maxima wait
+# there that are this many times farther from one than the best.
 FULL, SPREAD = 0.5, 100.0
 # Steps after which a climb ends that half of its vectors have ended.
 PATIENCE = 10
