@@ -324,8 +324,12 @@ class _Search:
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         runs, scores = short_runs(sample, starts, prior, SPLIT_STEPS)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        # Many of them lead back to where they came from: those that follow are run in their place.
-        return self._new_optima(self._best_first(runs, scores, [start] * len(scores)), KEPT)
+        results = self._best_first(runs, scores, [start] * len(scores))
+        optima = self._new_optima(results[:KEPT])
+        # Many of them lead back to where they came from: those that follow are run in their place. If they
+        # are no better, that is no sign of good starts that disagree.
+        others = self._new_optima(results[KEPT:], KEPT - len(optima))
+        return optima + [other for other in others if self.is_on_sample or other.rank > best.rank]
 
     def _new_optima(self, candidates: list[FitResult], most: int | None = None) -> list[FitResult]:
         """Return candidates run to their optima, without those that start near a mixture already visited."""
