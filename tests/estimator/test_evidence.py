@@ -110,3 +110,14 @@ def test_files_hold_it_and_older_ones_need_not(tmp_path):
     )
     with pytest.raises(ValueError, match="evidence_ must be finite"):
         GaussianMixture.load(tmp_path / "bad.npz")
+
+
+def test_a_small_cluster_beside_another_is_not_given_up_for_an_empty_component():
+    # The evidence of three components is higher, but four were asked for.
+    rng = np.random.default_rng(2)
+    means = 4 * rng.standard_normal((4, 3))
+    labels = rng.choice(4, 2000, p=[0.90, 0.06, 0.025, 0.015])
+    roots = np.stack([0.6 * rng.standard_normal((3, 3)) + 0.3 * np.eye(3) for _ in range(4)])
+    X = means[labels] + np.einsum("nij,nj->ni", roots[labels], rng.standard_normal((2000, 3)))
+    gm = apolar.GaussianMixture(4, random_state=2).fit(X)
+    assert gm.weights_.min() * len(X) > 5

@@ -38,6 +38,8 @@ SAMPLE_TOLERANCE = 0.1
 SAMPLE_PASSES = 200
 # Up to this many rows, each of several candidates is run to its end.
 FEW_ROWS = 20_000
+# If a component of the best mixture is almost empty, so many of the other candidates are run too.
+MOST_OTHERS = 3
 # Two optima disagree if their evidences, or log-likelihoods, per row differ by less than the first of these,
 # and the adjusted Rand index between their partitions is below the second.
 NEARLY_EQUAL = 0.15
@@ -104,6 +106,17 @@ def best_fit(
             is_stopped = result.status is FitStatus.STOPPED
             if is_stopped:
                 break
+        assert best is not None
+        if not (is_stopped or best.rank[0]):
+            # A component has emptied on the way: of another candidate it may stay.
+            others = [other for other in candidates if other not in contenders and _is_full_optimum(other)]
+            for candidate in others[:MOST_OTHERS]:
+                result = run(candidate, used)
+                is_stopped = result.status is FitStatus.STOPPED
+                if _is_better(result, best):
+                    best, winner = result, candidate
+                if is_stopped or best.rank[0]:
+                    break
         if is_stopped:
             break
     assert best is not None
@@ -117,6 +130,11 @@ def best_fit(
         warnings.append(few_rows)
     warnings += _disagreeing(sample, best, [rival for rival in rivals if rival is not winner])
     return replace(best, skipped=tuple(skipped), warnings=tuple(warnings), is_collapsed=is_collapsed)
+
+
+def _is_full_optimum(candidate: FitResult) -> bool:
+    """Return whether a candidate is an optimum on the rows of a search, without almost empty components."""
+    return candidate.status is not FitStatus.NOT_RUN and candidate.rank[0]
 
 
 def _is_misled(sample: WhitenedData, result: FitResult) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.loop import converge
 from apolar.em.low_density import without_low_density
-from apolar.em.result import FitResult
+from apolar.em.result import LEAST_ROWS, FitResult
 from apolar.em.run import short_runs
 from apolar.em.tails import has_long_tails
 from apolar.em.whitened import WhitenedData
@@ -47,7 +47,8 @@ ROUNDS = 3
 SPLIT_STEPS = 5
 PAIRS = 3
 LEAST_GAIN = 0.05
-# If so many of the starts lead to the same optimum in short runs, it is not looked for a better one.
+# If so many of the starts lead to the same optimum in short runs, it is not looked for a better one. If no
+# two of them do, as many over-seeded starts are added.
 AGREEING = 4
 # Rows on which candidates from a sample are compared, the standard errors within which a difference may be
 # chance, and the most candidates that are run on all rows beside the best.
@@ -92,6 +93,8 @@ def portfolio(
             search = larger
             starts, skipped = search.starts()
             short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
+    if search.n_agreeing == 1 and not data.whitening.has_noise_component:
+        short_run_results = search.with_more_starts(short_run_results)
     finalists = search.finalists(short_run_results)
     # Beside noise all starts may have left the same cluster to it.
     if not search.starts_agree or data.whitening.has_noise_component:
@@ -137,8 +140,8 @@ class _Search:
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
         self._comparison_rows: WhitenedData | None = None
-        # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
-        self.starts_agree = False
+        # How many of the short runs end as high as the best, itself included.
+        self.n_agreeing = 0
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
@@ -146,6 +149,11 @@ class _Search:
     def n_parameters(self) -> int:
         """The number of free parameters."""
         return self.data.family.n_parameters(self.n_components, self.data.n_features)
+
+    @property
+    def starts_agree(self) -> bool:
+        """Whether most of the short runs end as high as the best: there is one optimum, and it is found."""
+        return self.n_agreeing >= AGREEING
 
     @property
     def is_on_sample(self) -> bool:
@@ -211,9 +219,12 @@ class _Search:
                 candidates.append(FitResult(method(), name, is_from_all_rows=is_from_all_rows))
             except ValueError as error:
                 skipped.append(f"{name} was skipped: {error}")
-        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, OVERSEEDED_STARTS)
-        candidates += [FitResult(parameters, "overseed") for parameters in mixtures]
-        return candidates, tuple(skipped)
+        return candidates + self._overseeded_on(sample), tuple(skipped)
+
+    def _overseeded_on(self, sample: WhitenedData) -> list[FitResult]:
+        """Return over-seeded starts on some rows."""
+        mixtures = overseeded_mixtures(sample, self.n_components, self.prior, self.rng, OVERSEEDED_STARTS)
+        return [FitResult(parameters, "overseed") for parameters in mixtures]
 
     def after_short_runs_with_prior(self, candidates: list[FitResult]) -> tuple[list[FitResult], bool]:
         """Return the starts after short runs, the best first, and whether the rows have long tails.
@@ -230,10 +241,31 @@ class _Search:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
         runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
-        n_agreeing = np.count_nonzero(scores > scores.max() - SAME_OPTIMUM)
-        self.starts_agree = bool(n_agreeing >= AGREEING)
-        order = [int(i) for i in np.argsort(-scores, kind="stable")]
-        return [FitResult(runs[i], candidates[i].start) for i in order]
+        self.n_agreeing = int(np.count_nonzero(scores > scores.max() - SAME_OPTIMUM))
+        starts = [candidate.start for candidate in candidates]
+        return self._best_first(runs, scores, starts)
+
+    def with_more_starts(self, short_run_results: list[FitResult]) -> list[FitResult]:
+        """Return the results of short runs and of those from further over-seeded starts, the best first."""
+        more = self._overseeded_on(self.sample)
+        runs = batch([candidate.parameters for candidate in more])
+        runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
+        mixtures = [result.parameters for result in short_run_results] + [runs[i] for i in range(len(more))]
+        scores = np.append([result.score for result in short_run_results], scores)
+        starts = [result.start for result in [*short_run_results, *more]]
+        return self._best_first(batch(mixtures), scores, starts)
+
+    def _best_first(self, runs: WhitenedParameters, scores: Array, starts: list[str]) -> list[FitResult]:
+        """Return mixtures after short runs, the best first: see `FitResult.rank`.
+
+        Those with an almost empty component often have the highest evidence. If they were first, no other
+        would be run to its optimum.
+        """
+        is_full = np.ones(len(scores), dtype=bool)
+        if self.prior.compares_by_evidence:
+            is_full = runs.weights.min(axis=-1) * self.sample.weight >= LEAST_ROWS
+        order = np.lexsort((-scores, ~is_full))
+        return [FitResult(runs[i], starts[i], log_likelihood=float(scores[i])) for i in map(int, order)]
 
     def finalists(self, short_run_results: list[FitResult]) -> list[FitResult]:
         """Return the best of the short runs, run to their optima."""
@@ -257,7 +289,7 @@ class _Search:
 
         The start from the moments of all rows is among them: good moments are nearer to the optimum on all
         rows than any fit to a sample. Candidates whose likelihood is lower by no more than chance may be the
-        best on all rows, and are marked as contenders.
+        best on all rows, and are marked as contenders; of those of almost the same density, only one.
         """
         others = self.comparison_rows
         weights = others.row_weights()
@@ -267,12 +299,14 @@ class _Search:
         means = np.array([np.average(density, weights=weights) for density in densities])
         best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
         rivals: list[int] = []
-        for i in np.argsort(-means, kind="stable"):
+        # The first is the best on the sample: if that is chance, so may be what these rows prefer.
+        for i in dict.fromkeys([0, *map(int, np.argsort(-means, kind="stable"))]):
             gaps = densities[best] - densities[i]
             error = float(np.std(gaps)) / np.sqrt(len(gaps))
             is_near = means[best] - means[i] < CHANCE_ERRORS * error
-            if i != best and is_near and len(rivals) < CONTENDERS:
-                rivals.append(int(i))
+            is_new = all(0.5 * np.sum((densities[i] - densities[j]) ** 2) > SAME_OPTIMUM for j in rivals)
+            if i != best and is_near and is_new and len(rivals) < CONTENDERS:
+                rivals.append(i)
         order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
         return [replace(candidates[i], is_contender=i in rivals) for i in order]
 
@@ -290,13 +324,20 @@ class _Search:
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         runs, scores = short_runs(sample, starts, prior, SPLIT_STEPS)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        best_runs = np.argsort(-scores, kind="stable")[:KEPT]
-        return self._new_optima([FitResult(runs[int(i)], start) for i in best_runs])
+        results = self._best_first(runs, scores, [start] * len(scores))
+        optima = self._new_optima(results[:KEPT])
+        # Many of them lead back to where they came from: those that follow are run in their place. If they
+        # are no better, that is no sign of good starts that disagree.
+        others = self._new_optima(results[KEPT:], KEPT - len(optima))
+        return optima + [other for other in others if self.is_on_sample or other.rank > best.rank]
 
-    def _new_optima(self, candidates: list[FitResult]) -> list[FitResult]:
+    def _new_optima(self, candidates: list[FitResult], most: int | None = None) -> list[FitResult]:
         """Return candidates run to their optima, without those that start near a mixture already visited."""
-        family, results = self.sample.family.untied, []
+        family = self.sample.family.untied
+        results: list[FitResult] = []
         for candidate in candidates:
+            if len(results) == most:
+                break
             start = untied_stats(self.sample, candidate.parameters)
             if self.visited:
                 visited = SufficientStats(np.stack(self.visited), start.n_features)
