@@ -16,7 +16,7 @@ from apolar.mixture.parameters import batch
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.mixture.stats import SufficientStats
 from apolar.starts import STARTS, start_candidates
-from apolar.starts.auto import OVERSEEDED_STARTS, _Search, portfolio
+from apolar.starts.auto import _Search, portfolio
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
 from apolar.starts.merging import greedily_merged_stats, mixture_distances
@@ -184,19 +184,6 @@ def test_the_portfolio_does_not_run_twice_from_the_same_mixture():
     assert search._new_optima([FitResult(first[0].parameters, "d")]) == []
 
 
-def test_so_many_optima_as_are_asked_for():
-    X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
-    rows = WhitenedData(open_rows(X), family("spherical"))
-    search = _Search(rows, 3, Prior(), np.random.default_rng(0))
-    near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
-    far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
-    starts = [FitResult(start, name) for name, start in zip("abc", (near, near, far), strict=True)]
-    assert [candidate.start for candidate in search._new_optima(starts, 1)] == ["a"]
-    # The one that leads to the same optimum does not count.
-    assert [candidate.start for candidate in search._new_optima(starts, 1)] == ["c"]
-    assert search._new_optima(starts, 0) == []
-
-
 @pytest.mark.parametrize(("prior", "expected"), [(AdaptivePrior(), "bac"), (Prior(), "cba")])
 def test_by_evidence_almost_empty_components_are_last(prior, expected):
     rows, _ = data("full")
@@ -207,17 +194,6 @@ def test_by_evidence_almost_empty_components_are_last(prior, expected):
     runs = batch([replace(mixture, weights=np.array(pair)) for pair in weights])
     ordered = search._best_first(runs, np.array([-3.0, -2.0, -1.0]), list("abc"))
     assert "".join(result.start for result in ordered) == expected
-
-
-def test_where_no_two_starts_agree_there_are_more():
-    rows, _ = data("full")
-    search = _Search(rows, 3, Prior(), np.random.default_rng(0))
-    first = search.after_short_runs(search.starts()[0])
-    n_agreeing = search.n_agreeing
-    results = search.with_more_starts(first)
-    assert len(results) == len(first) + OVERSEEDED_STARTS
-    assert [result.score for result in results] == sorted((r.score for r in results), reverse=True)
-    assert search.n_agreeing == n_agreeing
 
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])

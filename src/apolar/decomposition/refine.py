@@ -175,6 +175,10 @@ def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> boo
     largest = float(sizes.max())
     if not np.isfinite(largest) or (largest > 50 and residual * largest > 1e-4):
         return True
+    # A start near a double point is far along the way, where the residual falls like 1/s^2. Exact terms of
+    # that size would have been polished.
+    if largest > 50 and residual > EXACT and _cancelling(refined, tensor.order):
+        return True
     # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
     if largest * np.finfo(float).eps > EXACT:
         return True

@@ -47,8 +47,7 @@ ROUNDS = 3
 SPLIT_STEPS = 5
 PAIRS = 3
 LEAST_GAIN = 0.05
-# If so many of the starts lead to the same optimum in short runs, it is not looked for a better one. If no
-# two of them do, as many over-seeded starts are added.
+# If so many of the starts lead to the same optimum in short runs, it is not looked for a better one.
 AGREEING = 4
 # Rows on which candidates from a sample are compared, the standard errors within which a difference may be
 # chance, and the most candidates that are run on all rows beside the best.
@@ -93,8 +92,6 @@ def portfolio(
             search = larger
             starts, skipped = search.starts()
             short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
-    if search.n_agreeing == 1 and not data.whitening.has_noise_component:
-        short_run_results = search.with_more_starts(short_run_results)
     finalists = search.finalists(short_run_results)
     # Beside noise all starts may have left the same cluster to it.
     if not search.starts_agree or data.whitening.has_noise_component:
@@ -140,8 +137,8 @@ class _Search:
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
         self._comparison_rows: WhitenedData | None = None
-        # How many of the short runs end as high as the best, itself included.
-        self.n_agreeing = 0
+        # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
+        self.starts_agree = False
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
@@ -149,11 +146,6 @@ class _Search:
     def n_parameters(self) -> int:
         """The number of free parameters."""
         return self.data.family.n_parameters(self.n_components, self.data.n_features)
-
-    @property
-    def starts_agree(self) -> bool:
-        """Whether most of the short runs end as high as the best: there is one optimum, and it is found."""
-        return self.n_agreeing >= AGREEING
 
     @property
     def is_on_sample(self) -> bool:
@@ -219,12 +211,9 @@ class _Search:
                 candidates.append(FitResult(method(), name, is_from_all_rows=is_from_all_rows))
             except ValueError as error:
                 skipped.append(f"{name} was skipped: {error}")
-        return candidates + self._overseeded_on(sample), tuple(skipped)
-
-    def _overseeded_on(self, sample: WhitenedData) -> list[FitResult]:
-        """Return over-seeded starts on some rows."""
-        mixtures = overseeded_mixtures(sample, self.n_components, self.prior, self.rng, OVERSEEDED_STARTS)
-        return [FitResult(parameters, "overseed") for parameters in mixtures]
+        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, OVERSEEDED_STARTS)
+        candidates += [FitResult(parameters, "overseed") for parameters in mixtures]
+        return candidates, tuple(skipped)
 
     def after_short_runs_with_prior(self, candidates: list[FitResult]) -> tuple[list[FitResult], bool]:
         """Return the starts after short runs, the best first, and whether the rows have long tails.
@@ -241,19 +230,9 @@ class _Search:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
         runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
-        self.n_agreeing = int(np.count_nonzero(scores > scores.max() - SAME_OPTIMUM))
-        starts = [candidate.start for candidate in candidates]
-        return self._best_first(runs, scores, starts)
-
-    def with_more_starts(self, short_run_results: list[FitResult]) -> list[FitResult]:
-        """Return the results of short runs and of those from further over-seeded starts, the best first."""
-        more = self._overseeded_on(self.sample)
-        runs = batch([candidate.parameters for candidate in more])
-        runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
-        mixtures = [result.parameters for result in short_run_results] + [runs[i] for i in range(len(more))]
-        scores = np.append([result.score for result in short_run_results], scores)
-        starts = [result.start for result in [*short_run_results, *more]]
-        return self._best_first(batch(mixtures), scores, starts)
+        n_agreeing = np.count_nonzero(scores > scores.max() - SAME_OPTIMUM)
+        self.starts_agree = bool(n_agreeing >= AGREEING)
+        return self._best_first(runs, scores, [candidate.start for candidate in candidates])
 
     def _best_first(self, runs: WhitenedParameters, scores: Array, starts: list[str]) -> list[FitResult]:
         """Return mixtures after short runs, the best first: see `FitResult.rank`.
@@ -289,7 +268,7 @@ class _Search:
 
         The start from the moments of all rows is among them: good moments are nearer to the optimum on all
         rows than any fit to a sample. Candidates whose likelihood is lower by no more than chance may be the
-        best on all rows, and are marked as contenders; of those of almost the same density, only one.
+        best on all rows, and are marked as contenders.
         """
         others = self.comparison_rows
         weights = others.row_weights()
@@ -299,14 +278,12 @@ class _Search:
         means = np.array([np.average(density, weights=weights) for density in densities])
         best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
         rivals: list[int] = []
-        # The first is the best on the sample: if that is chance, so may be what these rows prefer.
-        for i in dict.fromkeys([0, *map(int, np.argsort(-means, kind="stable"))]):
+        for i in np.argsort(-means, kind="stable"):
             gaps = densities[best] - densities[i]
             error = float(np.std(gaps)) / np.sqrt(len(gaps))
             is_near = means[best] - means[i] < CHANCE_ERRORS * error
-            is_new = all(0.5 * np.sum((densities[i] - densities[j]) ** 2) > SAME_OPTIMUM for j in rivals)
-            if i != best and is_near and is_new and len(rivals) < CONTENDERS:
-                rivals.append(i)
+            if i != best and is_near and len(rivals) < CONTENDERS:
+                rivals.append(int(i))
         order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
         return [replace(candidates[i], is_contender=i in rivals) for i in order]
 
@@ -324,20 +301,12 @@ class _Search:
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         runs, scores = short_runs(sample, starts, prior, SPLIT_STEPS)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        results = self._best_first(runs, scores, [start] * len(scores))
-        optima = self._new_optima(results[:KEPT])
-        # Many of them lead back to where they came from: those that follow are run in their place. If they
-        # are no better, that is no sign of good starts that disagree.
-        others = self._new_optima(results[KEPT:], KEPT - len(optima))
-        return optima + [other for other in others if self.is_on_sample or other.rank > best.rank]
+        return self._new_optima(self._best_first(runs, scores, [start] * len(scores))[:KEPT])
 
-    def _new_optima(self, candidates: list[FitResult], most: int | None = None) -> list[FitResult]:
+    def _new_optima(self, candidates: list[FitResult]) -> list[FitResult]:
         """Return candidates run to their optima, without those that start near a mixture already visited."""
-        family = self.sample.family.untied
-        results: list[FitResult] = []
+        family, results = self.sample.family.untied, []
         for candidate in candidates:
-            if len(results) == most:
-                break
             start = untied_stats(self.sample, candidate.parameters)
             if self.visited:
                 visited = SufficientStats(np.stack(self.visited), start.n_features)
