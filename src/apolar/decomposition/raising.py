@@ -17,9 +17,9 @@ from apolar.decomposition.candidates import (
 )
 from apolar.decomposition.coprime import coprime_points, monomials_bound
 from apolar.decomposition.gauss_newton import gauss_newton
-from apolar.decomposition.lower_bounds import koszul_bound
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.overcomplete import overcomplete_terms, run_work
+from apolar.decomposition.proofs.lower_bounds import koszul_bound
 from apolar.decomposition.search import best_terms, made_real
 from apolar.decomposition.starts import unrefined
 from apolar.tensor import SymmetricTensor, n_monomials

@@ -11,9 +11,9 @@ import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, numeric_array
-from apolar.decomposition.certificates import Certificate, certificate
 from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
 from apolar.decomposition.exact import ExactWaring, rationalized
+from apolar.decomposition.proofs import Certificate, certificate
 from apolar.decomposition.written import WrittenWaring
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.conversion import as_tensor

@@ -5,9 +5,9 @@ import pytest
 from scipy.linalg import hadamard, hilbert
 
 from apolar import SymmetricTensor
-from apolar.decomposition import rounding
-from apolar.decomposition.flattenings import flattenings, koszul_degree, koszul_flattening
-from apolar.decomposition.lower_bounds import certified_bound, koszul_bound
+from apolar.decomposition.proofs import rounding
+from apolar.decomposition.proofs.flattenings import flattenings, koszul_degree, koszul_flattening
+from apolar.decomposition.proofs.lower_bounds import certified_bound, koszul_bound
 from apolar.decomposition.ranks import numerical_rank
 from apolar.tensor import n_monomials, weighted_hankel
 

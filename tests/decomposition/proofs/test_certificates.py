@@ -8,11 +8,12 @@ import pytest
 
 import apolar
 from apolar import SymmetricTensor, Waring, decompose, refine
-from apolar.decomposition import Certificate, modular
-from apolar.decomposition.flattenings import hankel_flattening, koszul_flattening
-from apolar.decomposition.kantorovich import Linearisation
-from apolar.decomposition.rational import rational
-from apolar.decomposition.stability import near_all_sums
+from apolar.decomposition import Certificate
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
+from apolar.decomposition.proofs.kantorovich import Linearisation
+from apolar.decomposition.proofs.rational import rational
+from apolar.decomposition.proofs.stability import near_all_sums
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import sum_of_powers
 

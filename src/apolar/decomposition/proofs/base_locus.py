@@ -11,8 +11,8 @@ decomposition [iarrobino1999, oeding2013].
 import numpy as np
 
 from apolar._core.arrays import IndexArray
-from apolar.decomposition import modular
-from apolar.decomposition.kruskal import PowerRanks
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.kruskal import PowerRanks
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import exponents, product_positions
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.flattenings import Flattening
-from apolar.decomposition.kantorovich import SLACK, Displacement, Linearisation
-from apolar.decomposition.rounding import gamma, least_singular_value_below, norm_above, stretch_above
+from apolar.decomposition.proofs.flattenings import Flattening
+from apolar.decomposition.proofs.kantorovich import SLACK, Displacement, Linearisation
+from apolar.decomposition.proofs.rounding import gamma, least_singular_value_below, norm_above, stretch_above
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import multinomials
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from apolar._core.arrays import Array
-from apolar.decomposition.lower_bounds import certified_bound
-from apolar.decomposition.nearby import ScaledTerms, exact_terms
-from apolar.decomposition.uniqueness import uniqueness
+from apolar.decomposition.proofs.lower_bounds import certified_bound
+from apolar.decomposition.proofs.nearby import ScaledTerms, exact_terms
+from apolar.decomposition.proofs.uniqueness import uniqueness
 from apolar.tensor import SymmetricTensor
 
 # The rounding of the coefficients as they were given, relative to the norm.

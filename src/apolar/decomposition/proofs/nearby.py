@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, binary_exponents, scaled_by_power
-from apolar.decomposition import modular
-from apolar.decomposition.flattenings import Flattening, flattenings
-from apolar.decomposition.kantorovich import Linearisation
-from apolar.decomposition.rational import exact_rank, rational
-from apolar.decomposition.rounding import norm_below, residual_above
-from apolar.decomposition.stability import near_all_sums
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.flattenings import Flattening, flattenings
+from apolar.decomposition.proofs.kantorovich import Linearisation
+from apolar.decomposition.proofs.rational import exact_rank, rational
+from apolar.decomposition.proofs.rounding import norm_below, residual_above
+from apolar.decomposition.proofs.stability import near_all_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import multinomials, sum_of_powers
 

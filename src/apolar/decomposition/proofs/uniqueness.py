@@ -3,11 +3,11 @@
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition import modular
-from apolar.decomposition.base_locus import base_locus_criterion
-from apolar.decomposition.kruskal import PowerRanks, kruskal_criterion
-from apolar.decomposition.rational import exact_rank
-from apolar.decomposition.smoothness import smoothness_criterion
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.base_locus import base_locus_criterion
+from apolar.decomposition.proofs.kruskal import PowerRanks, kruskal_criterion
+from apolar.decomposition.proofs.rational import exact_rank
+from apolar.decomposition.proofs.smoothness import smoothness_criterion
 from apolar.tensor import n_monomials
 
 # Alexander and Hirschowitz: (dim, order, rank) where sums of powers fill less than their parameters.

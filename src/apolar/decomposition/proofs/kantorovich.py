@@ -15,7 +15,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, binary_exponents
 from apolar.decomposition.gram import power_jacobian
-from apolar.decomposition.rounding import (
+from apolar.decomposition.proofs.rounding import (
     distance_from_identity,
     gamma,
     norm_above,

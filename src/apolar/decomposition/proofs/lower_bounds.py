@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from apolar.decomposition.flattenings import flattenings, koszul_degree, koszul_flattening
+from apolar.decomposition.proofs.flattenings import flattenings, koszul_degree, koszul_flattening
+from apolar.decomposition.proofs.rounding import gamma, singular_values_below
 from apolar.decomposition.ranks import numerical_rank
-from apolar.decomposition.rounding import gamma, singular_values_below
 from apolar.tensor import SymmetricTensor
 
 # Multiplications of a decomposition into singular values, at most, where a bound is certified.
@@ -17,7 +17,7 @@ def koszul_bound(tensor: SymmetricTensor) -> int:
     Examples
     --------
     >>> import apolar
-    >>> from apolar.decomposition.lower_bounds import koszul_bound
+    >>> from apolar.decomposition.proofs.lower_bounds import koszul_bound
     >>> koszul_bound(apolar.SymmetricTensor.from_polynomial("x^3 + y^3 + z^3 + x*y*z"))
     4
     """

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from apolar.decomposition import modular
-from apolar.decomposition.kruskal import PowerRanks
-from apolar.decomposition.uniqueness import uniqueness
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.kruskal import PowerRanks
+from apolar.decomposition.proofs.uniqueness import uniqueness
 from apolar.tensor import n_monomials
 
 

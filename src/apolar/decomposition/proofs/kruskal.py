@@ -4,7 +4,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 
 from apolar._core.arrays import IndexArray
-from apolar.decomposition import modular
+from apolar.decomposition.proofs import modular
 from apolar.tensor import n_monomials
 
 # Multiplications for the rank, and for the Kruskal rank, of the powers of one degree.

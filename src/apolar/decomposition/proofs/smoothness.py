@@ -12,9 +12,9 @@ The kernels are those of all terms together, and do not depend on the weights.
 import numpy as np
 
 from apolar._core.arrays import IndexArray
-from apolar.decomposition import modular
-from apolar.decomposition.flattenings import Flattening, flattenings
-from apolar.decomposition.kruskal import PowerRanks
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.flattenings import Flattening, flattenings
+from apolar.decomposition.proofs.kruskal import PowerRanks
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import exponents, product_positions
 

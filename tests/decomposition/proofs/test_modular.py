@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from apolar.decomposition import modular
-from apolar.decomposition.rational import exact_rank
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.rational import exact_rank
 
 
 def residue(value):

@@ -1,0 +1,5 @@
+"""What can be proved of a decomposition: uniqueness, exact terms near by, the least number of terms."""
+
+from apolar.decomposition.proofs.certificates import Certificate, certificate
+
+__all__ = ["Certificate", "certificate"]
