@@ -93,7 +93,9 @@ def _flipped(rng, data):
 
 def _mixed(rng, data):
     start, stop = sorted(rng.integers(0, len(data) + 1, size=2))
-    return data[:start] + bytes(rng.permutation(np.frombuffer(data[start:stop], np.uint8))) + data[stop:]
+    return (
+        data[:start] + bytes(rng.permutation(np.frombuffer(data[start:stop], np.uint8).copy())) + data[stop:]
+    )
 
 
 DAMAGES = {

@@ -202,3 +202,13 @@ def test_numbers_of_components_of_every_kind():
         apolar.select_from_moments(X, 2.5)
     with pytest.raises(TypeError, match="order must be an integer"):
         apolar.MomentSketch(3, order=4.0)
+
+
+def test_spherical_components_have_variances_however_many_there_are():
+    X, _ = apolar.datasets.make_example(1, 2000, random_state=0)
+    few, many = (apolar.mixture_from_moments(X[:, :2], r) for r in (2, 3))
+    for mixture in (few, many):
+        assert mixture.variances.shape == mixture.weights.shape
+        assert np.all(mixture.variances > 0)
+    with pytest.raises(AttributeError, match="covariances"):
+        _ = apolar.mixture_from_moments(X, 2, covariance_type="tied").variances

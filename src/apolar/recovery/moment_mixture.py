@@ -74,6 +74,15 @@ class MomentMixture(RecoveredMixture):
         """The family, and the covariances as it stores them."""
         return family(self.covariance_type), self.covariances
 
+    @property
+    def variances(self) -> Array:
+        """The variances of spherical components, shape (n_components,), as `SphericalMixture` has them."""
+        if self.covariance_type != "spherical":
+            raise AttributeError(
+                f"Components of covariance_type={self.covariance_type!r} have `covariances`."
+            )
+        return self.covariances
+
     @cached_property
     def p_value(self) -> float:
         """The probability of moments that fit as badly, or worse, if the rows come from such a mixture.
