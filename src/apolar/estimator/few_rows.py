@@ -112,7 +112,7 @@ def _gains(data: WhitenedData, result: FitResult, prior: Prior | None) -> dict[s
     for other in dict.fromkeys(FAMILIES.values()):
         if _is_tried(data, other, result.parameters.n_components):
             # A family that cannot be fitted to these rows is not named.
-            with suppress(ValueError, ArithmeticError):
+            with suppress(ValueError, ArithmeticError), np.errstate(invalid="raise"):
                 if other.untied not in whitened:
                     whitened[other.untied] = _under(other, data)
                 starts.append(_start_under(whitened[other.untied].under(other), responsibilities, prior))
@@ -120,7 +120,7 @@ def _gains(data: WhitenedData, result: FitResult, prior: Prior | None) -> dict[s
     for first, under, parameters in sorted(starts, key=lambda start: start[0], reverse=True):
         evidences[under.family.name] = first
         if first > max(evidences.values()) - MOST_GAIN * data.weight:
-            with suppress(ValueError, ArithmeticError):
+            with suppress(ValueError, ArithmeticError), np.errstate(invalid="raise"):
                 start = FitResult(parameters, "")
                 converged = converge(under, start, prior, tol=TOLERANCE, max_iter=PASSES)
                 evidences[under.family.name] = _evidence(under, converged)
