@@ -1,6 +1,7 @@
 """The entry point: a symmetric tensor in, its Waring decomposition out."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from apolar._core.checks import check_integer, one_of, positive_number, random_generator
 from apolar._core.literals import Constraint, Field, Method
+from apolar._core.threads import one_blas_thread
 from apolar.decomposition import ranks
 from apolar.decomposition.candidates import Budget
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, constrained_terms, formed
@@ -22,6 +24,8 @@ from apolar.tensor import RowTensor
 from apolar.tensor.conversion import as_tensor
 
 FIELDS = ("auto", "real", "complex")
+# Up to this many coefficients, matrices are so small that BLAS is faster with one thread.
+FEW_COEFFICIENTS = 50_000
 
 
 def decompose(
@@ -143,13 +147,15 @@ def decompose(
     if (form.order <= 2 or form.dim == 1) and constraint != "nonnegative":
         simple = replace(simple_decomposition(form, rank), constraint=constraint)
         return replace(of_full_size(simple, exponent, given), tensor=given)
-    flattening = Flattening.of(form, row_degree or middle_degree(form.order))
-    problem = Problem(form, flattening, rank, field, refine, budget)
-    if constraint is None:
-        candidate, source = METHODS[method](problem, rng)
-    else:
-        candidate, source = constrained_terms(constraint, problem, rng)
-    waring = to_waring(form, candidate.refined, candidate.method)
+    # Threads in products of small matrices take up to seven times as long.
+    with one_blas_thread() if len(form.coefficients) <= FEW_COEFFICIENTS else nullcontext():
+        flattening = Flattening.of(form, row_degree or middle_degree(form.order))
+        problem = Problem(form, flattening, rank, field, refine, budget)
+        if constraint is None:
+            candidate, source = METHODS[method](problem, rng)
+        else:
+            candidate, source = constrained_terms(constraint, problem, rng)
+        waring = to_waring(form, candidate.refined, candidate.method)
     if not refine:
         waring = replace(waring, status=Status.UNREFINED)
     elif not candidate.settled:
