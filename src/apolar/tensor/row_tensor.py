@@ -36,9 +36,9 @@ class RowSizes(NamedTuple):
     weight : float
         The sum of the weights.
     size : float
-        The sum of |w_n| |x_n|^d.
+        The sum of ``|w_n| |x_n|^d``.
     squares : float
-        The sum of |x_n|^2.
+        The sum of ``|x_n|^2``.
     """
 
     n_rows: int
@@ -284,7 +284,7 @@ class RowTensor:
 
     @property
     def total_size(self) -> float:
-        """The sum of the norms of the terms, sum_n |w_n| |x_n|^d, a bound of the norm."""
+        """The sum of the norms of the terms, ``sum_n |w_n| |x_n|^d``, a bound of the norm."""
         return self.factor * self.sizes.size
 
     @property
@@ -293,7 +293,7 @@ class RowTensor:
         return bool(self.order % 2 or self.filled or len(self.parts) > 1)
 
     def sampled_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return unit vectors of rows that are drawn, with replacement, in proportion to |w_n| |x_n|^d.
+        """Return unit vectors of rows that are drawn, with replacement, in proportion to ``|w_n| |x_n|^d``.
 
         The mean of ``total_size * sign * P(unit)`` over the sample is an
         unbiased estimate of the apolar product <T, P> for every form P.
@@ -325,13 +325,13 @@ class RowTensor:
         return np.concatenate(units)[order], np.concatenate(signs)[order]
 
     def second_moment(self, basis: Array) -> Array:
-        """Return sum_n |w_n| |x_n|^(d-2) x_n x_n^t times a basis, shape (dim, n_directions); d >= 2."""
+        """Return ``sum_n |w_n| |x_n|^(d-2) x_n x_n^t`` times a basis, shape (dim, n_directions); d >= 2."""
         statistic = row_sums.SecondMoment(self.order, device_copies(basis), self._slots)
         sums = [part.reduce(statistic, CHECKED, default_threads())[0] for _, part in self.parts]
         return np.asarray(self.factor * sum(sums))
 
     def share_outside(self, basis: Array) -> float:
-        """Return the root of the share of sum_n |x_n|^2 that is outside the span of orthonormal columns."""
+        """Return the root of the share of ``sum_n |x_n|^2`` outside the span of orthonormal columns."""
         statistic = row_sums.Outside(device_copies(basis))
         outside = sum(part.reduce(statistic, CHECKED, default_threads())[0] for _, part in self.parts)
         return float(np.sqrt(outside / self.sizes.squares)) if self.sizes.squares else 0.0
