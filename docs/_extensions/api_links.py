@@ -11,7 +11,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx import addnodes
 
-KEY = re.compile(r"(?<![\w`\]])\[([a-z]+[0-9]{4}[a-z]*)\](?![(\[:`])")
+KEY = re.compile(r"(?<![\w`\]])\[([a-z]+[0-9]{4}[a-z]*)\](?![(\[`])")
 CALL = re.compile(r"^(?:apolar\.)?([A-Za-z_][\w.]*)(?:\(.*\))?$", re.DOTALL)
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 # Methods and attributes of a fitted mixture are written with this name in the guides.
