@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_wine
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (needed before it can be imported)
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.preprocessing import StandardScaler
 

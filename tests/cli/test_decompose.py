@@ -173,6 +173,9 @@ def test_why_terms_are_not_exact_is_said_with_options(tmp_path):
     moved = json.loads(run("decompose", str(path), "--exact", "--move", "--json").stdout)
     again = apolar.SymmetricTensor.from_polynomial("x^4/3 + 2*x^3*y + x^2*y^2/10 + 4*x*y^3 + 6*y^4")
     assert moved["exact"]["proved"]
+    alone = run("decompose", "x*y*z", "--move")
+    assert alone.returncode == 2
+    assert "--move belongs to --exact" in alone.stderr
     assert moved["norm"] == pytest.approx(again.norm())
 
 

@@ -102,7 +102,7 @@ def random_generator(random_state: Any) -> np.random.Generator:
     reproducible.
     """
     if random_state is None:
-        return np.random.default_rng(np.random.randint(2**31, dtype=np.int64))  # noqa: NPY002
+        return np.random.default_rng(np.random.randint(2**31, dtype=np.int64))  # noqa: NPY002 (np.random.seed counts)
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):

@@ -53,7 +53,7 @@ def save_arrays(
     content["checksum"] = np.frombuffer(_checksum(content), dtype=np.uint8)
     with atomic_file(target) as file:
         # Nothing is pickled, as the dtypes are checked above; older NumPy has no savez(allow_pickle=False).
-        np.savez(file, **content)  # type: ignore[arg-type]
+        np.savez(file, **content)  # type: ignore[arg-type]  # a name may be allow_pickle
 
 
 def check_regular(path: Path) -> None:

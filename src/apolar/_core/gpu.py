@@ -61,8 +61,8 @@ def runs_kernel(device_template: Any, name: str, trial: Callable[[Any], bool]) -
 def _has_triton() -> bool:
     """Return whether Triton is installed, and torch, which launches its kernels."""
     try:
-        import torch  # noqa: F401
-        import triton  # noqa: F401
+        import torch  # noqa: F401 (is it there?)
+        import triton  # noqa: F401 (is it there?)
     except ImportError:
         return False
     return True

@@ -117,6 +117,8 @@ def decompose(
     """
     if sum(option is not None and option is not False for option in (rank, noise, gap)) > 1:
         raise click.UsageError("--rank, --noise and --gap exclude each other.")
+    if move and not exact:
+        raise click.UsageError("--move belongs to --exact: add it, or leave --move out.")
     from apolar.decomposition import Status, decompose, ranks
 
     rule: Any = rank

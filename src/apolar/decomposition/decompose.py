@@ -57,8 +57,9 @@ def decompose(
         `apolar.decomposition.ranks` for `tolerance` and `gap`. None detects
         it: the numerical rank of that matrix if its terms are exact; that of
         coprime monomials; the rank above a flat floor of noise, if there is
-        one; else, for forms of up to 200 coefficients that it leaves more than
-        1% of, the least rank found to be exact: see `Waring.rank_bounds`.
+        one, or above the spectrum of noise; else, for forms of up to 200
+        coefficients, the least rank found to be exact. What is taken for noise
+        is said in `Waring.rank_source`; `Waring.rank_bounds` has what is proved.
     method : {"auto", "pencil", "spm"}, default="auto"
         "auto" tries the others and random starts, and returns the best by
         residual. "pencil" is algorithm 2 of the paper [khouja2022moments],
