@@ -63,9 +63,9 @@ INLINE isize length_of(Buffers *buffers, int i) {
   return buffers->views[i].len / (isize)sizeof(double);
 }
 
-/* A number from a call; one so large that products of sizes would overflow is an error. */
+/* A number from a call, of Python or of NumPy; one so large that products of sizes would overflow is an error. */
 INLINE isize number_below(PyObject *number, isize bound) {
-  isize value = PyLong_AsSsize_t(number);
+  isize value = PyNumber_AsSsize_t(number, PyExc_OverflowError);
   if (value < bound) return value;
   PyErr_SetString(PyExc_ValueError, "A size is too large.");
   return -1;
@@ -77,7 +77,8 @@ INLINE isize matrix_size_of(PyObject *number) { return number_below(number, 1 <<
 
 INLINE PyObject *mismatch(Buffers *buffers) {
   release(buffers);
-  PyErr_SetString(PyExc_ValueError, "The arrays have the wrong sizes.");
+  /* A number that could not be read has an error of its own. */
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "The arrays have the wrong sizes.");
   return NULL;
 }
 

@@ -23,6 +23,25 @@ def test_the_prior_keeps_components_from_collapsing():
 
 
 @each_family
+@pytest.mark.parametrize("integer", [np.int64, np.uint8])
+def test_integers_of_numpy_are_numbers_as_any(name, integer):
+    # As in GaussianMixture(labels.max() + 1). Products of bytes would overflow, and have no kernels.
+    X, labels = example(60)
+    numbers = {"n_components": labels.max() + 1, "n_init": 2, "max_iter": 100, "random_state": 3}
+    given = {key: integer(value) for key, value in numbers.items()}
+    one, other = (
+        GaussianMixture(**given),
+        GaussianMixture(**{key: int(number) for key, number in numbers.items()}),
+    )
+    for model in (one, other):
+        model.set_params(covariance_type=name).fit(X)
+    assert np.array_equal(one.means_, other.means_)
+    assert isinstance(one.n_components, integer)
+    streamed = GaussianMixture(**given, covariance_type=name).partial_fit(X)
+    assert np.all(np.isfinite(streamed.means_))
+
+
+@each_family
 @pytest.mark.filterwarnings("ignore:.*components hold less than one row")
 @pytest.mark.parametrize(
     "change",

@@ -294,7 +294,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     noise: float | Array = estimator.reg_covar or 0.0
     if is_new:
         start = estimator.init_params if isinstance(estimator.init_params, str) else "auto"
-        stream = Stream(family, estimator.n_components, prior, start, noise=noise)
+        stream = Stream(family, int(estimator.n_components), prior, start, noise=noise)
         stream.allows_rounding, stream.noise_expected = allows_rounding(estimator), estimator.noise
     elif hasattr(estimator, "_stream"):
         stream = copy.deepcopy(estimator._stream)

@@ -94,11 +94,16 @@ class _RequestedStart:
     prior: Prior | None
     row_mask: Array | None
 
+    @property
+    def n_components(self) -> int:
+        """Their number, as Python's integer: in small integers of NumPy, products would overflow."""
+        return int(self.settings.n_components)
+
     def candidates(self, rng: np.random.Generator) -> list[FitResult]:
         """Return the candidates of a start by name, or the start that a callable returns."""
         init_params = self.settings.init_params
         if isinstance(init_params, str):
-            return start_candidates(init_params, self.data, self.settings.n_components, self.prior, rng)
+            return start_candidates(init_params, self.data, self.n_components, self.prior, rng)
         return [self._from_callable(rng)]
 
     def from_labels(self) -> FitResult:
@@ -111,7 +116,7 @@ class _RequestedStart:
     ) -> WhitenedParameters:
         return from_assignment(
             self.data,
-            self.settings.n_components,
+            self.n_components,
             self.prior,
             assignment,
             name,
@@ -121,7 +126,7 @@ class _RequestedStart:
 
     def _from_callable(self, rng: np.random.Generator) -> FitResult:
         """Return the start that the callable returns: a mixture, a fitted model, or an assignment."""
-        function, n_components = self.settings.init_params, self.settings.n_components
+        function, n_components = self.settings.init_params, self.n_components
         answer = function(self.X, n_components, np.random.RandomState(rng.integers(2**31)))
         name = getattr(function, "__name__", "callable")
         if isinstance(answer, SphericalMixture):
@@ -140,7 +145,7 @@ class _RequestedStart:
     def from_parameters(self, rng: np.random.Generator) -> FitResult:
         """Return the start of given weights, means or precisions; those not given come from the rows."""
         settings, family, whitening = self.settings, self.data.family, self.data.whitening
-        r, m = settings.n_components, self.data.n_features
+        r, m = self.n_components, self.data.n_features
         weights = None if settings.weights_init is None else checked_weights(settings.weights_init, r)
         means = covariances = None
         if settings.means_init is not None:
