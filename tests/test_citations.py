@@ -33,6 +33,7 @@ def test_what_a_result_used_is_cited():
         "greene1989",
         "friedman1989",
         "corduneanu2001",
+        "ohagan1995",
         "nocedal2006",
     ]
     plain = apolar.GaussianMixture(2, init_params="mbhc", prior=None, random_state=0).fit(X)

@@ -25,7 +25,7 @@ _STARTS = {
 }
 # By whether covariances were shrunk towards a common one, as with the default prior.
 _PRIORS = {
-    True: ("haff1980", "greene1989", "friedman1989", "corduneanu2001"),
+    True: ("haff1980", "greene1989", "friedman1989", "corduneanu2001", "ohagan1995"),
     False: ("fraley2007",),
 }
 _NOISE = ["banfield1993", "byers1998"]

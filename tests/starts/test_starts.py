@@ -189,8 +189,8 @@ def test_by_evidence_almost_empty_components_are_last(prior, expected):
     rows, _ = data("full")
     search = _Search(rows, 2, prior, np.random.default_rng(0))
     mixture = rows.family.m_step(rows.hard_stats(np.arange(300) % 2, 2), Prior())
-    # One row of the third mixture is in its second component.
-    weights = [(0.5, 0.5), (0.9, 0.1), (299 / 300, 1 / 300)]
+    # Half a row of the third mixture is in its second component.
+    weights = [(0.5, 0.5), (0.9, 0.1), (599 / 600, 1 / 600)]
     runs = batch([replace(mixture, weights=np.array(pair)) for pair in weights])
     ordered = search._best_first(runs, np.array([-3.0, -2.0, -1.0]), list("abc"))
     assert "".join(result.start for result in ordered) == expected

@@ -12,6 +12,7 @@ from apolar.em.coordinates import coordinate_order
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
+from apolar.mixture.evidence import comparison_score
 from apolar.mixture.families import Family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import WhitenedParameters
@@ -22,8 +23,8 @@ from apolar.mixture.stats import SufficientStats
 __all__ = ["FitResult", "FitStatus", "in_canonical_order"]
 
 
-# A component of fewer rows is almost empty.
-LEAST_ROWS = 2.0
+# A component of fewer rows is almost empty. One of a single row, far from all others, is not.
+LEAST_ROWS = 0.9
 
 
 class FitStatus(enum.Enum):
@@ -118,8 +119,10 @@ class FitResult:
 
     @property
     def score(self) -> float:
-        """What candidates are compared by: the evidence if it is known, and else the log-likelihood."""
-        return self.log_likelihood if self.evidence is None else self.evidence
+        """What candidates are compared by: evidence and likelihood if both are known, or the likelihood."""
+        if self.evidence is None:
+            return self.log_likelihood
+        return comparison_score(self.evidence, self.log_likelihood)
 
     @property
     def shrinkage(self) -> float:

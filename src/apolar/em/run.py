@@ -10,7 +10,7 @@ from apolar._core.arrays import Array
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult, FitStatus
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.evidence import log_evidence
+from apolar.mixture.evidence import comparison_score, log_evidence
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import Shrinkage
@@ -54,6 +54,19 @@ def evidences(
     return log_evidence(data.family, parameters, stats, log_likelihood, of_covariances, n_rows)
 
 
+def comparison_scores(
+    data: WhitenedData,
+    parameters: WhitenedParameters,
+    stats: SufficientStats,
+    log_likelihood: Array,
+    prior: Prior | None,
+) -> Array:
+    """Return what a batch of mixtures is compared by under a prior, from their E-step on the data."""
+    if prior is None or not prior.compares_by_evidence:
+        return log_likelihood
+    return comparison_score(evidences(data, parameters, stats, log_likelihood), log_likelihood)
+
+
 def short_runs(
     data: WhitenedData,
     parameters: WhitenedParameters,
@@ -78,8 +91,8 @@ def short_runs(
     -------
     parameters : WhitenedParameters
     scores : ndarray, shape (n_mixtures,)
-        Evidences or log-likelihoods, as the prior asks for, of the mixtures before the last step, for which
-        no further pass is needed; minus infinity in place of NaN or infinity.
+        Log-likelihoods, with evidence if the prior asks for it, of the mixtures before the last step, for
+        which no further pass is needed; minus infinity in place of NaN or infinity.
     """
     scores = np.full(len(parameters.weights), -np.inf)
     adapted = prior
@@ -87,8 +100,8 @@ def short_runs(
         stats, scores = data.e_step(parameters)
         if prior is not None and step % ADAPTED_EVERY == 0:
             adapted = prior.adapted_to(data.family, stats)
-        if is_scored and step == n_steps - 1 and prior is not None and prior.compares_by_evidence:
-            scores = evidences(data, parameters, stats, scores)
+        if is_scored and step == n_steps - 1:
+            scores = comparison_scores(data, parameters, stats, scores, prior)
         parameters = data.m_step(stats, adapted, parameters)
     return parameters, np.where(np.isfinite(scores), scores, -np.inf)
 

@@ -21,6 +21,7 @@ from apolar.exceptions import (
     DisagreementWarning,
     EmptyComponentWarning,
 )
+from apolar.mixture.evidence import comparison_score
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
@@ -40,8 +41,8 @@ SAMPLE_PASSES = 200
 FEW_ROWS = 20_000
 # If a component of the best mixture is almost empty, so many of the other candidates are run too.
 MOST_OTHERS = 3
-# Two optima disagree if their evidences, or log-likelihoods, per row differ by less than the first of these,
-# and the adjusted Rand index between their partitions is below the second.
+# Two optima disagree if what they are compared by differs by less than the first of these, per row, and the
+# adjusted Rand index between their partitions is below the second.
 NEARLY_EQUAL = 0.15
 DIFFERENT = 0.5
 # Log-likelihoods with a relative difference below this are equal up to rounding.
@@ -231,11 +232,11 @@ def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult
     rivals = [rival for rival in rivals if rival.status is not FitStatus.NOT_RUN]
     if not rivals or result.parameters.n_components == 1:
         return []
-    by_evidence = result.evidence is not None
     mixtures = batch([result.parameters, *(rival.parameters for rival in rivals)])
-    stats, scores = sample.e_step(mixtures)
-    if by_evidence:
-        scores = evidences(sample, mixtures, stats, scores)
+    stats, log_likelihood = sample.e_step(mixtures)
+    scores = log_likelihood
+    if result.evidence is not None:
+        scores = comparison_score(evidences(sample, mixtures, stats, log_likelihood), log_likelihood)
     gaps = (scores[0] - scores[1:]) / sample.weight
     near = [(rival, float(gap)) for rival, gap in zip(rivals, gaps, strict=True) if not gap > NEARLY_EQUAL]
     if not near:
@@ -248,7 +249,7 @@ def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult
     for rival, gap in near:
         index = adjusted_rand_index(ours, labels(rival.parameters))
         if index < DIFFERENT:
-            what = "log-evidence per row" if by_evidence else "mean log-likelihood"
+            what = "mean log-likelihood" + (" and log-evidence" if result.evidence is not None else "")
             message = (
                 f"Good starts disagree: another optimum, only {max(gap, 0.0):.2g} lower in "
                 f"{what}, parts the rows differently (adjusted Rand index {index:.2f} between "

@@ -5,6 +5,8 @@ It is that of variational inference [corduneanu2001], with the responsibilities 
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 import numpy as np
 from scipy.special import gammaln
 
@@ -16,7 +18,23 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import common_covariance, evidence_of_strengths, has_volumes
 from apolar.mixture.stats import SufficientStats
 
-__all__ = ["log_evidence"]
+__all__ = ["comparison_score", "log_evidence"]
+
+
+@overload
+def comparison_score(evidence: float, log_likelihood: float) -> float: ...
+@overload
+def comparison_score(evidence: Array, log_likelihood: Array) -> Array: ...
+def comparison_score(evidence: Any, log_likelihood: Any) -> Any:
+    """Return what optima of as many components are compared by: the mean of log-evidence and log-likelihood.
+
+    The evidence decides how many parameters there should be: under a prior of the information of one row,
+    each costs half the logarithm of the rows that determine it. Of optima of as many parameters one is
+    returned in any case, and such a prior is too vague: small clusters of covariances of their own would be
+    given up for two halves of a large one. A prior trained by the square root of the rows, as in the
+    fractional Bayes factors of [ohagan1995], charges half of that, and so does the mean.
+    """
+    return 0.5 * (evidence + log_likelihood)
 
 
 def log_evidence(

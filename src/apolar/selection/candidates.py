@@ -16,7 +16,7 @@ from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component
 from apolar.em.result import LEAST_ROWS, FitResult
 from apolar.em.rounding import with_rounding
-from apolar.em.run import evidences, short_runs
+from apolar.em.run import comparison_scores, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
@@ -25,6 +25,7 @@ from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import predictor_of
 from apolar.exceptions import CollapsedWarning, ColumnWarning
+from apolar.mixture.evidence import comparison_score
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.order import canonical_order
@@ -58,9 +59,11 @@ class _Tried:
         if self.model is None or self.failed:
             return False, -np.inf
         n_rows = self.model.n_samples_seen_
+        log_likelihood = float(self.model.lower_bound_) * n_rows
         if not by_evidence:
-            return True, float(self.model.lower_bound_) * n_rows
-        return bool(self.model.weights_.min() * n_rows >= LEAST_ROWS), self.model.evidence_
+            return True, log_likelihood
+        is_full = bool(self.model.weights_.min() * n_rows >= LEAST_ROWS)
+        return is_full, comparison_score(self.model.evidence_, log_likelihood)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +183,8 @@ class CandidateFits:
         if prior is not None and not model.shrinkage_ and not sample.family.shares_parameters:
             # The tails of the rows are long: see `apolar.em.tails`.
             prior = prior.conjugate
-        # As in the fit of a candidate itself, optima are compared by evidence, or by likelihood, but not by
-        # the objective: the prior would prefer almost empty components, which it alone determines.
+        # As in the fit of a candidate itself, optima are compared by likelihood, with or without evidence,
+        # and not by the objective: the prior would prefer almost empty components, which it alone determines.
         by_evidence = prior is not None and prior.compares_by_evidence
         rank_to_beat = (False, -np.inf)
         if not candidate.failed:
@@ -195,7 +198,7 @@ class CandidateFits:
             proposals, change = _with_one_less(completed, mixture, prior), "merger"
         # As in the default start, short runs use a prior even if the fit does not.
         grown, _ = short_runs(sample, batch(proposals), prior or Prior(), SPLIT_STEPS, is_scored=False)
-        scores = _scores(sample, grown, by_evidence=by_evidence)
+        scores = comparison_scores(sample, grown, *sample.e_step(grown), prior)
         order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf), kind="stable")[:KEPT]
         best = candidate
         for i in order:
@@ -209,12 +212,6 @@ class CandidateFits:
             if _is_clearly_above(other.rank(by_evidence=by_evidence), best.rank(by_evidence=by_evidence)):
                 best, rank_to_beat = other, result.rank
         return best
-
-
-def _scores(data: WhitenedData, parameters: WhitenedParameters, *, by_evidence: bool) -> Array:
-    """Return the evidences, or the log-likelihoods, of a batch of mixtures."""
-    stats, log_likelihood = data.e_step(parameters)
-    return evidences(data, parameters, stats, log_likelihood) if by_evidence else log_likelihood
 
 
 def _is_clearly_above(rank: tuple[bool, float], other: tuple[bool, float]) -> bool:
