@@ -1,5 +1,7 @@
 """The evidence of a fit: a closed form, what leaves it as it is, and which fits have it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,6 +10,7 @@ from sklearn.datasets import load_wine
 import apolar
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
+from apolar.em.result import FitResult
 from apolar.estimator import storage
 from apolar.mixture.families import FAMILIES, Invariance
 from estimator.clusters import each_family, example, fitted
@@ -112,12 +115,56 @@ def test_files_hold_it_and_older_ones_need_not(tmp_path):
         GaussianMixture.load(tmp_path / "bad.npz")
 
 
+def small_clusters(seed, n_samples, name="full"):
+    """Return rows of a cluster of 90% and three small ones, and the true means."""
+    rng = np.random.default_rng(seed)
+    means = 4 * rng.standard_normal((4, 3))
+    labels = rng.choice(4, n_samples, p=[0.90, 0.06, 0.025, 0.015])
+    if name == "full":
+        roots = np.stack([0.6 * rng.standard_normal((3, 3)) + 0.3 * np.eye(3) for _ in range(4)])
+    else:
+        roots = np.stack([np.diag(np.exp(rng.uniform(-0.7, 0.7, 3))) for _ in range(4)])
+    noise = rng.standard_normal((n_samples, 3))
+    return means[labels] + np.einsum("nij,nj->ni", roots[labels], noise), means
+
+
 def test_a_small_cluster_beside_another_is_not_given_up_for_an_empty_component():
     # The evidence of three components is higher, but four were asked for.
-    rng = np.random.default_rng(2)
-    means = 4 * rng.standard_normal((4, 3))
-    labels = rng.choice(4, 2000, p=[0.90, 0.06, 0.025, 0.015])
-    roots = np.stack([0.6 * rng.standard_normal((3, 3)) + 0.3 * np.eye(3) for _ in range(4)])
-    X = means[labels] + np.einsum("nij,nj->ni", roots[labels], rng.standard_normal((2000, 3)))
+    X, _ = small_clusters(2, 2000)
     gm = apolar.GaussianMixture(4, random_state=2).fit(X)
     assert gm.weights_.min() * len(X) > 5
+
+
+@pytest.mark.filterwarnings("ignore:Good starts disagree")
+@pytest.mark.parametrize(
+    ("seed", "n_samples", "name"),
+    [
+        # Two small clusters overlap: the split that finds them is along the skewness of their union.
+        (19, 6000, "full"),
+        # The large cluster has to be split, which looks bad for some steps.
+        (39, 20000, "diag"),
+        # Evidence alone prefers two halves of the large cluster, because they have the same shape.
+        (58, 600, "diag"),
+    ],
+)
+def test_small_clusters_are_found_as_from_the_true_means(seed, n_samples, name):
+    X, means = small_clusters(seed, n_samples, name)
+    truth = GaussianMixture(4, covariance_type=name, means_init=means).fit(X)
+    model = GaussianMixture(4, covariance_type=name, random_state=seed).fit(X)
+    assert (truth.lower_bound_ - model.lower_bound_) * n_samples < 1
+
+
+def test_optima_are_compared_by_evidence_and_likelihood_together():
+    result = FitResult(np.nan, "a start", log_likelihood=-10.0)
+    assert result.score == -10.0
+    assert replace(result, evidence=-30.0).score == -20.0
+
+
+def test_a_row_far_from_all_others_may_have_a_component():
+    # All components share a covariance, which that row would widen for all of them.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((600, 2)), [[0.0, 60.0]]])
+    X[:300, 0] += 6
+    gm = GaussianMixture(3, covariance_type="tied", random_state=0).fit(X)
+    assert np.bincount(gm.predict(X)).min() == 1
+    np.testing.assert_allclose(gm.covariances_, np.eye(2), atol=0.3)

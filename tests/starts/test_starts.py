@@ -7,6 +7,7 @@ import pytest
 
 import apolar
 from apolar.data import open_rows
+from apolar.em.loop import converge
 from apolar.em.result import FitResult
 from apolar.em.run import evaluate_batch
 from apolar.em.whitened import WhitenedData
@@ -16,7 +17,7 @@ from apolar.mixture.parameters import batch
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.mixture.stats import SufficientStats
 from apolar.starts import STARTS, start_candidates
-from apolar.starts.auto import _Search, portfolio
+from apolar.starts.auto import MORE_ROWS, MOST_ROWS, _Search, portfolio
 from apolar.starts.emem import best_of_short_runs
 from apolar.starts.kmeans import from_kmeans
 from apolar.starts.merging import greedily_merged_stats, mixture_distances
@@ -147,6 +148,24 @@ def test_splitting_finds_the_component_that_is_two():
 
 
 @each_family
+def test_splits_see_a_small_cluster_beside_the_longest_axis(name):
+    # The rows are longest in the first column; five in a hundred are apart in the second.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 3)) * [4, 1, 1]
+    X[:100, 1] += 6
+    rows = WhitenedData(open_rows(X), family(name))
+    component = rows.family.m_step(rows.soft_stats(np.ones((1, 2000))), Prior())
+    found = []
+    for proposal in with_one_more(rows, component, rng):
+        small, large = np.argsort(proposal.weights)
+        apart = rows.whitening.inverse_transform(proposal.means)[[large, small]]
+        step = np.diff(apart, axis=0)[0]
+        is_there = np.all(np.abs(step - [0, 6, 0]) < 2.5)
+        found.append(is_there and 0.025 < proposal.weights[small] < 0.1)
+    assert any(found)
+
+
+@each_family
 def test_wide_data_are_split_along_an_iterated_axis(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 70))
@@ -194,6 +213,31 @@ def test_by_evidence_almost_empty_components_are_last(prior, expected):
     runs = batch([replace(mixture, weights=np.array(pair)) for pair in weights])
     ordered = search._best_first(runs, np.array([-3.0, -2.0, -1.0]), list("abc"))
     assert "".join(result.start for result in ordered) == expected
+
+
+def test_where_a_sample_cannot_tell_the_search_continues_on_a_larger_one():
+    n = 120_000
+    X, _ = apolar.datasets.make_example(2, n, random_state=0)
+    rows = WhitenedData(open_rows(X), family("spherical"))
+    search = _Search(rows, 3, Prior(), np.random.default_rng(0))
+    assert search.drawn_rows.n_rows == MOST_ROWS
+    assert search.can_continue
+    larger = search.with_more_rows()
+    assert larger.drawn_rows.n_rows == MORE_ROWS * MOST_ROWS
+    starts, _ = search.starts()
+    best, *others = search.finalists(search.after_short_runs(starts))
+    # The best, and contenders, are run on the larger sample; one far away is left behind.
+    far = rows.family.m_step(rows.hard_stats(np.arange(n) // (n // 3), 3), Prior())
+    candidates = [best, *(replace(other, is_contender=True) for other in others), FitResult(far, "far")]
+    optima = larger.continued(candidates)
+    assert not any(optimum.is_contender for optimum in optima)
+    assert "far" not in {optimum.start for optimum in optima}
+    # They are optima there, up to the tolerance on samples, and more rows have a lower log-likelihood.
+    again = converge(larger.sample, optima[0], Prior(), tol=1e-3, max_iter=100)
+    assert again.log_likelihood == pytest.approx(optima[0].log_likelihood, abs=0.2)
+    assert optima[0].log_likelihood == pytest.approx(MORE_ROWS * best.log_likelihood, rel=0.05)
+    # Of many parameters more rows would cost too much.
+    assert not _Search(rows, 60, Prior(), np.random.default_rng(0)).can_continue
 
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])

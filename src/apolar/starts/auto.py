@@ -42,9 +42,11 @@ TOLERANCE = 1e-3
 SAMPLE_TOLERANCE = 0.1
 PASSES = 300
 # Rounds of split and merge, the steps of EM after a split and after a merger, the pairs that are tried as
-# mergers of each split, and the least gain of log-likelihood for which another round is run.
+# mergers of each split, and the least gain of log-likelihood for which another round is run. The split of a
+# large component has a low likelihood for some steps, even if it finds a cluster.
 ROUNDS = 3
-SPLIT_STEPS = 5
+SPLIT_STEPS = 15
+MERGED_STEPS = 5
 PAIRS = 3
 LEAST_GAIN = 0.05
 # If so many of the starts lead to the same optimum in short runs, it is not looked for a better one.
@@ -54,6 +56,10 @@ AGREEING = 4
 COMPARED_ROWS = 10_000
 CHANCE_ERRORS = 4.0
 CONTENDERS = 3
+# If there are such candidates, the search continues on a sample that is larger by this factor, unless the
+# number of its rows times that of parameters would be above this.
+MORE_ROWS = 5
+MOST_WORK = 4_000_000
 # Mixtures no further apart than this, in log-likelihood, are expected to lead to the same optimum.
 SAME_OPTIMUM = 0.5
 
@@ -102,7 +108,9 @@ def portfolio(
         if search.starts_agree:
             # All would lead to one optimum on all rows.
             finalists = [replace(candidate, is_contender=False) for candidate in finalists]
-        elif search.is_crowded:
+        elif search.can_continue and any(candidate.is_contender for candidate in finalists):
+            finalists = search.with_more_rows().continued(finalists)
+        if search.is_crowded and not search.starts_agree:
             best_short_run = search.ranked_on_other_rows(short_run_results)[0]
             finalists.append(replace(best_short_run, is_contender=True))
     return [replace(candidate, skipped=skipped, has_long_tails=is_long_tailed) for candidate in finalists]
@@ -119,6 +127,8 @@ class _Search:
     rng : numpy.random.Generator
     rows_per_parameter : int, default=ROWS_PER_PARAMETER
         The least number of rows of the sample, relative to that of parameters.
+    n_rows : int, optional
+        The number of rows of the sample in its place.
     """
 
     def __init__(
@@ -128,11 +138,15 @@ class _Search:
         prior: Prior,
         rng: np.random.Generator,
         rows_per_parameter: int = ROWS_PER_PARAMETER,
+        n_rows: int | None = None,
     ) -> None:
         self.data, self.n_components, self.prior, self.rng = data, n_components, prior, rng
         # A sample is drawn only of more than twice its rows: of fewer, all rows cost little more, and give
         # the optima themselves. The search runs on the distinct rows of the sample.
-        n_rows = max(min(MOST_ROWS, WORK // self.n_parameters), rows_per_parameter * self.n_parameters)
+        # Whether this continues a search on a smaller sample.
+        self.is_continued = n_rows is not None
+        if n_rows is None:
+            n_rows = max(min(MOST_ROWS, WORK // self.n_parameters), rows_per_parameter * self.n_parameters)
         self.drawn_rows = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
@@ -254,9 +268,9 @@ class _Search:
         chosen += [result for result in short_run_results[:KEPT] if result.start != "moments"]
         return _sorted(self._new_optima(chosen))
 
-    def after_split_and_merge(self, finalists: list[FitResult]) -> list[FitResult]:
+    def after_split_and_merge(self, finalists: list[FitResult], n_rounds: int = ROUNDS) -> list[FitResult]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
-        for _ in range(ROUNDS):
+        for _ in range(n_rounds):
             before = finalists[0].score
             finalists = _sorted([*finalists, *self._split_and_merge_optima(finalists[0])])
             if finalists[0].score <= before + LEAST_GAIN:
@@ -287,6 +301,25 @@ class _Search:
         order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
         return [replace(candidates[i], is_contender=i in rivals) for i in order]
 
+    @property
+    def can_continue(self) -> bool:
+        """Whether the search can continue on a larger sample, at a cost in proportion."""
+        return MORE_ROWS * self.drawn_rows.n_rows * self.n_parameters <= MOST_WORK
+
+    def with_more_rows(self) -> _Search:
+        """Return the search on a larger sample."""
+        n_rows = MORE_ROWS * self.drawn_rows.n_rows
+        return _Search(self.data, self.n_components, self.prior, self.rng, n_rows=n_rows)
+
+    def continued(self, candidates: list[FitResult]) -> list[FitResult]:
+        """Return the optima that contenders of a smaller sample lead to, with one round of split and merge.
+
+        Where that sample could not tell the contenders apart, the best optimum may be none of theirs.
+        """
+        rivals = [candidate for i, candidate in enumerate(candidates) if i == 0 or candidate.is_contender]
+        optima = self.after_split_and_merge(_sorted(self._new_optima(rivals)), n_rounds=1)
+        return [replace(candidate, is_contender=False) for candidate in optima]
+
     def _split_and_merge_optima(self, best: FitResult) -> list[FitResult]:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
@@ -299,14 +332,20 @@ class _Search:
             merged += [stats.array for stats in dropped_stats(completed, larger[int(i)], PAIRS)]
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
-        runs, scores = short_runs(sample, starts, prior, SPLIT_STEPS)
+        runs, scores = short_runs(sample, starts, prior, MERGED_STEPS)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        return self._new_optima(self._best_first(runs, scores, [start] * len(scores))[:KEPT])
+        return self._new_optima(self._best_first(runs, scores, [start] * len(scores)), most=1)
 
-    def _new_optima(self, candidates: list[FitResult]) -> list[FitResult]:
-        """Return candidates run to their optima, without those that start near a mixture already visited."""
-        family, results = self.sample.family.untied, []
+    def _new_optima(self, candidates: list[FitResult], most: int | None = None) -> list[FitResult]:
+        """Return candidates run to their optima, without those that start near a mixture already visited.
+
+        No more than `most` of them are run.
+        """
+        family = self.sample.family.untied
+        results: list[FitResult] = []
         for candidate in candidates:
+            if len(results) == most:
+                break
             start = untied_stats(self.sample, candidate.parameters)
             if self.visited:
                 visited = SufficientStats(np.stack(self.visited), start.n_features)
@@ -324,7 +363,8 @@ class _Search:
         # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
         # is settled only at the end of the fit: a loose tolerance is enough.
         is_shrunk = self.prior.shrinks(self.sample.family, self.n_components)
-        tol = SAMPLE_TOLERANCE if self.is_on_sample or is_shrunk else TOLERANCE
+        is_loose = self.is_on_sample or self.is_continued or is_shrunk
+        tol = SAMPLE_TOLERANCE if is_loose else TOLERANCE
         return converge(self.sample, candidate, self.prior, tol=tol, max_iter=PASSES)
 
 

@@ -2,21 +2,26 @@
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.starts.comparisons import added_gains
 
-# Principal axes are eigenvectors of the scatter up to this many columns; above, they come from this many
-# power iterations.
+# Principal axes are eigenvectors of the covariance up to this many columns; above, they come from this many
+# power iterations, and there are no splits by skewness.
 DENSE_COLUMNS = 64
 ITERATIONS = 8
 # The halves of a component are placed this many deviations from its mean, along the principal axis.
 HALF_STEP = 0.8
-# Rows that are tried as means of an added component, how many of these are proposed, and the steps of EM for
-# their weights.
+# Bounds on the part of the variance along the direction of skewness that is between the two parts of a
+# component, and the least fraction of its rows that one of them has.
+LEAST_BETWEEN, MOST_BETWEEN = 0.1, 0.8
+LEAST_FRACTION = 0.02
+# Directions of less variance, relative to the largest, have no skewness to be seen.
+LEAST_VARIANCE = 1e-10
+# Rows that are tried as means of an added component, of those of the lowest density and of all, and the steps
+# of EM for its weight.
 TRIED_ROWS = 128
-PROPOSED_ROWS = 2
 WEIGHT_STEPS = 4
 # Rows on which the gains of added components are compared.
 COMPARED_ROWS = 2000
@@ -27,14 +32,20 @@ def with_one_more(
 ) -> list[WhitenedParameters]:
     """Return proposals with one component more than a mixture: each component split, and some added."""
     posterior, density = _posteriors(data, parameters)
-    axes = [_principal_axis(data, p, mean) for p, mean in zip(posterior, parameters.means, strict=True)]
     proposals = []
-    for k, (value, axis) in enumerate(axes):
-        if value > 0:
-            proposals.append(_halved(data, parameters, k, HALF_STEP * np.sqrt(value) * axis))
-        moment_split = _moment_split(data, parameters, posterior[k], k, value, axis)
-        if moment_split is not None:
-            proposals.append(moment_split)
+    for k, (responsibilities, mean) in enumerate(zip(posterior, parameters.means, strict=True)):
+        total = float(responsibilities.sum())
+        if not total > 0:
+            continue
+        shares = responsibilities / total
+        values, vectors = _principal_axes(data, shares, mean)
+        if values[-1] > 0:
+            proposals.append(_halved(data, parameters, k, HALF_STEP * np.sqrt(values[-1]) * vectors[:, -1]))
+        splits = (
+            _moment_split(data, parameters, shares, k, float(values[-1]), vectors[:, -1]),
+            _skewed_split(data, parameters, shares, k, values, vectors),
+        )
+        proposals += [split for split in splits if split is not None]
     return proposals + _with_added_component(data, parameters, density, rng)
 
 
@@ -45,25 +56,35 @@ def _posteriors(data: WhitenedData, parameters: WhitenedParameters) -> tuple[Arr
     return (posterior if weights is None else posterior * weights), density
 
 
-def _principal_axis(data: WhitenedData, responsibilities: Array, mean: Array) -> tuple[float, Array]:
-    """Return the largest variance of the rows under responsibilities, and its direction."""
+def _principal_axes(data: WhitenedData, shares: Array, mean: Array) -> tuple[Array, Array]:
+    """Return the variances of rows along their principal axes, and the axes as columns, the largest last.
+
+    Parameters
+    ----------
+    data : WhitenedData
+    shares : ndarray, shape (n_rows,)
+        The responsibilities for the rows, of sum one.
+    mean : ndarray, shape (n_features,)
+
+    Returns
+    -------
+    values : ndarray, shape (n_axes,)
+    vectors : ndarray, shape (n_features, n_axes)
+        Of many columns, the first axis alone.
+    """
     x = data.whitened_rows()
-    total = float(responsibilities.sum())
-    if not total > 0:
-        return 0.0, np.zeros(len(mean))
     if len(mean) <= DENSE_COLUMNS:
-        covariance = (x * responsibilities) @ x.T / total - np.outer(mean, mean)
-        values, vectors = np.linalg.eigh(covariance)
-        return float(values[-1]), vectors[:, -1]
+        values, vectors = np.linalg.eigh((x * shares) @ x.T - np.outer(mean, mean))
+        return values, vectors
     vector = np.ones(len(mean)) / np.sqrt(len(mean))
     value = 0.0
     for _ in range(ITERATIONS):
-        image = x @ (responsibilities * (vector @ x)) / total - mean * float(mean @ vector)
+        image = x @ (shares * (vector @ x)) - mean * float(mean @ vector)
         value = float(np.linalg.norm(image))
         if not value > 0:
-            return 0.0, vector
+            break
         vector = image / value
-    return value, vector
+    return np.array([value]), vector[:, None]
 
 
 def _split(
@@ -88,10 +109,70 @@ def _halved(data: WhitenedData, parameters: WhitenedParameters, k: int, offset: 
     return _split(parameters, k, np.full(2, weight / 2), means, covariances)
 
 
+def _two_parts(second: float, third: float) -> tuple[Array, Array]:
+    """Return the offsets of two parts from their mean, and their fractions, by the moments of the offsets.
+
+    The offsets are the roots of z^2 - (third / second) z - second.
+    """
+    midpoint = third / (2 * second)
+    half = np.sqrt(midpoint**2 + second)
+    offsets = np.array([midpoint - half, midpoint + half])
+    fractions = np.maximum(np.array([offsets[1], -offsets[0]]) / (2 * half), LEAST_FRACTION)
+    return offsets, fractions / fractions.sum()
+
+
+def _variance_between(third: float, fourth: float) -> float:
+    """Return the variance between two parts of the same variance, whose union has variance one.
+
+    Parameters
+    ----------
+    third, fourth : float
+        Cumulants of the union. For parts of fractions f and 1 - f at a variance v between them they are
+        v^(3/2) (1 - 2 f) / s and v^2 (1 - 6 s^2) / s^2 with s^2 = f (1 - f), so that
+        2 v^3 + fourth v = third^2.
+    """
+    roots = np.roots([2.0, 0.0, fourth, -(third**2)])
+    largest = float(roots.real[np.abs(roots.imag) < 1e-9].max(initial=0.0))
+    return min(max(largest, LEAST_BETWEEN), MOST_BETWEEN)
+
+
+def _skewed_split(
+    data: WhitenedData,
+    parameters: WhitenedParameters,
+    shares: Array,
+    k: int,
+    values: Array,
+    vectors: Array,
+) -> WhitenedParameters | None:
+    """Return the mixture with component k split in two along the direction of its skewness.
+
+    A small cluster beside a larger one hardly changes the covariance of their union, and the principal axis
+    passes it by. The third moments do not: for two clusters of the same covariance they are those of one
+    direction, that from one to the other. None of many columns, and where there is no skewness.
+    """
+    is_varied = values > LEAST_VARIANCE * values[-1]
+    if len(values) < data.n_features or not np.any(is_varied):
+        return None
+    mean, weight = parameters.means[k], parameters.weights[k]
+    axes = vectors[:, is_varied] * np.sqrt(values[is_varied])
+    whitened = (vectors[:, is_varied] / np.sqrt(values[is_varied])).T @ (data.whitened_rows() - mean[:, None])
+    direction = whitened @ (shares * np.einsum("ij,ij->j", whitened, whitened))
+    length = float(np.linalg.norm(direction))
+    if not length > 0:
+        return None
+    along = direction @ whitened / length
+    axis = axes @ direction / length
+    third, fourth = float(shares @ along**3), float(shares @ along**4)
+    between = _variance_between(third, fourth - 3)
+    offsets, fractions = _two_parts(between, third)
+    covariances = data.family.halved(parameters.covariances, k, np.sqrt(between) * axis)
+    return _split(parameters, k, weight * fractions, mean + offsets[:, None] * axis, covariances)
+
+
 def _moment_split(
     data: WhitenedData,
     parameters: WhitenedParameters,
-    responsibilities: Array,
+    shares: Array,
     k: int,
     value: float,
     axis: Array,
@@ -99,34 +180,24 @@ def _moment_split(
     """Return the mixture with component k split in two by the moments of its rows.
 
     None unless components are spherical with separate variances, and the moments show two parts. For two
-    components the equivariant form has a closed solution: the two offsets from the mean are the roots of
-    z^2 - (t / v) z - v, where v and t are the second and third moments of the offsets.
+    components the equivariant form has a closed solution.
     """
     family = data.family
     n_features = data.n_features
     if not family.is_spherical or family != family.untied or n_features < 2:
         return None
     mean, weight, variance = parameters.means[k], parameters.weights[k], float(parameters.covariances[k])
-    total = float(responsibilities.sum())
-    if not total > 0:
-        return None
     x = data.whitened_rows()
     squares = np.einsum("ij,ij->j", x, x) - 2 * (mean @ x) + mean @ mean
     y = axis @ x - axis @ mean
     # The variance per row, from the directions orthogonal to the axis.
     row_variances = (squares - y * y) / (n_features - 1)
-    mean_variance = float(responsibilities @ row_variances) / total
-    variance_offset = float(responsibilities @ (row_variances * y)) / total
+    mean_variance = float(shares @ row_variances)
+    variance_offset = float(shares @ (row_variances * y))
     second = value - mean_variance
     if not second > 1e-6 * value:
         return None
-    third = float(responsibilities @ y**3) / total - 3 * variance_offset
-    midpoint = third / (2 * second)
-    half = np.sqrt(midpoint**2 + second)
-    offsets = np.array([midpoint - half, midpoint + half])
-    fractions = np.array([offsets[1], -offsets[0]]) / (2 * half)
-    fractions = np.maximum(fractions, 0.02)
-    fractions /= fractions.sum()
+    offsets, fractions = _two_parts(second, float(shares @ y**3) - 3 * variance_offset)
     # Variances of the two parts with the mean variance, and its covariance with the offset, as observed.
     system = np.array([fractions, fractions * offsets])
     variances = np.linalg.solve(system, [mean_variance, variance_offset])
@@ -139,30 +210,38 @@ def _moment_split(
 def _with_added_component(
     data: WhitenedData, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
 ) -> list[WhitenedParameters]:
-    """Return mixtures with a small component added at the rows where that raises the likelihood most."""
+    """Return mixtures with a small component added at the rows where that raises the likelihood most.
+
+    One is at a row of low density, and one at any: a cluster that is covered by a larger one is hardly ever
+    where the density is lowest.
+    """
+    n_tried = min(TRIED_ROWS, len(density))
+    lowest = np.argpartition(density, n_tried - 1)[:n_tried]
+    groups = lowest, rng.choice(len(density), n_tried, replace=False)
+    return [_with_component_near(data, parameters, density, tried) for tried in groups]
+
+
+def _with_component_near(
+    data: WhitenedData, parameters: WhitenedParameters, density: Array, tried: IndexArray
+) -> WhitenedParameters:
+    """Return the mixture with a component added at the row, of some, where that gains most."""
     family, n = data.family, len(density)
-    n_tried = min(TRIED_ROWS, n)
-    lowest = np.argpartition(density, n_tried // 2 - 1)[: n_tried // 2] if n_tried > 1 else np.zeros(1, int)
-    tried = np.union1d(lowest, rng.choice(n, n_tried - len(lowest), replace=False))
     centres = data.whitened_rows()[:, tried].T
     compared = slice(None, None, max(1, n // COMPARED_ROWS))
-    density = density[compared]
-    gains = []
+    options = []
     for covariance in _likely_covariances(data, parameters):
         # Each candidate as a mixture of one component.
         covariances = family.repeated(covariance, len(tried))
         natural = family.natural(WhitenedParameters(np.ones(len(tried)), centres, covariances))
-        gain, weights = added_gains(data, compared, natural, density, WEIGHT_STEPS)
-        best = np.argsort(-gain)[:PROPOSED_ROWS]
-        gains += [(float(gain[i]), float(weights[i]), centres[i], covariance) for i in best]
-    gains.sort(key=lambda item: -item[0])
-    proposals = []
-    for _, weight, centre, covariance in gains[:PROPOSED_ROWS]:
-        weight = max(weight, 1 / n)
-        covariances = family.appended(parameters.covariances, covariance)
-        new_weights = np.append(parameters.weights * (1 - weight), weight)
-        proposals.append(WhitenedParameters(new_weights, np.vstack([parameters.means, centre]), covariances))
-    return proposals
+        gains, weights = added_gains(data, compared, natural, density[compared], WEIGHT_STEPS)
+        best = int(np.argmax(gains))
+        options.append((float(gains[best]), max(float(weights[best]), 1 / n), centres[best], covariance))
+    _, weight, centre, covariance = max(options, key=lambda option: option[0])
+    return WhitenedParameters(
+        np.append(parameters.weights * (1 - weight), weight),
+        np.vstack([parameters.means, centre]),
+        family.appended(parameters.covariances, covariance),
+    )
 
 
 def _likely_covariances(data: WhitenedData, parameters: WhitenedParameters) -> list[Array]:
