@@ -129,7 +129,7 @@ def test_chunks_and_weights_give_the_same():
     X, _ = noisy()
     model = fitted(X, "diag")
     chunks = fitted([X[:100], X[100:300], X[300:]], "diag")
-    # Sums in another order end elsewhere within the tolerance of EM, which is far less than an error of a mean.
+    # Sums in another order end elsewhere within the tolerance of EM, far nearer than the error of a mean.
     np.testing.assert_allclose(chunks.means_, model.means_, rtol=1e-4, atol=1e-3)
     assert chunks.noise_weight_ == pytest.approx(model.noise_weight_, rel=1e-3)
     once = fitted(X, "diag", prior=None)
