@@ -33,7 +33,7 @@ class GaussianMixture(
     Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
     there. It differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a prior
     that lets components with few rows borrow from the others where scikit-learn adds `reg_covar`, in choosing
-    among optima by their evidence and not by their likelihood, and in running EM to the optimum.
+    among optima by evidence and likelihood, not by likelihood alone, and in running EM to the optimum.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class GaussianMixture(
         (n_samples,), and responsibilities, shape (n_samples, n_components), can also be given directly.
     n_init : int, default=1
         The number of starts, of which the best result is kept: with the default prior that of the highest
-        evidence, otherwise that of the highest likelihood.
+        mean of log-evidence and log-likelihood, otherwise that of the highest likelihood.
     max_iter : int, default=500
         The most passes over the data in a run of EM.
     tol : float, default=1e-3
@@ -63,12 +63,12 @@ class GaussianMixture(
         of the default prior. None: the prior keeps variances above zero, whatever the units of X are.
     prior : {"default", "conjugate"}, Prior or None, default="default"
         "default": the covariances of the components are shrunk towards a common one, up to a volume of their
-        own, as strongly as the rows suggest: see `shrinkage_`. Optima are compared by evidence. Where this
-        does not apply (components that share their covariance, a single one, rows of longer tails than those
-        of Gaussians), it is the conjugate prior. Components are also kept from being narrower than the
-        rounding errors of the columns: see `rounding_variances_`. "conjugate": a weak prior on each component
-        by itself, `Prior()`; another `Prior` changes its parameters. None: plain maximum likelihood, as in
-        mclust. With these three, optima are compared by likelihood.
+        own, as strongly as the rows suggest: see `shrinkage_`. Optima are compared by evidence and likelihood
+        together. Where this does not apply (components that share their covariance, a single one, rows of
+        longer tails than those of Gaussians), it is the conjugate prior. Components are also kept from being
+        narrower than the rounding errors of the columns: see `rounding_variances_`. "conjugate": a weak prior
+        on each component by itself, `Prior()`; another `Prior` changes its parameters. None: plain maximum
+        likelihood, as in mclust. With these three, optima are compared by likelihood.
     random_state : int, RandomState, Generator or None, default=None
     warm_start : bool, str or path, default=False
         Start where the last fit ended or, if there was none, from the checkpoint, if that exists. A path:
