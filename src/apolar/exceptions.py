@@ -13,6 +13,7 @@ __all__ = [
     "ComponentError",
     "DisagreementWarning",
     "EmptyComponentWarning",
+    "FarRowsWarning",
     "FewRowsWarning",
     "SkippedStartWarning",
 ]
@@ -40,6 +41,36 @@ class DisagreementWarning(ApolarWarning):
 
 class EmptyComponentWarning(ApolarWarning):
     """A component holds less than one row."""
+
+
+class FarRowsWarning(ApolarWarning):
+    """Rows are so far from all others that they do not count in the scale of the columns.
+
+    Parameters
+    ----------
+    rows : sequence of int
+        Their numbers, from zero.
+    """
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        super().__init__(rows)
+        self.rows = tuple(rows)
+
+    def __str__(self) -> str:
+        return self.counted_from(0)
+
+    def counted_from(self, first: int) -> str:
+        """Return the message with rows counted from `first`."""
+        shown = [str(row + first) for row in self.rows[:5]]
+        n_more = len(self.rows) - len(shown)
+        last = f"{n_more} more" if n_more else shown.pop()
+        listed = f"{', '.join(shown)} and {last}" if shown else last
+        rows, are = ("Rows", "are") if len(self.rows) > 1 else ("Row", "is")
+        return (
+            f"{rows} {listed} {are} more than 100 standard deviations away from the other rows in some "
+            "column. Remove such rows if they are errors or codes for missing values, or use noise=True to "
+            "set them aside."
+        )
 
 
 class FewRowsWarning(ApolarWarning):

@@ -38,7 +38,7 @@ def start_of(reference, data, prior):
 @pytest.mark.parametrize("case", EM_CASES)
 def test_iterations_are_those_of_mclust(case):
     reference, X = mclust_case(case)
-    prior = Prior() if "prior" in reference else None
+    prior = Prior(shrinkage=0.01) if "prior" in reference else None
     data = WhitenedData(open_rows(X), FAMILIES["VII"])
     offset = data.whitening.log_det * data.weight
     for name, run in reference["runs"].items():
@@ -61,7 +61,7 @@ def test_iterations_are_those_of_mclust(case):
 @pytest.mark.parametrize("case", EM_CASES)
 def test_the_accelerated_fit_ends_where_mclust_does(case):
     reference, X = mclust_case(case)
-    prior = Prior() if "prior" in reference else None
+    prior = Prior(shrinkage=0.01) if "prior" in reference else None
     data = WhitenedData(open_rows(X), FAMILIES["VII"])
     fit = converge(data, FitResult(start_of(reference, data, prior), ""), prior, tol=1e-7, max_iter=1000)
     assert fit.status is FitStatus.CONVERGED
@@ -90,7 +90,7 @@ def test_iterations_are_those_of_scikit_learn(name):
     np.testing.assert_allclose(mixture.covariances, theirs.covariances_, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
+@pytest.mark.parametrize("prior", [None, Prior(shrinkage=0.01)], ids=["no prior", "prior"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_objective_never_falls(name, prior):
     X, _ = apolar.datasets.make_example(2, 300, random_state=1)

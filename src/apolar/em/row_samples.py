@@ -20,6 +20,7 @@ class RowSamples(ABC):
 
     rows: Rows
     whitening: Whitening
+    far_rows: IndexArray
 
     @property
     def weight(self) -> float:
@@ -58,8 +59,9 @@ class RowSamples(ABC):
         # To take all rows draws nothing: the generator is in the same state wherever the rows are.
         n_rows = min(n_rows, available)
         is_all = n_rows == available
-        positions = np.arange(n_rows) if is_all else np.sort(rng.choice(available, n_rows, replace=False))
-        return self._at(positions)
+        positions = np.arange(n_rows) if is_all else rng.choice(available, n_rows, replace=False)
+        # Rows far from all others may be a component, which a sample without them would not show.
+        return self._at(np.union1d(positions, self.far_rows))
 
     def taken(self, positions: IndexArray) -> Self:
         """Return the rows at ascending positions, on the host, in the same coordinates."""
@@ -69,7 +71,9 @@ class RowSamples(ABC):
     def _at(self, positions: IndexArray) -> Self:
         values, weights = fetch_rows(self.rows, positions)
         weight = float(len(positions) if weights is None else weights.sum())
-        return self._with_rows(open_rows(values, weights), len(positions), weight)
+        sample = self._with_rows(open_rows(values, weights), len(positions), weight)
+        sample.far_rows = np.flatnonzero(np.isin(positions, self.far_rows))
+        return sample
 
     def distinct(self) -> Self:
         """Return the distinct rows on the host, each with the total weight of its copies.

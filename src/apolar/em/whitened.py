@@ -14,7 +14,6 @@ from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch
-from apolar.data.checks import MissingValueError
 from apolar.em.blocks import Block, weights_to_device_of
 from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
@@ -32,14 +31,12 @@ from apolar.em.row_stats import (
     is_compiled,
     reads_as_stored,
 )
-from apolar.em.whitening import Whitening, whitening_of, with_row_noise
+from apolar.em.whitening import RowScale, Whitening, scale_of, whitening_of, with_row_noise
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_WEIGHT, Invariance
+from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import RowCovariance, row_covariance
 
 # Row statistics of at most this many numbers (16 MB) are stored; larger ones are recomputed in each pass.
 KEPT_ROW_STATS = 2**21
@@ -64,8 +61,10 @@ class WhitenedData(RowSamples):
     n_features : int
     n_stats : int
         The number of statistics per row.
-    covariance : RowCovariance or None
-        Of the rows, in the units of the data, if the whitening was computed from it.
+    scale : RowScale or None
+        Of the rows, if the whitening was computed from it.
+    far_rows : ndarray of int
+        Positions of rows that are far from all others, as far as they are known.
     """
 
     def __init__(
@@ -77,17 +76,14 @@ class WhitenedData(RowSamples):
         *,
         noise: float = 0.0,
     ) -> None:
-        self.rows = rows
-        self.covariance: RowCovariance | None = None
+        self.far_rows = np.zeros(0, dtype=np.intp)
+        self.scale: RowScale | None = None
         if whitening is None:
-            try:
-                if family.whitened_by is Invariance.LINEAR:
-                    self.covariance = row_covariance(rows, threads)
-                whitening = whitening_of(rows, family, noise, self.covariance, threads)
-            except MissingValueError:
-                self.rows = rows = rows.on_host()
-                available = available_moments(rows, threads)
-                whitening = whitening_of(rows, family, noise, n_threads=threads, available=available)
+            self.scale = scale_of(rows, family, threads)
+            self.far_rows = self.scale.far_rows
+            rows = rows.on_host() if self.scale.is_incomplete else rows
+            whitening = whitening_of(rows, family, noise, scale=self.scale)
+        self.rows = rows
         self.whitening, self.family = whitening, family.in_coordinates(whitening.inverse)
         self._incomplete: IncompleteRows | None = None
         # The rows that are read as such: if values are missing, completed ones, for starts.

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
+from apolar.data.checks import MissingValueError
+from apolar.em.far_rows import find_far_rows, without_rows
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
-from apolar.moments.available import AvailableMoments
-from apolar.moments.covariance import ROUNDING, RowCovariance, column_moments, is_constant, row_covariance
+from apolar.moments.available import available_moments
+from apolar.moments.covariance import (
+    ROUNDING,
+    ColumnMoments,
+    RowCovariance,
+    column_moments,
+    is_constant,
+    row_covariance,
+)
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MOST_SPREAD = 1e145
@@ -197,13 +206,67 @@ def with_row_noise(stats: Array, noise: Array | None) -> Array:
     return stats
 
 
+@dataclass(frozen=True, eq=False)
+class RowScale:
+    """Where rows are and how far they spread, without the rows that are far from all others.
+
+    One far row would set the scale of all: of the whitening, and with it of the prior.
+
+    Attributes
+    ----------
+    weight : float
+        The sum of the weights of all rows.
+    n_rows : int
+        The number of all rows.
+    mean, variances : ndarray, shape (n_features,)
+    covariance : ndarray, shape (n_features, n_features), or None
+        If the family is whitened by it, or values are missing.
+    is_incomplete : bool
+        Whether values are missing.
+    far_rows : ndarray of int
+        The positions of the far rows.
+    """
+
+    weight: float
+    n_rows: int
+    mean: Array
+    variances: Array
+    covariance: Array | None
+    is_incomplete: bool
+    far_rows: IndexArray
+
+    @property
+    def moments(self) -> RowCovariance | None:
+        """The first two moments of all rows, if this is what was computed."""
+        if self.covariance is None or self.is_incomplete or len(self.far_rows):
+            return None
+        return RowCovariance(self.weight, self.n_rows, self.mean, self.covariance)
+
+
+def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> RowScale:
+    """Return the scale of rows for the whitening of a family; they are checked, and read once or twice."""
+    columns, covariance, is_incomplete = _moments_of(rows, family, n_threads)
+    weight, n_rows = columns.weight, columns.n_rows
+    far_rows = find_far_rows(rows, columns)
+    if len(far_rows):
+        columns, covariance, _ = _moments_of(without_rows(rows, far_rows), family, n_threads)
+    return RowScale(weight, n_rows, columns.mean, columns.variances, covariance, is_incomplete, far_rows)
+
+
+def _moments_of(rows: Rows, family: Family, n_threads: int) -> tuple[ColumnMoments, Array | None, bool]:
+    """Return moments of the columns, the covariance where it is needed, and whether values are missing."""
+    try:
+        if family.whitened_by is not Invariance.LINEAR:
+            return column_moments(rows, n_threads), None, False
+        weight, n_rows, mean, covariance = row_covariance(rows, n_threads)
+        return ColumnMoments(weight, n_rows, mean, np.diag(covariance).copy()), covariance, False
+    except MissingValueError:
+        available = available_moments(rows.on_host(), n_threads)
+        return available.of_columns, available.covariance, True
+
+
 def whitening_of(
-    rows: Rows,
-    family: Family,
-    noise: float = 0.0,
-    covariance_of_rows: RowCovariance | None = None,
-    n_threads: int = 1,
-    available: AvailableMoments | None = None,
+    rows: Rows, family: Family, noise: float = 0.0, n_threads: int = 1, scale: RowScale | None = None
 ) -> Whitening:
     """Return the whitening of rows for a family, by a map under which the family is invariant.
 
@@ -213,33 +276,22 @@ def whitening_of(
     Parameters
     ----------
     rows : Rows
-        Read once, or not at all if their covariance is given.
     family : Family
     noise : float, default=0.0
         The variance of the noise of each row.
-    covariance_of_rows : RowCovariance, optional
-        Used by families of full covariances.
     n_threads : int, default=1
-    available : AvailableMoments, optional
-        Of rows with missing values.
+    scale : RowScale, optional
+        That of the rows, if it is known.
 
     Returns
     -------
     whitening : Whitening
     """
-    covariance = None
-    if available is not None:
-        weight, n_rows, mean, variances = available.of_columns
-        covariance = available.covariance if family.whitened_by is Invariance.LINEAR else None
-    elif family.whitened_by is Invariance.LINEAR:
-        moments = row_covariance(rows, n_threads) if covariance_of_rows is None else covariance_of_rows
-        weight, n_rows, mean, covariance = moments
-        variances = np.diag(covariance).copy()
-    else:
-        weight, n_rows, mean, variances = column_moments(rows, n_threads)
+    scale = scale_of(rows, family, n_threads) if scale is None else scale
+    weight, n_rows, mean = scale.weight, scale.n_rows, scale.mean
     # The sample variance, which a single row does not have.
     correction = weight / (weight - 1) if weight >= 2 else 1.0
-    variances = np.maximum(variances, 0.0) * correction
+    variances = np.maximum(scale.variances, 0.0) * correction
     units = column_units(variances, mean)
     _check_scales(variances, units, rows.names, noise)
     if family.whitened_by is Invariance.SCALING:
@@ -247,12 +299,13 @@ def whitening_of(
         all_constant = np.all(is_constant(mean, variances))
         unit = float(units.max()) if all_constant or not unit > 0 else unit
         whitening = _scaling(mean, np.asarray(unit), n_rows, weight, noise)
-    elif covariance is None:
+    elif family.whitened_by is not Invariance.LINEAR:
         whitening = _scaling(mean, units, n_rows, weight, noise)
     else:
-        correlation = covariance * correction / units / units[:, None]
+        assert scale.covariance is not None
+        correlation = scale.covariance * correction / units / units[:, None]
         whitening = _decorrelation(mean, units, correlation, n_rows, weight, noise)
-    return whitening if available is None else replace(whitening, available_covariance=available.covariance)
+    return replace(whitening, available_covariance=scale.covariance) if scale.is_incomplete else whitening
 
 
 def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
@@ -280,23 +333,52 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
 
     Of a mixture with noise, those of the components.
     """
-    weights, means, noise_box = parameters.weights, parameters.means, parameters.noise
-    if noise_box is not None:
-        weights = weights / weights.sum()
-    n_components, n_features = means.shape
+    weights, means = _shares(parameters), parameters.means
     centre = weights @ means
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(parameters.covariances, weights)
-    total = within + between / family.divisor(np.ones(()), n_features)
+    total = within + between / family.divisor(np.ones(()), means.shape[1])
+    return _whitening_by(centre, total, parameters, family)
+
+
+def whitening_within(parameters: MixtureParameters, family: Family) -> Whitening:
+    """Return the whitening by the mean precision of the components, in the units of the data.
+
+    In these coordinates the variance of a component is at least its weight in every direction, so that none
+    is thin, however far from the others a component is that holds a few rows.
+    """
+    weights, means = _shares(parameters), parameters.means
+    each = family.per_component(parameters.covariances)
+    each = np.broadcast_to(each, (len(weights), *each.shape[1:]))
+    units = 1 / np.sqrt(np.tensordot(weights, 1 / family.diagonals(each), 1))
+    if family.whitened_by is not Invariance.LINEAR:
+        return _whitening_by(weights @ means, units**2, parameters, family)
+    try:
+        precisions = family.precisions(each / units / units[:, None])
+        total = np.linalg.inv(np.tensordot(weights, precisions, 1)) * units * units[:, None]
+    except np.linalg.LinAlgError:
+        return whitening_around(parameters, family)
+    return _whitening_by(weights @ means, total, parameters, family)
+
+
+def _shares(parameters: MixtureParameters) -> Array:
+    """Return the weights of the components; beside noise, as shares of the rows that are not noise."""
+    weights = parameters.weights
+    return weights if parameters.noise is None else weights / weights.sum()
+
+
+def _whitening_by(centre: Array, total: Array, parameters: MixtureParameters, family: Family) -> Whitening:
+    """Return the whitening by a centre and one covariance of the form of a family."""
+    n_components = parameters.n_components
     if family.whitened_by is not Invariance.LINEAR:
         variances = family.diagonals(total)
         if family.whitened_by is Invariance.SCALING:
             variances = np.asarray(np.mean(variances))
         whitening = _scaling(centre, np.asarray(np.sqrt(variances)), n_components, 1.0)
-        return replace(whitening, noise_box=noise_box)
+        return replace(whitening, noise_box=parameters.noise)
     units = np.sqrt(np.diag(total))
     whitening = _decorrelation(centre, units, total / np.outer(units, units), n_components, 1.0)
-    return replace(whitening, noise_box=noise_box)
+    return replace(whitening, noise_box=parameters.noise)
 
 
 def _scaling(centre: Array, units: Array, n_rows: int, weight: float, noise: float = 0.0) -> Whitening:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import fits_in_memory, random_generator
 from apolar._core.threads import default_threads
 from apolar.data import Rows
@@ -32,12 +32,12 @@ from apolar.estimator.predict import Predictor
 from apolar.estimator.progress import NotConvergedWarning, Progress
 from apolar.estimator.rounding import Problem, fit_beyond_rounding
 from apolar.estimator.search import best_fit
-from apolar.exceptions import SkippedStartWarning
+from apolar.exceptions import FarRowsWarning, SkippedStartWarning
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
 from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
 
-__all__ = ["CHECKED_ROWS", "fit_rows", "forget_last_fit", "n_threads_of"]
+__all__ = ["CHECKED_ROWS", "fit_rows", "forget_last_fit", "n_threads_of", "warn_of_far_rows"]
 
 # Up to this many rows, the likelihood of the fitted mixture is computed once more, in the units of X.
 RECOMPUTED_ROWS = 10_000
@@ -98,6 +98,8 @@ def fit_rows(
     search.end(attributes)
     _leave_for_next(estimator, problem.data, result)
     _warn(estimator, result)
+    if not estimator.noise:
+        warn_of_far_rows(data.far_rows, has_weight, stacklevel=4)
     if not rows.is_sparse:  # of words and codes, most of which are in few rows, some in none
         warn_of_columns(rows, getattr(estimator, "feature_names_in_", None), stacklevel=4)
     search.progress.end(estimator.message_)
@@ -271,6 +273,13 @@ def _check_not_collapsed(estimator: Any, result: FitResult) -> None:
             "number of components, increase reg_covar, or scale the input data. reg_covar=None, the "
             "default, keeps components from collapsing by a prior."
         )
+
+
+def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None, *, stacklevel: int) -> None:
+    """Warn of rows that are far from all others, by their positions among the rows that have a weight."""
+    if len(far_rows):
+        numbers = far_rows if has_weight is None else np.flatnonzero(has_weight)[far_rows]
+        warnings.warn(FarRowsWarning(numbers.tolist()), stacklevel=stacklevel + 1)
 
 
 def _warn(estimator: Any, result: FitResult) -> None:

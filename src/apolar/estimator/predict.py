@@ -19,7 +19,7 @@ from apolar.em.blocks import Block
 from apolar.em.e_step import LogDensity
 from apolar.em.noise import with_noise_row
 from apolar.em.row_stats import RowStats
-from apolar.em.whitening import Whitening, whitening_around
+from apolar.em.whitening import Whitening, whitening_within
 from apolar.estimator.attributes import fitted_parameters
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
@@ -69,7 +69,7 @@ class Predictor:
     @classmethod
     def of(cls, kind: Family, parameters: MixtureParameters) -> Predictor:
         """Return the predictor of a mixture in the units of the data."""
-        whitening = whitening_around(parameters, kind)
+        whitening = whitening_within(parameters, kind)
         inside = whitening.transform_parameters(parameters)
         # Rounding in the transform can make a covariance singular: it is floored, as in the fit.
         floored = replace(inside, covariances=kind.floored(inside.covariances))

@@ -284,11 +284,11 @@ class FittedMixtureMixin:
 
 def _check_columns_vary(data: WhitenedData) -> None:
     """Refuse a constant column: its variance is at its floor, and has no standard error there."""
-    if data.covariance is None:
+    if data.scale is None:
         _, _, mean, variances = observed_column_moments(data.rows)
     else:
         # The whitening was made of these moments: no other pass over the rows is needed.
-        mean, variances = data.covariance.mean, np.diag(data.covariance.covariance)
+        mean, variances = data.scale.mean, data.scale.variances
     constant = np.flatnonzero(is_constant(mean, variances))
     if len(constant):
         problem = "is constant: its variance has no standard error. Fit without it."

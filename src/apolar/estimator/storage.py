@@ -267,9 +267,7 @@ def _decoded(value: Any, name: str) -> Any:
         kind, fields = next(iter(value.items()), ("", None))
         if len(value) != 1 or kind not in PRIORS or not isinstance(fields, dict):
             raise ValueError(f"{name} is of no known kind.")
-        prior = PRIORS[kind](**fields)
-        positive_number(prior.shrinkage, "shrinkage")
-        return prior
+        return PRIORS[kind](**fields)
     if isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":
         raise ValueError(f"{name} must be an array of numbers or strings.")
     return value

@@ -42,15 +42,17 @@ class PriorTerms(NamedTuple):
 class Prior:
     """A weak conjugate prior on means and covariances, in the manner of [fraley2007].
 
-    It is relative to the data: means are shrunk towards the mean of all rows, and
-    covariances towards a fraction of the covariance of all rows. It has the weight
-    of a few rows, so that it hardly changes large components, and keeps the
-    covariance of a component of one or two rows from vanishing.
+    It is relative to the data: covariances are shrunk towards a fraction of the
+    covariance of all rows. It has the weight of a few rows, so that it hardly
+    changes large components, and keeps the covariance of a component of one or
+    two rows from vanishing.
 
     Attributes
     ----------
-    shrinkage : float, default=0.01
-        The number of rows that the prior mean counts as.
+    shrinkage : float, default=0.0
+        The number of rows, at the mean of all rows, that are added to each
+        component; 0.01 in mclust. Any number above zero widens a component by
+        the square of its distance from the mean of all rows.
     dof : float or None, default=None
         Degrees of freedom of the inverse Wishart (or inverse gamma) prior.
         None: n_features + 2 for spherical covariances, as in mclust, 3 per
@@ -63,7 +65,7 @@ class Prior:
         clusters.
     """
 
-    shrinkage: float = 0.01
+    shrinkage: float = 0.0
     dof: float | None = None
     scale: float | None = None
 
@@ -71,7 +73,9 @@ class Prior:
     """Whether optima are compared by evidence, and not by likelihood."""
 
     def __post_init__(self) -> None:
-        for name in ("shrinkage", "dof", "scale"):
+        if self.shrinkage != 0:
+            positive_number(self.shrinkage, "shrinkage")
+        for name in ("dof", "scale"):
             value = getattr(self, name)
             if value is not None:
                 positive_number(value, name)

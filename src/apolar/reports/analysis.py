@@ -16,7 +16,7 @@ from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.estimator.predict import NOISE, Likelihood
 from apolar.estimator.standard_errors import StandardErrors
-from apolar.exceptions import ColumnError, ColumnWarning, ComponentError
+from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
@@ -194,10 +194,16 @@ def analysed(
             choice = {"random_state": seed, "noise": noise, "callback": callback}
             selection = selected(X, numbers, kinds, criterion, units=units, n_missing=n_missing, **choice)
             fitted = selection.best
-    messages = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    of_rows = [w.message.counted_from(1) for w in caught if isinstance(w.message, FarRowsWarning)]
+    others = [
+        str(w.message)
+        for w in caught
+        if isinstance(w.message, UserWarning) and not isinstance(w.message, FarRowsWarning)
+    ]
     if selection is not None:
         # Only those of the chosen candidate; those of the others are in the table of the selection.
-        messages = list(selection.best_row.warnings)
+        others = list(selection.best_row.warnings)
+    messages = [*of_rows, *others]
     errors, no_errors = _errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_
     kind = fitted.covariance_type

@@ -60,7 +60,7 @@ def from_moments(
     units = np.ones(data.n_features)
     least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
     is_in_range = least > LEAST_DEVIATION and most < MOST_DEVIATION
-    rows, covariance = source.rows, source.covariance
+    rows, covariance = source.rows, None if source.scale is None else source.scale.moments
     if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.map(Divided(units))
