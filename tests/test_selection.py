@@ -13,7 +13,7 @@ from sklearn.datasets import load_wine
 
 from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
-from apolar.exceptions import ColumnWarning
+from apolar.exceptions import ColumnWarning, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
@@ -233,7 +233,8 @@ def test_a_selection_at_the_edge_says_so(example):
 def test_failures_are_recorded_and_not_raised():
     X = np.random.default_rng(0).standard_normal((4, 2))
     selection = select(X, (1, 2, 6), "spherical", random_state=0)
-    assert [row.failed is None for row in selection.table] == [True, True, False]
+    assert [row.failed is None for row in selection.table] == [True, False, False]
+    assert "too many for 4 rows" in selection.table[1].failed
     assert "need at least as many rows" in selection.table[2].failed
     assert np.isnan(selection.table[2].bic)
     assert ("spherical", 6) not in selection.models
@@ -344,6 +345,93 @@ def test_constant_columns_are_warned_of():
     frame = pd.DataFrame(with_constants, columns=[*"abcd", "flat", "flat too"])
     with pytest.warns(ColumnWarning, match=r"^Columns 'flat' and 'flat too' are constant"):
         select(frame, range(1, 3), "diag", random_state=0)
+
+
+@pytest.mark.filterwarnings("ignore:Columns .* are constant")
+def test_constant_columns_do_not_change_the_choice():
+    X = load_iris().data
+    Z = np.column_stack([np.full(len(X), 3.0), X, np.ones(len(X)), np.full(len(X), -7.0)])
+    plain, padded = (select(table, range(1, 4), random_state=0) for table in (X, Z))
+    for row, same in zip(plain.table, padded.table, strict=True):
+        np.testing.assert_allclose(row.bic, same.bic, rtol=1e-6)
+    assert padded.best.covariance_type == plain.best.covariance_type
+    np.testing.assert_array_equal(padded.best.predict(Z), plain.best.predict(X))
+    np.testing.assert_allclose(padded.best.means_[:, [0, 5, 6]], [[3.0, 1.0, -7.0]] * 2)
+    for model in padded.models.values():
+        assert model.n_features_in_ == 7
+        assert np.all(np.isfinite(model.score_samples(Z)))
+
+
+def test_one_gaussian_is_one_cluster():
+    n_wrong = 0
+    for n_samples, n_features in ((30, 3), (40, 6), (60, 6), (50, 10)):
+        for seed in range(3):
+            X = np.random.default_rng(seed).standard_normal((n_samples, n_features))
+            selection = select(X, random_state=0)
+            n_wrong += selection.best.n_components > 1
+            assert "very strong" not in selection.reason
+    # BIC finds two clusters by chance in a few tables of so few rows.
+    assert n_wrong <= 1
+
+
+def test_five_rows_are_not_several_clusters():
+    for seed in range(5):
+        X = np.random.default_rng(seed).standard_normal((5, 3))
+        assert select(X, random_state=0).best.n_components == 1
+
+
+def test_a_likelihood_without_maximum_is_not_compared():
+    X = np.random.default_rng(0).standard_normal((40, 6))
+    selection = select(X, (1, 5), ("full", "tied_spherical"), random_state=0)
+    assert ("full", 5) not in selection.models
+    row = next(row for row in selection.table if row.covariance_type == "full" and row.n_components == 5)
+    assert np.isnan(row.bic)
+    assert "too many for 40 rows" in row.failed
+    narrow = np.concatenate([np.random.default_rng(0).standard_normal((60, 2)), np.full((8, 2), 9.3)])
+    selection = select(narrow, (1, 2), ("spherical", "tied"), random_state=0)
+    assert selection.table[1].failed.startswith("the likelihood has no maximum")
+
+
+def test_no_component_of_a_candidate_is_empty():
+    # Integers from 1 to 10, most of them 1 in one of two groups, as in the Wisconsin biopsies.
+    rng = np.random.default_rng(0)
+    low = np.where(rng.random((200, 6)) < 0.9, 1, rng.integers(2, 5, (200, 6)))
+    high = np.clip(np.round(6 + 2.5 * rng.standard_normal((120, 6))), 1, 10)
+    X = np.concatenate([low, high]).astype(float)
+    selection = select(X, range(1, 7), ("full", "diag", "VVE", "VEI", "tied"), random_state=0)
+    for (kind, k), model in selection.models.items():
+        assert model.weights_.min() * len(X) > 0.9, (kind, k)
+    assert selection.best.n_components > 1
+    # A cell is no worse than the same family fitted by itself, which has a prior.
+    best = selection.best_row
+    alone = GaussianMixture(best.n_components, covariance_type=best.covariance_type, random_state=0).fit(X)
+    assert best.bic < alone.bic(X) + 1
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e7])
+@pytest.mark.parametrize("is_row", [True, False])
+def test_one_bad_row_is_one_more_cluster(size, is_row):
+    rng = np.random.default_rng(1)
+    X = np.vstack([rng.normal(centre, 1, (100, 3)) for centre in (0, 8, -8)])
+    X[5, slice(None) if is_row else 1] = -size
+    with pytest.warns(FarRowsWarning, match=r"^Row 5 is more than .* noise=True") as caught:
+        selection = select(X, range(1, 7), ("tied", "full", "tied_spherical"), random_state=0)
+    assert caught[0].message.rows == (5,)
+    assert sorted(np.bincount(selection.best.predict(X))) == [1, 99, 100, 100]
+
+
+def test_settings_that_change_how_candidates_are_fitted_are_in_the_reason(example):
+    def chosen(**parameters):
+        return select(example[:300], (2, 3), "spherical", random_state=0, **parameters)
+
+    assert "one by one" not in chosen(max_iter=GaussianMixture().max_iter).reason
+    for name, value in {"tol": 1.001e-3, "prior": "default", "n_init": 2}.items():
+        assert chosen(**{name: value}).reason.endswith(f"because of {name}.")
+    with_prior, own = (
+        chosen(prior="default").best,
+        GaussianMixture(3, covariance_type="spherical", random_state=0),
+    )
+    assert with_prior.lower_bound_ == pytest.approx(own.fit(example[:300]).lower_bound_, abs=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:Good starts disagree")

@@ -21,7 +21,7 @@ from apolar.mixture import families
 from apolar.reports import analysis, words
 from apolar.scores import CRITERIA
 from apolar.selection import result as selection_result
-from apolar.selection.likelihood import UNDER_PRIOR
+from apolar.selection.search import NO_MAXIMUM
 
 PARAMETERS = (
     "n_components", "covariance_type", "random_state", "n_init", "init_params", "max_iter", "tol",
@@ -62,7 +62,7 @@ def test_messages_name_options_of_the_command_line():
     [
         FitStatus.MAX_ITER.value,
         NOISE_AND_MISSING,
-        UNDER_PRIOR,
+        NO_MAXIMUM,
         "In the units of X, a covariance is singular up to rounding: leave out columns that hardly vary or "
         "nearly repeat others, or give a larger reg_covar.",
         *(

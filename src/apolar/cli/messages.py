@@ -19,6 +19,7 @@ _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ("n_components", "--components"),
     (r"covariance_type='(\w+)'", r"--covariance \1"),
     ("covariance_type", "--covariance"),
+    (r"criterion='(\w+)'", r"--criterion \1"),
     (r"are in \.table", "are in selection.csv, which -o writes"),
     (r"field='(\w+)'", r"--field \1"),
     (r"constraint='(\w+)'", r"--constraint \1"),

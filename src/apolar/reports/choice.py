@@ -38,7 +38,7 @@ def table_selection(analysis: Analysis) -> Selection | None:
         (row for row in table if row.is_fitted), key=lambda row: float(getattr(row, selection.criterion))
     )
     numbers = tuple(sorted({row.n_components for row in table}))
-    words = reason(ranked, numbers, selection.criterion)
+    words = reason(ranked, numbers, selection.criterion, selection.note)
     return replace(selection, table=table, reason=words)
 
 

@@ -102,7 +102,7 @@ def selected(
         (row for row in table if row.is_fitted), key=lambda row: (getattr(row, criterion), row.n_parameters)
     )
     numbers = tuple(dict.fromkeys(row.n_components for row in table))
-    return replace(selection, table=table, reason=reason(ranked, numbers, criterion))
+    return replace(selection, table=table, reason=reason(ranked, numbers, criterion, selection.note))
 
 
 def _shifted(row: Row, log_units: float) -> Row:

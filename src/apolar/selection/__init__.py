@@ -12,15 +12,17 @@ from joblib import Parallel, delayed, effective_n_jobs
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.literals import CovarianceType, Criterion
 from apolar.data import Rows
+from apolar.em.far_rows import find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.columns import warn_of_columns
-from apolar.estimator.fit import n_threads_of
+from apolar.estimator.fit import n_threads_of, warn_of_far_rows
 from apolar.estimator.inputs import float_type, opened
 from apolar.estimator.parameters import check_columns, checked_parameters
 from apolar.mixture.families import FAMILIES, UNIVARIATE, family
+from apolar.moments.available import observed_column_moments
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import CandidateFits
-from apolar.selection.likelihood import Fitted, LikelihoodFits
+from apolar.selection.likelihood import ConstantColumns, Fitted, LikelihoodFits
 from apolar.selection.progress import FITTING, REFINING, Callback, counted
 from apolar.selection.result import Models, Row, Selection, reason
 
@@ -55,10 +57,13 @@ def select(
     with one component split, from the fit with one more, with two merged, and from families that they
     contain. A better fit replaces the first one, so that a poor start of a candidate does not decide the
     choice. Candidates that cannot be the best, as a family that contains theirs is not likely enough, are not
-    fitted. Where the likelihood has no maximum, as a component would collapse, the conjugate prior is used.
+    fitted. Where the likelihood has no maximum, because a component would collapse on a few rows, or where
+    there are fewer than three values for each parameter, the candidate is not compared: its row says why.
+    Constant columns are left out of the comparison; in the mixtures they have their value as mean.
 
-    With `init_params`, `n_init`, `tol`, `max_iter`, `reg_covar` or `prior` given, or by "evidence", each
-    candidate is fitted as `GaussianMixture` does, and then from its neighbours.
+    With `init_params`, `n_init`, `tol`, `max_iter`, `reg_covar`, `noise` or `prior` given, with missing
+    values, or by "evidence", each candidate is fitted as `GaussianMixture` does, and then from its
+    neighbours; the reason says so.
 
     Parameters
     ----------
@@ -114,17 +119,24 @@ def select(
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     source = opened(model, X, sample_weight, reset=True, least_rows=2)
     warn_of_columns(source, getattr(model, "feature_names_in_", None), stacklevel=2)
+    columns = observed_column_moments(source) if is_host_array(source) else None
+    if columns is not None and not model.noise:
+        has_weight = None if sample_weight is None else np.asarray(sample_weight) > 0
+        warn_of_far_rows(find_far_rows(source, columns), has_weight, stacklevel=2)
     for kind in () if covariance_type is None else _checked_kinds(covariance_type):
         check_columns(GaussianMixture(covariance_type=kind), source.n_features)
     kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
     if effective_n_jobs(n_jobs) > 1 and source.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
-    in_order = None
-    if _is_by_likelihood(model, criterion):
+    in_order, given = None, _given_settings(parameters)
+    if not given and criterion != "evidence":
         n_threads = n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs)
+        settings, constants = model.get_params(), None if columns is None else ConstantColumns.of(columns)
+        rows = source if constants is None else constants.without(source)
         fits = LikelihoodFits(
-            source, model.get_params(), criterion, n_threads, float_type(X), _names(model), callback
+            rows, settings, criterion, n_threads, float_type(X), _names(model), callback, constants
         )
+        given = ("missing values",) if fits.is_incomplete else ()
         in_order = None if fits.is_incomplete else fits.table(kinds, numbers)
     if in_order is None:
         in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs, callback)
@@ -147,7 +159,9 @@ def select(
         key=lambda row: (getattr(row, criterion), row.n_parameters),
     )
     best = models[ranked[0].covariance_type, ranked[0].n_components]
-    return Selection(best, table, criterion, reason(ranked, numbers, criterion), models)
+    note = f"Candidates were fitted one by one, as GaussianMixture does, because of {' and '.join(given)}."
+    note = note if given else ""
+    return Selection(best, table, criterion, reason(ranked, numbers, criterion, note), models, note)
 
 
 def default_kinds(n_features: int) -> tuple[str, ...]:
@@ -162,15 +176,17 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     )
 
 
-def _is_by_likelihood(model: GaussianMixture, criterion: str) -> bool:
-    """Return whether candidates are fitted by maximum likelihood, together: with the default settings.
+def _given_settings(parameters: dict[str, Any]) -> tuple[str, ...]:
+    """Return the settings by which candidates are not fitted together, by maximum likelihood.
 
-    The evidence is that of the default prior.
+    The default prior is one of them, if it is given: together, candidates are fitted without a prior.
     """
     default = GaussianMixture()
-    names = ("init_params", "n_init", "reg_covar", "prior", "max_iter", "tol", "noise")
-    is_default = all(getattr(model, name) == getattr(default, name) for name in names)
-    return is_default and criterion != "evidence"
+    names = ("init_params", "n_init", "reg_covar", "max_iter", "tol", "noise")
+    changed = [
+        name for name in names if parameters.get(name, getattr(default, name)) != getattr(default, name)
+    ]
+    return tuple(name for name in parameters if name in changed or name == "prior")
 
 
 def _fitted_one_by_one(

@@ -24,7 +24,7 @@ from apolar.estimator.fit import forget_last_fit, n_threads_of
 from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import predictor_of
-from apolar.exceptions import CollapsedWarning, ColumnWarning
+from apolar.exceptions import CollapsedWarning, ColumnWarning, FarRowsWarning
 from apolar.mixture.evidence import comparison_score
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
@@ -97,7 +97,8 @@ class CandidateFits:
         error = None
         with warnings.catch_warnings(record=True) as caught, one_blas_thread():
             warnings.simplefilter("always")
-            warnings.simplefilter("ignore", ColumnWarning)  # `select` has warned of them, once
+            for category in (ColumnWarning, FarRowsWarning):  # `select` has warned of them, once
+                warnings.simplefilter("ignore", category)
             try:
                 model.fit(self.X, sample_weight=self.sample_weight)
             except FAILURES as raised:
@@ -258,4 +259,4 @@ def _row(data: WhitenedData, kind: str, n_components: int, tried: _Tried) -> Row
     likelihood = predictor_of(tried.model).likelihood(data.rows, data.threads)
     # By the names of fields of Row.
     criteria: dict[str, Any] = likelihood.criteria(n_parameters, tried.model.evidence_)
-    return replace(row, log_likelihood=likelihood.log_likelihood, **criteria)
+    return replace(row, log_likelihood=likelihood.log_likelihood, n_samples=likelihood.weight, **criteria)

@@ -12,24 +12,36 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows
+from apolar.data import ArrayRows, Rows
 from apolar.em.loop import converge
 from apolar.em.result import FitResult, FitStatus, in_canonical_order
+from apolar.em.rounding import has_rounding
 from apolar.em.run import evidence_of
 from apolar.em.whitened import WhitenedData
+from apolar.em.whitening import column_units
 from apolar.estimator import GaussianMixture
-from apolar.estimator.attributes import result_attributes
+from apolar.estimator.attributes import fitted_parameters, result_attributes, set_parameters
 from apolar.estimator.few_rows import few_rows_seen
 from apolar.estimator.predict import Likelihood
 from apolar.mixture.families import Family, family
-from apolar.mixture.prior import Prior
+from apolar.mixture.parameters import MixtureParameters
+from apolar.moments.covariance import ColumnMoments, is_constant
 from apolar.scores import CRITERIA, FitSummary
 from apolar.selection.progress import ON_ALL_ROWS, Callback, Progress
 from apolar.selection.result import Row
-from apolar.selection.search import Candidate, Found, LikelihoodSearch, continued, is_regular
+from apolar.selection.search import (
+    NO_MAXIMUM,
+    VALUES_PER_PARAMETER,
+    Candidate,
+    Found,
+    LikelihoodSearch,
+    continued,
+    exact,
+    is_regular,
+)
 from apolar.selection.starts import FORMS
 
-__all__ = ["Fitted", "LikelihoodFits"]
+__all__ = ["ConstantColumns", "Fitted", "LikelihoodFits"]
 
 Fitted = tuple[Row, Callable[[], GaussianMixture] | None]
 """The row of a candidate, and a function that returns its model, if it has one."""
@@ -43,11 +55,55 @@ LEAST_DIFFERENCE = 10.0
 # The tolerance of EM on all rows, and its most passes.
 TOLERANCE = 1e-3
 PASSES = 500
-# What is said of a candidate for which the likelihood has no maximum.
-UNDER_PRIOR = (
-    "Without a prior a component would collapse on a few rows: this is the fit with the conjugate prior. "
-    "Ask for fewer components, or a covariance_type with fewer parameters."
-)
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantColumns:
+    """Columns that are left out of the comparison: the likelihood has no maximum with them.
+
+    Attributes
+    ----------
+    is_constant : ndarray of bool, shape (n_features,)
+    mean, units : ndarray, shape (n_features,)
+        Of all columns. In a constant column, components have the standard deviation of its unit.
+    """
+
+    is_constant: Array
+    mean: Array
+    units: Array
+
+    @classmethod
+    def of(cls, columns: ColumnMoments) -> ConstantColumns | None:
+        """Return the constant columns, if there are any beside others."""
+        constant = is_constant(columns.mean, columns.variances)
+        if not np.any(constant) or np.all(constant):
+            return None
+        return cls(constant, columns.mean, column_units(np.maximum(columns.variances, 0.0), columns.mean))
+
+    def without(self, rows: Rows) -> Rows:
+        """Return the rows of an array without these columns."""
+        values, weights = rows.take(slice(None))
+        names = rows.names
+        rows = ArrayRows(values[:, ~self.is_constant], weights)
+        rows.names = None if names is None else tuple(np.asarray(names, dtype=object)[~self.is_constant])
+        return rows
+
+    def put_back(self, parameters: MixtureParameters, kind: Family) -> MixtureParameters:
+        """Return a mixture of the other columns as one of all columns."""
+        varying = np.flatnonzero(~self.is_constant)
+        means = np.tile(self.mean, (len(parameters.weights), 1))
+        means[:, varying] = parameters.means
+        covariances = np.asarray(parameters.covariances)
+        if kind.n_axes == 1:
+            spread = np.broadcast_to(self.units**2, (*covariances.shape[:-1], len(self.units))).copy()
+            spread[..., varying] = covariances
+            covariances = spread
+        elif kind.n_axes == 2:
+            m = len(self.units)
+            spread = np.broadcast_to(np.diag(self.units**2), (*covariances.shape[:-2], m, m)).copy()
+            spread[..., varying[:, None], varying] = covariances
+            covariances = spread
+        return replace(parameters, means=means, covariances=covariances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +111,7 @@ class LikelihoodFits:
     """The rows, and how candidates are compared.
 
     The criteria of information theory are those of the maximum of the likelihood. So candidates are fitted
-    without a prior; only where a component would collapse, under the conjugate prior.
+    without a prior, and one for which the likelihood has no maximum is not compared.
 
     Attributes
     ----------
@@ -70,6 +126,8 @@ class LikelihoodFits:
         Attributes that say which columns the rows have.
     callback : callable or None
         Told of the progress.
+    constants : ConstantColumns or None
+        Those that the rows are without.
     """
 
     rows: Rows
@@ -79,6 +137,7 @@ class LikelihoodFits:
     dtype: Any
     names: dict[str, Any]
     callback: Callback | None = None
+    constants: ConstantColumns | None = None
 
     def table(self, kinds: Iterable[str], numbers: Iterable[int]) -> list[Fitted]:
         """Return the rows of all candidates, by kind and number, and their models."""
@@ -123,7 +182,7 @@ class LikelihoodFits:
     ) -> tuple[Row, Callable[[], GaussianMixture]]:
         """Return the row of a fit, and a function that returns its model."""
         data = found.data
-        evaluated = converge(data, found.result, found.prior, tol=0.0, max_iter=0)
+        evaluated = converge(data, found.result, None, tol=0.0, max_iter=0)
         status = FitStatus.CONVERGED if found.converged and not is_stopped else FitStatus.MAX_ITER
         result = evaluated.updated(status=status, n_iter=found.n_iter)
         offset = data.whitening.log_det * data.weight
@@ -131,13 +190,13 @@ class LikelihoodFits:
         likelihood = Likelihood(density + offset, data.weight, certainty)
         criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, evidence_of(data, result) + offset)
         few = None if data.is_wide else few_rows_seen(data, result)
-        collapsing = None if found.prior is None else UNDER_PRIOR
         row = replace(
             row,
             log_likelihood=likelihood.log_likelihood,
             converged=status is FitStatus.CONVERGED,
             start=found.start,
-            warnings=tuple(text for text in (few, collapsing) if text is not None),
+            warnings=() if few is None else (few,),
+            n_samples=data.weight,
             **criteria,
         )
         return row, functools.partial(self._model, row, found, result)
@@ -145,11 +204,7 @@ class LikelihoodFits:
     def _model(self, row: Row, found: Found, result: FitResult) -> GaussianMixture:
         """Return a fitted mixture."""
         model = GaussianMixture(**self.settings)
-        model.set_params(
-            n_components=row.n_components,
-            covariance_type=row.covariance_type,
-            prior=None if found.prior is None else "conjugate",
-        )
+        model.set_params(n_components=row.n_components, covariance_type=row.covariance_type, prior=None)
         result = in_canonical_order(result, found.data.family, found.data.whitening)
         for name, value in result_attributes(result, found.data, self.dtype).items():
             setattr(model, name, value)
@@ -157,6 +212,12 @@ class LikelihoodFits:
         model.evidence_ = -row.evidence / 2
         for name, value in self.names.items():
             setattr(model, name, value)
+        if self.constants is not None:
+            parameters = self.constants.put_back(fitted_parameters(model), found.data.family)
+            set_parameters(model, parameters, self.dtype)
+            rounding = np.zeros(len(self.constants.mean))
+            rounding[~self.constants.is_constant] = model.rounding_variances_
+            model.rounding_variances_ = rounding
         return model
 
 
@@ -180,6 +241,7 @@ class _Comparison:
         for form, data in by_form.items():
             sample = data.subsample(SEARCHED_ROWS, np.random.default_rng(seed))
             searched[form] = WhitenedData(sample.rows, form, sample.whitening)
+            searched[form].far_rows = sample.far_rows
         return cls(by_form, searched, criterion, seed, n_threads)
 
     @property
@@ -199,13 +261,23 @@ class _Comparison:
 
     def refused(self, candidates: list[Candidate]) -> dict[Candidate, str]:
         """Return the candidates for which there are too few rows, each with the reason."""
-        n_rows = self.by_form[FORMS[0]].n_rows
-        out = {}
+        data = self.by_form[FORMS[0]]
+        n_values = data.weight * data.n_features
+        scale, out = data.scale, {}
+        constant = [] if scale is None else np.flatnonzero(is_constant(scale.mean, scale.variances)).tolist()
         for each in candidates:
-            if each.n_components > n_rows:
+            n_parameters = self.n_parameters(each)
+            if each.n_components > data.n_rows:
                 out[each] = (
                     f"n_components = {each.n_components} components need at least as many rows; got "
-                    f"n_samples = {n_rows}."
+                    f"n_samples = {data.n_rows}."
+                )
+            elif len(constant) and not each.family.is_spherical:
+                out[each] = f"column {constant[0]} of X is constant: leave it out."
+            elif each.n_components > 1 and n_values < VALUES_PER_PARAMETER * n_parameters:
+                out[each] = (
+                    f"{n_parameters} parameters are too many for {data.n_rows} rows of {data.n_features} "
+                    "columns: ask for fewer components, or a covariance_type with fewer parameters."
                 )
         return out
 
@@ -251,7 +323,11 @@ class _Comparison:
         progress.begin(ON_ALL_ROWS, len(found) - len(far))
         on_all = {}
         for each, fit in found.items():
-            on_all[each] = self._continued(fit, each in far)
+            continued = self._continued(fit, each in far)
+            if continued is None:
+                self.search.failed[each] = NO_MAXIMUM
+            else:
+                on_all[each] = continued
             if each not in far:
                 progress.step()
         return on_all, far
@@ -268,19 +344,19 @@ class _Comparison:
                 far.add(each)
         return far
 
-    def _continued(self, found: Found, is_far: bool) -> Found:
-        """Return a fit to the rows of the search as one to all rows, by EM unless it is far behind."""
+    def _continued(self, found: Found, is_far: bool) -> Found | None:
+        """Return a fit to the rows of the search as one to all rows, by EM unless it is far behind.
+
+        None if a component collapses.
+        """
         data = self.by_form[found.data.family.untied].under(found.data.family)
+        if has_rounding(found.data):
+            data = data.with_noise(np.asarray(found.data.whitening.noise))
         on_all = replace(found, data=data)
         if is_far:
-            return on_all
-        for prior in dict.fromkeys((found.prior, Prior())):
-            result = converge(
-                data, found.result, prior, tol=TOLERANCE, max_iter=PASSES, checked_on=found.data
-            )
-            if prior is not None or is_regular(data, result.parameters):
-                break
-        return replace(continued(on_all, result), prior=prior)
+            return exact(on_all)
+        result = converge(data, found.result, None, tol=TOLERANCE, max_iter=PASSES, checked_on=found.data)
+        return exact(continued(on_all, result)) if is_regular(data, result.parameters) else None
 
 
 def _densities(found: Found) -> Array:

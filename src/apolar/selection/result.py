@@ -53,6 +53,8 @@ class Row:
         The warnings of the fit.
     dropped : str or None
         Why the candidate was not fitted: a bound on its criterion, from a family that contains it.
+    n_samples : float
+        The weight of the rows.
     """
 
     covariance_type: str
@@ -69,6 +71,7 @@ class Row:
     failed: str | None = None
     warnings: tuple[str, ...] = ()
     dropped: str | None = None
+    n_samples: float = np.nan
 
     @property
     def is_fitted(self) -> bool:
@@ -128,6 +131,8 @@ class Selection:
         What won, by how much, and what that means, in words.
     models : mapping
         The fitted mixtures by (covariance_type, n_components), without those that failed or were dropped.
+    note : str
+        How candidates were fitted, if not by maximum likelihood; part of the reason.
     """
 
     best: GaussianMixture
@@ -135,6 +140,7 @@ class Selection:
     criterion: str
     reason: str
     models: Mapping[tuple[str, int], GaussianMixture] = field(repr=False)
+    note: str = ""
 
     @property
     def best_row(self) -> Row:
@@ -211,7 +217,7 @@ def _heads() -> tuple[str, ...]:
     return ("covariance", "components", "parameters", "log-likelihood", *names, "start", "")
 
 
-def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
+def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str, note: str = "") -> str:
     """Return what won and by how much, in words.
 
     Parameters
@@ -221,6 +227,8 @@ def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
     numbers : tuple of int
         The numbers of components that were tried.
     criterion : str
+    note : str, default=""
+        How candidates were fitted, at the end.
 
     Returns
     -------
@@ -234,8 +242,12 @@ def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
         text += ": there is no other to compare with."
     else:
         difference = getattr(ranked[1], criterion) - lowest
-        size = next(words for least, words in EVIDENCE if difference >= least)
-        text += f", {difference:.1f} below {ranked[1].named}: {size} (Kass and Raftery 1995)."
+        text += f", {difference:.1f} below {ranked[1].named}"
+        if best.n_parameters > best.n_samples:
+            text += f"; with more parameters than rows, {name} is a poor guide."
+        else:
+            size = next(words for least, words in EVIDENCE if difference >= least)
+            text += f": {size} (Kass and Raftery 1995)."
     for warning in best.warnings:
         text += f" But: {warning}"
     r, most, least = best.n_components, max(numbers), min(numbers)
@@ -243,4 +255,4 @@ def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str) -> str:
         text += f" No more than {r} were tried: try more, as with n_components=range({r}, {2 * r + 1})."
     elif most > least and r == least > 1:
         text += f" No fewer than {r} were tried: try fewer, as with n_components=range(1, {r + 1})."
-    return text
+    return f"{text} {note}" if note else text

@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.threads import run_in_threads
 from apolar.em.kernels.runs import plain_runs
 from apolar.em.loop import converge
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.result import LEAST_ROWS, FitResult, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
@@ -19,6 +19,7 @@ from apolar.mixture.prior import Prior
 from apolar.selection.lattice import contains
 from apolar.selection.progress import FITTING, REFINING, Progress
 from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
+from apolar.starts.auto import portfolio
 from apolar.starts.merging import merged_pairs
 from apolar.starts.splitting import with_one_more
 
@@ -46,10 +47,17 @@ LEAST_GAIN = 1e-3
 # Pairs of components that are merged, and steps of EM after a change of a neighbour.
 PAIRS = 5
 CHANGED_STEPS = 8
-# Without a prior, a component is taken to have collapsed if it holds fewer rows than this, or if a variance
-# is below this fraction of that of all rows in the same direction.
-LEAST_ROWS = 2.0
+# Without a prior, a component is taken to have collapsed if a variance is below this fraction of that of all
+# rows in the same direction.
 LEAST_VARIANCE = 1e-5
+# Several components are compared if there are this many values for each parameter, and in each component for
+# those that it does not share: the likelihood of fewer follows single values (`benchmarks/single_gaussian`).
+VALUES_PER_PARAMETER = 3
+# What is said of a candidate for which no maximum of the likelihood is found.
+NO_MAXIMUM = (
+    "the likelihood has no maximum: a component would collapse on a few rows. Ask for fewer components, a "
+    "covariance_type with fewer parameters, or criterion='evidence', which fits under a prior."
+)
 
 
 @dataclass(frozen=True)
@@ -62,20 +70,18 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The best fit of a candidate so far.
+    """The best fit of a candidate so far: a maximum of the likelihood.
 
     Attributes
     ----------
     data : WhitenedData
-        The rows under its family.
+        The rows under its family. If it has the rounding errors of its columns, no component is narrower than
+        these.
     parameters : WhitenedParameters
     log_likelihood : float
         In whitened coordinates.
     start : str
     n_iter : int
-    prior : Prior or None
-        None at a maximum of the likelihood; the conjugate prior if a component would collapse without it.
-        If `data` has the rounding errors of its columns, no component is narrower than these.
     converged : bool
     """
 
@@ -84,7 +90,6 @@ class Found:
     log_likelihood: float
     start: str
     n_iter: int
-    prior: Prior | None
     converged: bool
 
     @property
@@ -151,10 +156,11 @@ class LikelihoodSearch:
             self._in_threads(self._fit, worth_it, progress)
             n_done += len(chosen)
         # From what each was fitted to by itself: so no candidate does worse because of another.
-        alone = dict(self.found)
-        near = self._within(REACH)
-        progress.begin(REFINING, len(near))
-        self._in_threads(lambda each: self._improve(each, alone), near, progress)
+        alone, improved = dict(self.found), set[Candidate]()
+        while wave := self._worth_improving(improved):
+            improved.update(wave)
+            progress.begin(REFINING, len(wave))
+            self._in_threads(lambda each: self._improve(each, alone), wave, progress)
         self._in_threads(self._approach, self._within(FINAL_REACH))
         self._in_threads(self._finish, self._within(LAST_REACH))
 
@@ -170,8 +176,7 @@ class LikelihoodSearch:
         lowest = min(self.values.values())
         for form in FORMS:
             larger = self.found.get(Candidate(form, candidate.n_components))
-            # With a prior the likelihood is not at its maximum, and bounds nothing.
-            if larger is None or larger.prior is not None or not contains(form, candidate.family):
+            if larger is None or has_rounding(larger.data) or not contains(form, candidate.family):
                 continue
             # The likelihood of more components is no lower, though the fit found may be.
             smaller = [
@@ -192,6 +197,13 @@ class LikelihoodSearch:
         """Return the candidates whose criterion is above the lowest by no more than that."""
         most = min(self.values.values(), default=0.0) + reach * self.scale
         return [each for each, value in self.values.items() if value <= most]
+
+    def _worth_improving(self, improved: set[Candidate]) -> list[Candidate]:
+        """Return the candidates near the best, and those without a maximum next to one of them."""
+        near = self._within(REACH)
+        found = [each for each in near if each not in improved]
+        failed = [each for each in self.failed if each not in improved]
+        return found + [each for each in failed if any(_are_neighbours(each, other) for other in near)]
 
     def _in_threads(
         self,
@@ -223,80 +235,80 @@ class LikelihoodSearch:
         try:
             named = self.starts.mixtures(candidate.family, candidate.n_components)
             found = self._best_of(data, named, SHORT_STEPS)
-            if found is not None and candidate.n_components > 1:
-                found = self._or_plain(found, named[PLAIN_TREE])
+            if candidate.n_components > 1:
+                # A prior may lead away from a maximum that is higher.
+                name, start = named[PLAIN_TREE]
+                found = _higher(found, self._maximum(data, start, name))
         except (ValueError, ArithmeticError) as error:
             self.failed[candidate] = str(error)
             return
         if found is None:
-            self.failed[candidate] = "Every start led to components that are not finite."
+            self.failed[candidate] = NO_MAXIMUM
         else:
-            self._keep(candidate, self._beyond_rounding(found))
+            self._keep(candidate, found)
 
     def _best_of(
         self, data: WhitenedData, named: list[tuple[str, WhitenedParameters]], n_steps: int
     ) -> Found | None:
-        """Return the best of some starts: after short runs, the best of them to their end."""
+        """Return the highest maximum near some starts, if there is one.
+
+        Short runs under the conjugate prior, which keeps components from collapsing on the way, rank the
+        starts. The best of them are run to their end, and on without the prior; the others only if a
+        component of each of these collapses.
+        """
         prior = Prior()
         names, mixtures = [name for name, _ in named], batch([mixture for _, mixture in named])
+        short = plain_runs(data, mixtures, prior, n_steps=n_steps, relative_tol=RELATIVE_TOLERANCE)
+        values = np.where(np.isfinite(short.log_likelihood), short.log_likelihood, -np.inf)
+        order = [int(i) for i in np.argsort(-values, kind="stable")]
+        # Runs that are as high as another have reached the same.
+        order = [i for j, i in enumerate(order) if j == 0 or values[order[j - 1]] - values[i] > LEAST_GAIN]
         n_kept = KEPT_OF_FORMS if data.family in FORMS else KEPT
-        if len(names) > n_kept:
-            short = plain_runs(data, mixtures, prior, n_steps=n_steps, relative_tol=RELATIVE_TOLERANCE)
-            values = np.where(np.isfinite(short.log_likelihood), short.log_likelihood, -np.inf)
-            order = [int(i) for i in np.argsort(-values, kind="stable")]
-            # Runs that are as high as another have reached the same.
-            kept = [i for j, i in enumerate(order) if j == 0 or values[order[j - 1]] - values[i] > LEAST_GAIN]
-            kept = kept[:n_kept]
-            names, mixtures = [names[i] for i in kept], short.parameters[np.array(kept)]
-        runs = plain_runs(data, mixtures, prior, n_steps=STEPS, relative_tol=RELATIVE_TOLERANCE)
-        values = np.where(np.isfinite(runs.log_likelihood), runs.log_likelihood, -np.inf)
-        best = int(np.argmax(values))
-        if not np.isfinite(values[best]):
-            return None
-        steps = int(runs.n_steps[best])
-        found = Found(
-            data, runs.parameters[best], float(values[best]), names[best], steps, prior, steps < STEPS
+        kept = order[:n_kept]
+        runs = plain_runs(
+            data, short.parameters[np.array(kept)], prior, n_steps=STEPS, relative_tol=RELATIVE_TOLERANCE
         )
-        return self._without_prior(found)
+        best: Found | None = None
+        for j, i in enumerate(kept):
+            if np.isfinite(runs.log_likelihood[j]):
+                steps = int(short.n_steps[i] + runs.n_steps[j])
+                best = _higher(best, self._maximum(data, runs.parameters[j], names[i], steps))
+        for i in order[n_kept:] if best is None else ():
+            best = _higher(best, self._maximum(data, short.parameters[i], names[i], int(short.n_steps[i])))
+        return best
 
-    def _or_plain(self, found: Found, start: tuple[str, WhitenedParameters]) -> Found:
-        """Return a fit, or that without a prior from a start, if it is better and no component collapses.
+    def _maximum(
+        self, data: WhitenedData, start: WhitenedParameters, name: str, n_iter: int = 0
+    ) -> Found | None:
+        """Return the maximum of the likelihood near a mixture; None if a component collapses.
 
-        A prior may lead to another maximum, and away from one that is higher.
+        Where it collapses on rows that are equal because they are rounded, the maximum is that of rows that
+        are known up to their rounding errors.
         """
-        name, mixture = start
-        least = found.log_likelihood + LEAST_GAIN
-        plain = Found(found.data, mixture, least, name, 0, Prior(), converged=False)
-        plain = self._without_prior(plain)
-        return plain if plain.prior is None else found
+        runs = plain_runs(data, start[None], None, n_steps=STEPS, relative_tol=RELATIVE_TOLERANCE)
+        parameters, value, steps = runs.parameters[0], float(runs.log_likelihood[0]), int(runs.n_steps[0])
+        found = Found(data, parameters, value, name, n_iter + steps, steps < STEPS)
+        is_finite = np.isfinite(value) and parameters.is_finite
+        if is_finite and not is_narrower(data, parameters, self._rounding):
+            return found if not runs.is_collapsed[0] and is_regular(data, parameters) else None
+        if not np.any(self._rounding):
+            return None
+        # From the start: what led to the collapse is not near the maximum.
+        return self._rounded_maximum(data.with_noise(self._rounding), start, name, n_iter)
 
-    def _beyond_rounding(self, found: Found) -> Found:
-        """Return a fit none of whose components is narrower than the rounding errors of the rows."""
-        if not is_narrower(found.data, found.parameters, self._rounding):
-            return found
-        data, prior = with_rounding(found.data, Prior(), self._rounding)
-        result = converge(data, found.result, prior, tol=TOLERANCE, max_iter=PASSES)
-        return exact(continued(replace(found, data=data, prior=prior), result))
-
-    def _without_prior(self, found: Found) -> Found:
-        """Return the fit without a prior, if that has a maximum nearby."""
-        data = found.data
-        runs = plain_runs(data, found.parameters[None], None, n_steps=STEPS, relative_tol=RELATIVE_TOLERANCE)
-        parameters, value = runs.parameters[0], float(runs.log_likelihood[0])
-        if runs.is_collapsed[0] or not is_regular(data, parameters) or not value >= found.log_likelihood:
-            return found
-        steps = int(runs.n_steps[0])
-        return replace(
-            found, parameters=parameters, log_likelihood=value, prior=None,
-            n_iter=found.n_iter + steps, converged=steps < STEPS,
-        )  # fmt: skip
+    def _rounded_maximum(
+        self, rounded: WhitenedData, start: WhitenedParameters, name: str, n_iter: int = 0
+    ) -> Found | None:
+        """Return the maximum for rows that are known up to their rounding errors; None if there is none."""
+        result = converge(rounded, FitResult(start, name), None, tol=TOLERANCE, max_iter=PASSES)
+        found = exact(continued(Found(rounded, start, -np.inf, name, n_iter, False), result))
+        return found if is_regular(rounded, found.parameters) else None
 
     # --- from one candidate to another ------------------------------------------------------------
 
     def _improve(self, candidate: Candidate, alone: dict[Candidate, Found]) -> None:
         """Fit a candidate from its neighbours, each as it was fitted by itself; keep what is better."""
-        own, k = alone[candidate], candidate.n_components
-        data = own.data
+        own, k, data = alone.get(candidate), candidate.n_components, self._data(candidate.family)
         named: list[tuple[str, WhitenedParameters]] = []
         rng = np.random.default_rng([self.seed, k, 1])
         smaller, larger = (alone.get(replace(candidate, n_components=n)) for n in (k - 1, k + 1))
@@ -308,15 +320,24 @@ class LikelihoodSearch:
             named += [(f"merger of {k + 1}", data.family.m_step(stats, Prior())) for stats in merged]
         for other, found in alone.items():
             is_contained = other.n_components == k and contains(candidate.family, other.family)
-            if is_contained and found.value > own.value:
+            if is_contained and (own is None or found.value > own.value):
                 named.append((f"start from {other.family.name}", self._transferred(found, data)))
-        if not named:
-            return
-        better = self._best_of(data, named, CHANGED_STEPS)
-        if better is not None:
-            better = self._beyond_rounding(better)
-        if better is not None and better.log_likelihood > own.log_likelihood + LEAST_GAIN:
+        better = self._best_of(data, named, CHANGED_STEPS) if named else None
+        if own is None or has_rounding(own.data):
+            better = _higher(better, self._searched(data, k, rng))
+        if better is not None and _higher(own, better) is better:
             self._keep(candidate, better)
+            self.failed.pop(candidate, None)
+
+    def _searched(self, data: WhitenedData, n_components: int, rng: np.random.Generator) -> Found | None:
+        """Return the maximum for rounded rows that the search for one mixture leads to."""
+        if not np.any(self._rounding):
+            return None
+        rounded, prior = with_rounding(data, Prior(), self._rounding)
+        best: Found | None = None
+        for start in portfolio(rounded, n_components, prior, rng):
+            best = _higher(best, self._rounded_maximum(rounded, start.parameters, start.start))
+        return best
 
     def _transferred(self, found: Found, data: WhitenedData) -> WhitenedParameters:
         """Return the M-step of a family from the responsibilities of a fit of another one."""
@@ -329,15 +350,10 @@ class LikelihoodSearch:
         if has_rounding(found.data):
             return
         runs = plain_runs(
-            found.data,
-            found.parameters[None],
-            found.prior,
-            n_steps=CLOSE_STEPS,
-            relative_tol=CLOSE_TOLERANCE,
+            found.data, found.parameters[None], None, n_steps=CLOSE_STEPS, relative_tol=CLOSE_TOLERANCE
         )
         parameters, value, steps = runs.parameters[0], float(runs.log_likelihood[0]), int(runs.n_steps[0])
-        is_sound = found.prior is not None or is_regular(found.data, parameters)
-        if is_sound and value >= found.log_likelihood:
+        if is_regular(found.data, parameters) and value >= found.log_likelihood:
             closer = replace(found, parameters=parameters, log_likelihood=value, n_iter=found.n_iter + steps)
             self._keep(candidate, replace(closer, converged=steps < CLOSE_STEPS))
 
@@ -345,10 +361,10 @@ class LikelihoodSearch:
         """Run a fit to its optimum, and see that it is one."""
         found = self.found[candidate]
         data = found.data
-        result = converge(data, found.result, found.prior, tol=TOLERANCE, max_iter=PASSES, checked_on=data)
-        is_sound = found.prior is not None or is_regular(data, result.parameters)
-        if has_rounding(data) or (is_sound and result.log_likelihood >= found.log_likelihood):
-            self._keep(candidate, exact(continued(found, result)))
+        result = converge(data, found.result, None, tol=TOLERANCE, max_iter=PASSES, checked_on=data)
+        finished = exact(continued(found, result))
+        if is_regular(data, result.parameters) and finished.log_likelihood >= found.log_likelihood:
+            self._keep(candidate, finished)
 
 
 def continued(found: Found, result: FitResult) -> Found:
@@ -370,8 +386,35 @@ def exact(found: Found) -> Found:
     return replace(found, log_likelihood=float(data.e_step(found.parameters[None])[1][0]))
 
 
+def _are_neighbours(first: Candidate, second: Candidate) -> bool:
+    """Return whether candidates differ by one component, or one of their families contains the other."""
+    if first.family == second.family:
+        return abs(first.n_components - second.n_components) == 1
+    is_nested = contains(first.family, second.family) or contains(second.family, first.family)
+    return first.n_components == second.n_components and is_nested
+
+
+def _higher(found: Found | None, other: Found | None) -> Found | None:
+    """Return the fit of the higher likelihood; the first, if the other is higher by rounding only."""
+    if found is None or other is None:
+        return other if found is None else found
+    return other if other.value > found.value + LEAST_GAIN else found
+
+
 def is_regular(data: WhitenedData, parameters: WhitenedParameters) -> bool:
-    """Return whether no component of a fit without a prior has collapsed, or is about to."""
-    if not parameters.is_finite or float(parameters.weights.min()) * data.weight < LEAST_ROWS:
+    """Return whether no component of a fit without a prior is empty, or has collapsed or is about to.
+
+    A component whose rows have too few values for its own parameters collapses on them, unless its covariance
+    is shared, or is kept from it only by its form or by rounding: such a maximum says nothing about clusters.
+    """
+    if not parameters.is_finite:
         return False
-    return data.family.smallest_variance(parameters.covariances) > LEAST_VARIANCE
+    n_components, n_features = parameters.means.shape
+    min_rows = LEAST_ROWS
+    if n_components > 1 and not data.family.shares_covariance:
+        # What one more component adds, without its weight.
+        of_two, of_three = (data.family.n_parameters(k, n_features) for k in (2, 3))
+        min_rows = VALUES_PER_PARAMETER * (of_three - of_two - 1) / n_features
+    if float(parameters.weights.min()) * data.weight < min_rows:
+        return False
+    return has_rounding(data) or data.family.smallest_variance(parameters.covariances) > LEAST_VARIANCE

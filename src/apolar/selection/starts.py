@@ -56,7 +56,8 @@ class SharedStarts:
         n_rows = by_form[FORMS[0]].n_rows
         chosen = np.arange(n_rows)
         if n_rows > TREE_ROWS:
-            chosen = np.sort(np.random.default_rng(seed).choice(n_rows, TREE_ROWS, replace=False))
+            chosen = np.random.default_rng(seed).choice(n_rows, TREE_ROWS, replace=False)
+            chosen = np.union1d(chosen, by_form[FORMS[0]].far_rows)
         self._in_trees = {form: data.taken(chosen) for form, data in by_form.items()}
 
     @functools.cached_property
