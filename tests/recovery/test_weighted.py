@@ -128,14 +128,3 @@ def test_data_of_no_spherical_mixture_keep_the_exact_solution():
     X = iris.data / iris.data.std(axis=0)
     plain = apolar.mixture_from_moments(X, 3, refine=False)
     assert distance(plain, apolar.mixture_from_moments(X, 3)) == 0
-
-
-def test_rows_of_hardly_any_weight_do_not_count_as_rows():
-    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
-    negligible, _ = apolar.datasets.make_example(2, 30_000, random_state=1)
-    rows = np.concatenate([X, negligible])
-    weights = np.where(np.arange(len(rows)) < 300, 1.0, 1e-12)
-    expected = apolar.mixture_from_moments(X, 3)
-    assert distance(expected, apolar.mixture_from_moments(rows, 3, sample_weight=weights)) < 1e-6
-    # The unit of the weights does not matter.
-    assert distance(expected, apolar.mixture_from_moments(X, 3, sample_weight=np.full(300, 7.0))) < 1e-8

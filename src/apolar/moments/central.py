@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.moments.sums import MomentSums, ScaleError, effective_rows
+from apolar.data.weights import counted_rows
+from apolar.moments.sums import MomentSums, ScaleError
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import exponents, monomial_variables
 
@@ -21,9 +22,8 @@ class CentralMoments:
 
     Attributes
     ----------
-    n_rows : int
-    n_effective : float
-        The number of equally weighted rows whose moments are as noisy: (sum of weights)^2 / sum of squares.
+    n_rows : float
+        The number of rows, where a row of weight two counts as two rows.
     mean : ndarray, shape (n_features,)
     covariance : ndarray, shape (n_features, n_features)
     third : SymmetricTensor
@@ -36,8 +36,7 @@ class CentralMoments:
         Of order 4 and above, in the coordinates of the frame, as far as they are known.
     """
 
-    n_rows: int
-    n_effective: float
+    n_rows: float
     mean: Array
     covariance: Array
     third: SymmetricTensor
@@ -147,8 +146,7 @@ def central_moments_of_sums(sums: MomentSums) -> CentralMoments:
         for order, power in enumerate((sums.third, *sums.higher), 3)
     )
     return CentralMoments(
-        sums.n_rows,
-        effective_rows(sums.weight, sums.weight_squares, sums.n_rows),
+        counted_rows(sums.weight, sums.n_rows),
         sums.centre,
         sums.second / sums.weight,
         third,

@@ -145,7 +145,7 @@ class MomentSketch:
             centred = Centred(None if self._sums is None else self._sums.centre)
             (sums,) = rows.reduce(statistic, centred, kernel_threads())
             sums = sums if self._sums is None else self._sums + sums
-        check_total_weight(sums.weight, sums.weight_squares)
+        check_total_weight(sums.weight)
         if not sums.is_finite:
             raise ScaleError(
                 f"The {self._powers} of these rows overflow: divide the columns by their scale first."
@@ -236,7 +236,7 @@ class MomentSketch:
         # The sizes of the sums are checked before a sketch is made: a file can claim any number of columns.
         order = stored_value(arrays, "order", int) if "order" in arrays else 3
         one_of(order, "order", ORDERS)
-        weights = stored_value(arrays, "weight", float), stored_value(arrays, "weight_squares", float)
+        weight = stored_value(arrays, "weight", float)
         sums = (
             stored_numbers(arrays, "first", shape),
             stored_numbers(arrays, "second", shape * 2),
@@ -255,11 +255,11 @@ class MomentSketch:
             raise ValueError("feature_names must be strings.")
         names = stored_names.tolist() if stored_names.size else None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names, order=order)
-        if n_rows < 0 or min(weights) < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
+        if n_rows < 0 or weight < 0 or not (n_rows > 0) == (weight > 0) == (arrays["centre"].size > 0):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
         if n_rows:
             centre = stored_numbers(arrays, "centre", shape)
-            sketch._sums = MomentSums(centre, sketch.frame, n_rows, *weights, *sums, higher)
+            sketch._sums = MomentSums(centre, sketch.frame, n_rows, weight, *sums, higher)
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
@@ -277,7 +277,6 @@ class MomentSketch:
             "frame": np.zeros((0, 0)) if self.frame is None else self.frame,
             "centre": np.zeros(0) if self._sums is None else sums.centre,
             "weight": np.array(sums.weight),
-            "weight_squares": np.array(sums.weight_squares),
             "first": sums.first,
             "second": sums.second,
             "third": sums.third,

@@ -65,7 +65,7 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     point = _Point(np.log(start.weights), offsets, np.log(start.variances / unit**2))
     centre = float(np.log(signal.mean_variance / unit**2))
     # The covariance of the moments is computed at the start only: at the solution, it changes little.
-    problem = _WeightedSquares(observed, point, n_noise, signal.n_effective, centre)
+    problem = _WeightedSquares(observed, point, n_noise, signal.n_rows, centre)
     point, value = _minimise(problem, point)
     if not value <= MAX_MISFIT * len(observed) / 2:
         return start
