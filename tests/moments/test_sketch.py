@@ -1,6 +1,8 @@
 """Moment sketches: the moments of rows, updates and sums, files, and invalid input."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -283,6 +285,32 @@ def test_feature_names_are_saved_and_must_agree(tmp_path):
         _ = sketch + MomentSketch(2, feature_names=["b", "a"]).update(X)
     with pytest.raises(ValueError, match="feature_names must name all 2 columns; got 1 names"):
         MomentSketch(2, feature_names=["a"])
+
+
+def test_columns_of_dataframes_keep_their_order(tmp_path):
+    X = np.random.default_rng(0).standard_normal((50, 3)) + np.array([0, 10, 20])
+    frame, names = pd.DataFrame(X, columns=["a", "b", "c"]), ["c", "b", "a"]
+    sketch = MomentSketch(3).update(X).update(frame)
+    assert sketch.feature_names == ("a", "b", "c")
+    for other in (frame[names], pl.DataFrame(X, schema=names), [frame[names]]):
+        with pytest.raises(ValueError, match=r"in another order: c, b, a; a, b, c\. Select them by name"):
+            sketch.update(other)
+    with pytest.raises(ValueError, match="X has other columns than this sketch"):
+        MomentSketch(3, feature_names=names).update(frame)
+    with pytest.raises(ValueError, match="The sketches are of other columns"):
+        _ = sketch + MomentSketch(3).update(frame[names])
+    sketch.save(tmp_path / "sketch.npz")
+    with pytest.raises(ValueError, match="X has other columns than this sketch"):
+        MomentSketch.load(tmp_path / "sketch.npz").update(frame[names])
+    sketch.update(frame[names][list(sketch.feature_names)])
+    np.testing.assert_allclose(sketch.central().mean, X.mean(axis=0))
+
+
+def test_a_refused_dataframe_leaves_no_names():
+    sketch = MomentSketch(2)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        sketch.update(pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]}))
+    assert sketch.feature_names is None
 
 
 @pytest.mark.parametrize(
