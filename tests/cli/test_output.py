@@ -60,6 +60,23 @@ def test_a_link_that_leads_to_itself(flowers, tmp_path):
     assert "loop.npz is a symbolic link that leads to itself: give another path." in result.output
 
 
+def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):
+    name, out = os.fsdecode(b"s\xff.csv"), tmp_path / os.fsdecode(b"o_\xff")
+    try:
+        flowers.rename(tmp_path / name)
+    except OSError:
+        pytest.skip("the file system has no such names")
+    arguments = ["fit", str(tmp_path / name), "-k", "2", "-o", str(out)]
+    monkeypatch.setattr(sys, "argv", ["apolar", *arguments])
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz", "report.html"}
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert r"s\udcff.csv" in page
+    assert r"o_\udcff" in page
+    assert r"o_\udcff" in result.output
+
+
 def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt

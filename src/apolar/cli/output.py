@@ -185,6 +185,6 @@ def _back_up(target: Path, name: Path) -> None:
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
     from apolar._core.files import flush_to_disk
 
-    with path.open("w", encoding="utf-8", newline="\n") as file:
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.writelines(lines)
         flush_to_disk(file)
