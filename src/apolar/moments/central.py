@@ -11,7 +11,7 @@ from apolar._core.arrays import Array
 from apolar.data.weights import counted_rows
 from apolar.moments.sums import MomentSums, ScaleError
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import exponents, monomial_variables
+from apolar.tensor.monomials import monomial_variables
 
 __all__ = ["CentralMoments", "central_moments_of_sums"]
 
@@ -63,10 +63,7 @@ class CentralMoments:
             Positive.
         """
         self._need_all_coordinates("changed")
-        tensors = [
-            tensor.coefficients / units[monomial_variables(len(units), tensor.order)].prod(axis=1)
-            for tensor in self._tensors
-        ]
+        tensors = [_divided(tensor.coefficients, units, tensor.order) for tensor in self._tensors]
         return self._with(self.mean / units, self.covariance / units / units[:, None], tensors)
 
     def of_columns(self, columns: Sequence[int]) -> CentralMoments:
@@ -129,7 +126,15 @@ class CentralMoments:
         upper = np.triu_indices(n_features)
         compact = self.covariance[upper], *(tensor.coefficients for tensor in self._tensors)
         for degree, coefficients in enumerate(compact[: order - 1], 2):
-            yield coefficients / np.prod(units ** exponents(n_features, degree), axis=1)
+            yield _divided(coefficients, units, degree)
+
+
+def _divided(coefficients: Array, units: Array, degree: int) -> Array:
+    """Return the moments of a degree of columns that are divided by units."""
+    # One after the other: their product may underflow.
+    for columns in monomial_variables(len(units), degree).T:
+        coefficients = coefficients / units[columns]
+    return coefficients
 
 
 def central_moments_of_sums(sums: MomentSums) -> CentralMoments:

@@ -50,6 +50,7 @@ def valid_variances(variances: Array, mean_variance: float, corrections: list[st
     return np.where(is_low, mean_variance, variances)
 
 
+@np.errstate(over="ignore")  # a column of very small variance
 def covariance_misfit(mixture: SphericalMixture, covariance: Array) -> float:
     """Return how much the covariance of a mixture differs from that of the data, in units of the columns.
 
