@@ -49,6 +49,8 @@ REGRESSIONS = {
         7919275,
         7919352,
         7919521,
+        31001240,
+        31001955,
     ],
 }
 FIRST = {name: range(10) if name == "command line" else range(25) for name in TARGETS}

@@ -136,6 +136,12 @@ def check_spread(
         raise ValueError(NO_NOISE)
 
 
+def _mean_square(variance: float, mean: Array) -> float:
+    """Return the mean squared norm of the rows; infinity if it overflows."""
+    with np.errstate(over="ignore"):
+        return variance + float(mean @ mean)
+
+
 def check_components(n_components: int, n_features: int) -> None:
     """Raise ValueError for more components than columns."""
     if n_components > n_features:
@@ -158,7 +164,7 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     variance = float(np.trace(covariance))
     check_scale(variance)
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    size = variance + float(central.mean @ central.mean)
+    size = _mean_square(variance, central.mean)
     check_spread(n_signal + 1, central.n_rows, variance, mean_variance, size)
     third = noise_times = None
     if n_signal:
@@ -215,11 +221,11 @@ def _from_rows(
         weight, n_weighted, mean, variances = column_moments(rows, n_threads)
         variance = float(variances.sum())
         check_scale(variance)
-        check_spread(n_signal + 1, n_weighted, variance, variance, variance + float(mean @ mean))
+        check_spread(n_signal + 1, n_weighted, variance, variance, _mean_square(variance, mean))
         spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
     n_rows, n_noise = counted_rows(weight, n_weighted), rows.n_features - n_signal
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    check_spread(n_signal + 1, n_rows, variance, mean_variance, variance + float(mean @ mean))
+    check_spread(n_signal + 1, n_rows, variance, mean_variance, _mean_square(variance, mean))
     noise_times, third = np.zeros(n_signal), None
     if n_signal:
         square_times, third_sum = _signal_sums(rows, mean, variance, basis, n_threads)
