@@ -133,6 +133,7 @@ class MomentSketch:
         X : array_like, sparse matrix, dataframe, or iterable of chunks
             Of shape (n_samples, n_features).
         sample_weight : array_like, shape (n_samples,), optional
+            How many rows each row stands for.
 
         Returns
         -------

@@ -73,6 +73,7 @@ def mixture_from_moments(
         milliseconds for any number of rows, and is skipped above 9
         components. For "paper": the Riemannian Newton iterations.
     sample_weight : array_like, shape (n_samples,), optional
+        How many rows each row stands for. Weights of mean below one are scaled to mean one.
     random_state : int, Generator or None, default=None
 
     Returns
