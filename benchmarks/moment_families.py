@@ -11,6 +11,7 @@ import apolar
 from apolar.moments import CentralMoments, central_moments
 from apolar.recovery.families import family_mixture, needed_order
 from apolar.recovery.gaussian_moments import Mixture, mixture_moments
+from apolar.recovery.goodness import EXACT
 from apolar.recovery.monomials import monomial_table
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
@@ -109,7 +110,7 @@ def population(truth: Mixture, order: int) -> CentralMoments:
     tensors = [SymmetricTensor(d, m, moments[table.degree(d)]) for d in range(3, order + 1)]
     covariance = moments[table.degree(2)][dense_positions(m, 2)]
     traces = np.einsum("aab->b", tensors[0].to_dense())
-    return CentralMoments(10**9, np.inf, mean, covariance, tensors[0], traces, None, tuple(tensors[1:]))
+    return CentralMoments(EXACT, mean, covariance, tensors[0], traces, None, tuple(tensors[1:]))
 
 
 def largest_error(truth: Mixture, found: Mixture) -> float:

@@ -2,10 +2,10 @@
 Pipelines: clusters of wines
 ============================
 
-:class:`apolar.GaussianMixture` is an estimator of scikit-learn's kind: it stands at the end of
-a pipeline, is cloned, and takes dataframes. Here thirteen measurements of 178 wines are
-standardised and reduced to five principal components before the mixture sees them; the three
-growers are known, and used only to judge.
+:class:`apolar.GaussianMixture` is an estimator of scikit-learn's kind: it can be the last step
+of a pipeline. Here thirteen measurements of 178 wines are standardised and reduced to five
+principal components before the mixture sees them; the three growers are known, and used only
+to judge.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import apolar
 
-wine = load_wine(as_frame=True)
+wine = load_wine()
 pipeline = make_pipeline(
     StandardScaler(), PCA(n_components=5), apolar.GaussianMixture(n_components=3, random_state=0)
 )

@@ -33,7 +33,7 @@ def population(mixture):
     )
     third = third + 3 * sphere * linear
     square_times = np.einsum("iij->j", third.to_dense())
-    return CentralMoments(10**6, 1e6, mean, covariance, third, square_times, None)
+    return CentralMoments(1e6, mean, covariance, third, square_times, None)
 
 
 def distance(one, two):

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
 
 import numpy as np
+import pytest
 
 import apolar
 from cli.commands import run
@@ -34,6 +36,45 @@ def test_a_full_disk_leaves_the_old_results(flowers, tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert "No space left on device. Nothing was changed." in result.output
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+def test_the_permissions_of_earlier_results_stay(flowers, tmp_path):
+    out = tmp_path / "out"
+    assert run("fit", flowers, "-k", 2, "-o", out, "--outliers").exit_code == 0
+    assert run("sketch", flowers, "-o", out / "sketch.npz").exit_code == 0
+    for path in out.iterdir():
+        path.chmod(0o600)
+    assert run("fit", flowers, "-k", 3, "-o", out, "--outliers").exit_code == 0
+    assert run("sketch", flowers, "-o", out / "sketch.npz").exit_code == 0
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == dict.fromkeys(
+        ["labels.csv", "model.npz", "outliers.csv", "report.html", "sketch.npz"], 0o600
+    )
+
+
+def test_a_link_that_leads_to_itself(flowers, tmp_path):
+    loop = tmp_path / "loop.npz"
+    loop.symlink_to(loop)
+    result = run("sketch", flowers, "-o", loop)
+    assert result.exit_code == 2
+    assert "loop.npz is a symbolic link that leads to itself: give another path." in result.output
+
+
+def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):
+    name, out = os.fsdecode(b"s\xff.csv"), tmp_path / os.fsdecode(b"o_\xff")
+    try:
+        flowers.rename(tmp_path / name)
+    except OSError:
+        pytest.skip("the file system has no such names")
+    arguments = ["fit", str(tmp_path / name), "-k", "2", "-o", str(out)]
+    monkeypatch.setattr(sys, "argv", ["apolar", *arguments])
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz", "report.html"}
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert r"s\udcff.csv" in page
+    assert r"o_\udcff" in page
+    assert r"o_\udcff" in result.output
 
 
 def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch):

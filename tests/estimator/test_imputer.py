@@ -51,6 +51,11 @@ def test_what_is_observed_is_kept():
     np.testing.assert_array_equal(imputer.transform(np.ma.masked_invalid(Z)), out)
 
 
+def test_a_value_too_large_to_square_leaves_nothing_missing():
+    out = MixtureImputer(3, random_state=0).fit(Z).transform([[1e200, np.nan, 4.0, np.nan]])
+    assert np.all(np.isfinite(out))
+
+
 def test_draws_differ_by_seed():
     one, same, other = (
         MixtureImputer(3, sample_posterior=True, random_state=seed).fit(Z).transform(Z) for seed in (0, 0, 1)

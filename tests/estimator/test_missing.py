@@ -230,6 +230,24 @@ def test_draws():
         model.impute(sparse.csr_array(X))
 
 
+@pytest.mark.parametrize("value", [1e155, -1e200, np.finfo(float).max])
+def test_a_missing_value_beside_one_too_large_to_square(value):
+    model = fitted(Z)
+    # Patterns of few rows and of many are completed by different code.
+    for n_rows in (1, 40):
+        rows = np.tile([value, np.nan, 50.0, np.nan], (n_rows, 1))
+        seen = ~np.isnan(rows)
+        for imputed in (model.impute(rows), *model.impute(rows, n_draws=2)):
+            assert np.all(np.isfinite(imputed))
+            np.testing.assert_array_equal(imputed[seen], rows[seen])
+        regression = model.regress([0, 2], rows[:, [0, 2]])
+        assert np.all(np.isfinite(regression.mean))
+        assert np.all(np.isfinite(regression.deviations))
+    conditional = model.conditional([0, 2], [value, 50.0])
+    assert np.all(np.isfinite(conditional.means_))
+    assert conditional.weights_.sum() == pytest.approx(1)
+
+
 @pytest.mark.parametrize("name", FAMILY_NAMES)
 def test_marginal_times_conditional_is_the_density(name):
     model = fitted(pd.DataFrame(X, columns=NAMES), covariance_type=name)

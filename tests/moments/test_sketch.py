@@ -1,6 +1,8 @@
 """Moment sketches: the moments of rows, updates and sums, files, and invalid input."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -285,11 +287,35 @@ def test_feature_names_are_saved_and_must_agree(tmp_path):
         MomentSketch(2, feature_names=["a"])
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e150])
-def test_the_unit_of_the_weights_does_not_matter(scale):
+def test_columns_of_dataframes_keep_their_order(tmp_path):
+    X = np.random.default_rng(0).standard_normal((50, 3)) + np.array([0, 10, 20])
+    frame, names = pd.DataFrame(X, columns=["a", "b", "c"]), ["c", "b", "a"]
+    sketch = MomentSketch(3).update(X).update(frame)
+    assert sketch.feature_names == ("a", "b", "c")
+    for other in (frame[names], pl.DataFrame(X, schema=names), [frame[names]]):
+        with pytest.raises(ValueError, match=r"in another order: c, b, a; a, b, c\. Select them by name"):
+            sketch.update(other)
+    with pytest.raises(ValueError, match="X has other columns than this sketch"):
+        MomentSketch(3, feature_names=names).update(frame)
+    with pytest.raises(ValueError, match="The sketches are of other columns"):
+        _ = sketch + MomentSketch(3).update(frame[names])
+    sketch.save(tmp_path / "sketch.npz")
+    with pytest.raises(ValueError, match="X has other columns than this sketch"):
+        MomentSketch.load(tmp_path / "sketch.npz").update(frame[names])
+    sketch.update(frame[names][list(sketch.feature_names)])
+    np.testing.assert_allclose(sketch.central().mean, X.mean(axis=0))
+
+
+def test_a_refused_dataframe_leaves_no_names():
+    sketch = MomentSketch(2)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        sketch.update(pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]}))
+    assert sketch.feature_names is None
+
+
+@pytest.mark.parametrize(
+    ("scale", "n_rows"), [(1e-200, 50), (0.5, 50), (1.0, 50), (3.0, 150), (1e200, 50 * 2.0**40)]
+)
+def test_weights_of_mean_one_or_more_are_numbers_of_rows(scale, n_rows):
     X = np.random.default_rng(0).standard_normal((50, 2))
-    weights = np.random.default_rng(1).uniform(0.5, 1.5, 50)
-    n_effective = MomentSketch(2).update(X, weights * scale).central().n_effective
-    expected = weights.sum() ** 2 / (weights @ weights)
-    # The squares of 1e-200 underflow to zero: then all rows count.
-    assert n_effective == pytest.approx(expected if scale > 1e-150 else 50)
+    assert MomentSketch(2).update(X, np.full(50, scale)).central().n_rows == pytest.approx(n_rows)

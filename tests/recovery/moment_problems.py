@@ -5,6 +5,7 @@ from scipy.optimize import linear_sum_assignment
 
 from apolar.moments import CentralMoments
 from apolar.recovery.gaussian_moments import Mixture, mixture_moments
+from apolar.recovery.goodness import EXACT
 from apolar.recovery.monomials import monomial_table
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
@@ -31,7 +32,7 @@ def random_mixture(family, n_features, n_components, rng, *, separation=4.0, con
     return Mixture(weights, means, matrices)
 
 
-def population(mixture, order, n_rows=np.inf):
+def population(mixture, order, n_rows=EXACT):
     """Return the central moments of a mixture up to an order."""
     mean = mixture.weights @ mixture.means
     n_features = len(mean)
@@ -41,7 +42,7 @@ def population(mixture, order, n_rows=np.inf):
     covariance = moments[table.degree(2)][dense_positions(n_features, 2)]
     third = tensors[0].to_dense()
     return CentralMoments(
-        10**9, n_rows, mean, covariance, tensors[0], np.einsum("aab->b", third), None, tuple(tensors[1:])
+        n_rows, mean, covariance, tensors[0], np.einsum("aab->b", third), None, tuple(tensors[1:])
     )
 
 

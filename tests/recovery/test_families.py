@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import apolar
 from apolar.recovery.families import family_mixture, needed_order
+from apolar.recovery.goodness import EXACT
 from recovery.moment_problems import as_mixture, drawn, largest_error, population, random_mixture
 
 WITHIN_LIMITS = [
@@ -17,7 +18,7 @@ WITHIN_LIMITS = [
 ]  # fmt: skip
 
 
-def moments_of(mixture, family, n_components, n_rows=np.inf):
+def moments_of(mixture, family, n_components, n_rows=EXACT):
     order = needed_order(family, n_components, mixture.means.shape[1])
     return population(mixture, order, n_rows)
 

@@ -321,3 +321,32 @@ def test_bad_moments_and_mixtures_are_refused():
         apolar.SphericalMixture([0.5, 0.5], np.zeros((3, 2)), [1, 1])
     with pytest.raises(ValueError, match="number must be one of"):
         apolar.datasets.make_example(3)
+
+
+@pytest.mark.parametrize("is_sketch", [False, True])
+@pytest.mark.parametrize("form", ["equivariant", "paper"])
+@pytest.mark.parametrize("family", ["spherical", "diag", "tied", "full"])
+def test_a_row_of_weight_two_is_the_row_given_twice(family, form, is_sketch):
+    rng = np.random.default_rng(0)
+    X = 0.8 * rng.standard_normal((600, 3)) + 3 * rng.standard_normal((3, 3))[rng.integers(3, size=600)]
+    counts = rng.integers(5, size=600)
+    tables = (X, counts), (np.repeat(X, counts, axis=0), None)
+    if is_sketch:
+        tables = [(apolar.MomentSketch(3, order=5).update(*table), None) for table in tables]
+    weighted, repeated = (
+        apolar.mixture_from_moments(rows, 3, form, covariance_type=family, sample_weight=weights)
+        for rows, weights in tables
+    )
+    # Moments are equal to rounding, and iterations stop within 1e-3 of a standard error or less.
+    for name in ("weights", "means"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-6, atol=1e-6)
+    assert weighted.status is repeated.status
+    assert weighted.p_value == pytest.approx(repeated.p_value, rel=1e-6, nan_ok=True)
+
+
+def test_weights_count_rows_in_the_spectrum():
+    X = random_mixture(3, 6, seed=0).sample(60, 0)[0]
+    counts = np.random.default_rng(0).integers(1, 5, size=60)
+    weighted = apolar.n_components_from_spectrum(X, counts)
+    repeated = apolar.n_components_from_spectrum(np.repeat(X, counts, axis=0))
+    assert weighted.threshold == pytest.approx(repeated.threshold)

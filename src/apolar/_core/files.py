@@ -56,6 +56,14 @@ def save_arrays(
         np.savez(file, **content)  # type: ignore[arg-type]  # a name may be allow_pickle
 
 
+def real_path(path: Path) -> Path:
+    """Return the file that a path leads to: a symbolic link stays, and what it points to is replaced."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(f"{path} is a symbolic link that leads to itself: give another path.")
+    return target
+
+
 def check_regular(path: Path) -> None:
     """Raise OSError for the path of an existing folder, device or pipe."""
     if path.is_dir():
@@ -80,6 +88,23 @@ def part_path(target: Path) -> Path:
     Its name has a fixed length: that of the target may be as long as the file system allows.
     """
     return target.with_name(f"{_part_prefix(target)}{os.getpid()}-{uuid.uuid4().hex}.part")
+
+
+def new_part(target: Path) -> Path:
+    """Create an empty temporary file for a target, and return its path.
+
+    If it is to replace a file, which may be private, only its owner can read it until it does.
+    """
+    part = part_path(target)
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if target.exists() else 0o666))
+    return part
+
+
+def replace_by_part(part: Path, target: Path) -> None:
+    """Rename a temporary file to its target; the permissions of a file that it replaces stay."""
+    with suppress(OSError):  # there is no such file, or its file system has no permissions
+        part.chmod(stat.S_IMODE(target.stat().st_mode))
+    os.replace(part, target)
 
 
 def _part_prefix(target: Path) -> str:
@@ -119,22 +144,22 @@ def flush_to_disk(file: IO[Any]) -> None:
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for writing that replaces the target at the end, or not at all if anything fails.
 
-    Temporary files that killed processes have left for the same target are removed.
+    The permissions of a file that is replaced stay. Temporary files that killed processes have left for the
+    same target are removed.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
-    # A symbolic link stays, and the file it points to is replaced.
-    target = target.resolve()
+    target = real_path(target)
     check_regular(target)
     with suppress(OSError):  # the folder may be writable but not listable
         remove_stale_parts(target)
-    part = part_path(target)
+    part = new_part(target)
     try:
-        with open(part, "xb") as file:
+        with open(part, "wb") as file:
             yield file
             flush_to_disk(file)
-        os.replace(part, target)
+        replace_by_part(part, target)
     finally:
         part.unlink(missing_ok=True)
 

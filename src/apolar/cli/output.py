@@ -69,11 +69,13 @@ class Output:
 
     def add(self, name: str, write: Callable[[Path], None]) -> Path:
         """Write a file under a temporary name; return where it will be."""
-        from apolar._core.files import part_path, remove_stale_parts
+        from apolar._core.files import new_part, real_path, remove_stale_parts
 
         target = self.folder / name
-        # Of a symbolic link, the target is replaced, not the link.
-        real = target.resolve()
+        try:
+            real = real_path(target)
+        except OSError as error:
+            raise BadInput(str(error)) from error
         if real.exists() and not real.is_file():
             what = "a folder" if real.is_dir() else "not a plain file"
             raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
@@ -81,9 +83,8 @@ class Output:
             raise BadInput(f"{target} is what is read: choose another -o.")
         with suppress(OSError):
             remove_stale_parts(real)
-        part = part_path(real)
-        self._parts[real] = part
         try:
+            self._parts[real] = part = new_part(real)
             write(part)
         except OSError as error:
             raise BadInput(
@@ -111,6 +112,8 @@ class Output:
 
     def _publish(self) -> None:
         """Rename all files to their final names; if one fails, restore those that were there before."""
+        from apolar._core.files import replace_by_part
+
         backups: dict[Path, Path] = {}
         done: list[Path] = []
         try:
@@ -118,7 +121,7 @@ class Output:
                 if target.exists():
                     backups[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
                     _back_up(target, backups[target])
-                os.replace(part, target)
+                replace_by_part(part, target)
                 done.append(target)
             for target in self._stale():
                 backups[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
@@ -182,6 +185,6 @@ def _back_up(target: Path, name: Path) -> None:
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
     from apolar._core.files import flush_to_disk
 
-    with path.open("w", encoding="utf-8", newline="\n") as file:
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.writelines(lines)
         flush_to_disk(file)

@@ -14,9 +14,9 @@ MAX_MEAN_WEIGHT = 2.0**40
 MAX_TOTAL_WEIGHT = 1e250
 
 
-def check_total_weight(weight: float, squares: float) -> None:
-    """Raise ValueError if the total weight, or the sum of squared weights, overflows or underflows."""
-    if not (1 / MAX_TOTAL_WEIGHT < weight < MAX_TOTAL_WEIGHT and np.isfinite(squares)):
+def check_total_weight(weight: float) -> None:
+    """Raise ValueError if the total weight overflows or underflows."""
+    if not 1 / MAX_TOTAL_WEIGHT < weight < MAX_TOTAL_WEIGHT:
         raise ValueError(
             f"sample_weight adds up to {weight:.3g}, too large or too small for sums: multiply all weights "
             "by one number, so that they add up to about the number of rows."
@@ -64,6 +64,19 @@ def as_counts(sample_weight: Any) -> Any:
     return (
         relative * (n_weighted / total) if factor > 1 else relative * (n_weighted * MAX_MEAN_WEIGHT / total)
     )
+
+
+def counted_rows(total: float, n_weighted: int) -> float:
+    """Return how many rows weights stand for, on the scale of `as_counts`.
+
+    Parameters
+    ----------
+    total : float
+        The sum of the weights.
+    n_weighted : int
+        The number of positive weights.
+    """
+    return total * _factor(total, n_weighted)
 
 
 def _factor(total: float, n_weighted: float) -> float:

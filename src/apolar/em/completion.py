@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_device_array, to_numpy
 from apolar.em.patterns import PatternGroup, Patterns
-from apolar.em.whitening import Whitening
+from apolar.em.whitening import MOST_DISTANCE, Whitening
 from apolar.mixture.conditioning import Conditioned, NaturalComponents
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI
@@ -120,12 +120,18 @@ class Completion:
             self._put(out, group, filled)
         return out
 
+    def scaled(self, x: Array, columns: Any = slice(None)) -> Array:
+        """Return the values of columns in their units, at most `MOST_DISTANCE`: squares do not overflow."""
+        with np.errstate(over="ignore"):
+            scaled = (x - self.centre[columns]) / self.units[columns]
+        return np.clip(scaled, -MOST_DISTANCE, MOST_DISTANCE)
+
     def _groups(self, x: Array) -> Iterator[tuple[PatternGroup, Conditioned, Array]]:
         """Yield the groups of rows with missing values, components given the others, and responsibilities."""
         rows = np.flatnonzero(np.isnan(x).any(axis=1))
         if not len(rows):
             return
-        for group, given in Patterns((x[rows] - self.centre) / self.units).conditioned(self.components):
+        for group, given in Patterns(self.scaled(x[rows])).conditioned(self.components):
             logits = group.logits(given.marginal)
             logits -= logits.max(axis=0)
             responsibilities = np.exp(logits)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.files import check_regular
+from apolar._core.files import check_regular, real_path
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult
 from apolar.estimator.attributes import was_rounded
@@ -138,7 +138,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"checkpoint={str(path)!r} is a folder: give the path of a file in it.")
-    check_regular(target.resolve())
+    check_regular(real_path(target))
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"There is no folder {target.parent} for the checkpoint {target.name}: make it first."

@@ -142,7 +142,7 @@ class ConditionalMixin:
         whitening = whitening_within(parameters, kind)
         completion = Completion.by_mixture(kind, whitening, parameters)
         conditioned = completion.components.given(np.array([others]), np.array([given]))
-        scaled = (x - completion.centre[given]) / completion.units[given]
+        scaled = completion.scaled(x, given)
         logits = conditioned.marginal.logits(scaled[None])[0]
         weights = np.exp(logits - logits.max())
         units = completion.units[others]

@@ -13,6 +13,7 @@ from apolar import __version__
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of, positive_number
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
+from apolar.em.whitening import whitening_around
 from apolar.estimator.attributes import exact_parameters, parameter_attributes
 from apolar.estimator.parameters import PARAMETERS
 from apolar.mixture.families import Family, family
@@ -153,6 +154,10 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
         for name, kind in (_SCALARS | _OPTIONAL).items()
         if name in _SCALARS or name in arrays
     }
+    for pair in (_CURVATURE, _NOISE):
+        missing = [name for name in pair if name not in arrays]
+        if len(missing) == 1:
+            raise ValueError(f"{missing[0]} is missing.")
     r = check_integer(parameters["n_components"], "n_components", least=1)
     m = check_integer(attributes["n_features_in_"], "n_features_in_", least=1)
     check_integer(attributes["n_iter_"], "n_iter_", least=0)
@@ -162,9 +167,16 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
     total = weights.sum() if noise is None else max(weights.sum(), 1.0)
     if np.any(weights < 0) or not np.isclose(total, 1, atol=1e-6):
         raise ValueError("weights_ must not be negative, and must add up to one, or with noise to less.")
+    if not np.any(weights > 0):
+        raise ValueError("weights_ are all zero.")
     means = stored_numbers(arrays, "means_", (r, m))
     kind = family(parameters["covariance_type"])
     mixture = MixtureParameters(weights, means, _checked_covariances(arrays, kind, r, m), noise)
+    with np.errstate(all="ignore"):
+        whitening = whitening_around(mixture, kind)
+        whitened = whitening.transform_parameters(mixture)
+    if not (np.isfinite(whitening.log_det) and np.all(np.isfinite(whitened.means))):
+        raise ValueError("means_ are too large: their squares overflow.")
     precision = stored_value(arrays, _PRECISION, str) if _PRECISION in arrays else "float64"
     one_of(precision, _PRECISION, ("float32", "float64"))
     attributes |= parameter_attributes(kind, mixture, np.dtype(precision))

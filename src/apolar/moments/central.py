@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.moments.sums import MomentSums, ScaleError, effective_rows
+from apolar.data.weights import counted_rows
+from apolar.moments.sums import MomentSums, ScaleError
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import exponents, monomial_variables
+from apolar.tensor.monomials import monomial_variables
 
 __all__ = ["CentralMoments", "central_moments_of_sums"]
 
@@ -21,9 +22,8 @@ class CentralMoments:
 
     Attributes
     ----------
-    n_rows : int
-    n_effective : float
-        The number of equally weighted rows whose moments are as noisy: (sum of weights)^2 / sum of squares.
+    n_rows : float
+        The number of rows, where a row of weight two counts as two rows.
     mean : ndarray, shape (n_features,)
     covariance : ndarray, shape (n_features, n_features)
     third : SymmetricTensor
@@ -36,8 +36,7 @@ class CentralMoments:
         Of order 4 and above, in the coordinates of the frame, as far as they are known.
     """
 
-    n_rows: int
-    n_effective: float
+    n_rows: float
     mean: Array
     covariance: Array
     third: SymmetricTensor
@@ -64,10 +63,7 @@ class CentralMoments:
             Positive.
         """
         self._need_all_coordinates("changed")
-        tensors = [
-            tensor.coefficients / units[monomial_variables(len(units), tensor.order)].prod(axis=1)
-            for tensor in self._tensors
-        ]
+        tensors = [_divided(tensor.coefficients, units, tensor.order) for tensor in self._tensors]
         return self._with(self.mean / units, self.covariance / units / units[:, None], tensors)
 
     def of_columns(self, columns: Sequence[int]) -> CentralMoments:
@@ -130,7 +126,15 @@ class CentralMoments:
         upper = np.triu_indices(n_features)
         compact = self.covariance[upper], *(tensor.coefficients for tensor in self._tensors)
         for degree, coefficients in enumerate(compact[: order - 1], 2):
-            yield coefficients / np.prod(units ** exponents(n_features, degree), axis=1)
+            yield _divided(coefficients, units, degree)
+
+
+def _divided(coefficients: Array, units: Array, degree: int) -> Array:
+    """Return the moments of a degree of columns that are divided by units."""
+    # One after the other: their product may underflow.
+    for columns in monomial_variables(len(units), degree).T:
+        coefficients = coefficients / units[columns]
+    return coefficients
 
 
 def central_moments_of_sums(sums: MomentSums) -> CentralMoments:
@@ -147,8 +151,7 @@ def central_moments_of_sums(sums: MomentSums) -> CentralMoments:
         for order, power in enumerate((sums.third, *sums.higher), 3)
     )
     return CentralMoments(
-        sums.n_rows,
-        effective_rows(sums.weight, sums.weight_squares, sums.n_rows),
+        counted_rows(sums.weight, sums.n_rows),
         sums.centre,
         sums.second / sums.weight,
         third,

@@ -240,5 +240,4 @@ def _stored_sums(
     if sums is None:
         # A value is not finite, which is an error, or squares overflow.
         return block.by_checked_parts(statistic, weights)
-    weight, n_rows, _ = block.count(weights)
-    return weight, n_rows, *sums
+    return *block.count(weights), *sums

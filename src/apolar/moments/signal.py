@@ -13,7 +13,7 @@ from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import DeviceCopies
 from apolar.data import Checked, Rows, open_rows, thread_scratch
 from apolar.data.reduce import Whole, is_one_array
-from apolar.data.weights import as_counts
+from apolar.data.weights import as_counts, counted_rows
 from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import (
     RowCovariance,
@@ -29,7 +29,6 @@ from apolar.moments.sketch import MomentSketch, summary_moments
 from apolar.moments.sums import (
     KERNEL_COLUMNS,
     check_scale,
-    effective_rows,
     has_kernel,
     row_squares,
     third_sums_about,
@@ -51,9 +50,8 @@ class SignalMoments:
 
     Attributes
     ----------
-    n_rows : int
-    n_effective : float
-        The number of equally weighted rows whose moments are as noisy: (sum of weights)^2 / sum of squares.
+    n_rows : float
+        The number of rows, where a row of weight two counts as two rows.
     mean : ndarray, shape (n_features,)
     basis : ndarray, shape (n_features, n_signal)
         Orthonormal columns: the directions of largest variance.
@@ -69,8 +67,7 @@ class SignalMoments:
         sum_i w_i (nu_i . x)^3; None if there is no signal direction.
     """
 
-    n_rows: int
-    n_effective: float
+    n_rows: float
     mean: Array
     basis: Array
     spectrum: Array
@@ -121,20 +118,28 @@ def signal_moments(
 
 
 def check_spread(
-    n_components: int, n_rows: int, total_variance: float, mean_variance: float, size: float
+    n_components: int, n_rows: float, total_variance: float, mean_variance: float, size: float
 ) -> None:
     """Raise ValueError for rows that are all equal, too few, or without noise.
 
     `size` is the mean squared norm of the rows: a variance far below it is rounding.
     """
     if n_rows < n_components:
-        raise ValueError(f"{n_components} components need at least as many rows; there are {n_rows}.")
+        raise ValueError(f"{n_components} components need at least as many rows; there are {n_rows:g}.")
     if not total_variance > 1e-29 * size:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")
     if not mean_variance > 1e-14 * total_variance:
         if n_rows <= n_components:
-            raise ValueError(f"{n_rows} rows are too few for {n_components} components: they leave no noise.")
+            raise ValueError(
+                f"{n_rows:g} rows are too few for {n_components} components: they leave no noise."
+            )
         raise ValueError(NO_NOISE)
+
+
+def _mean_square(variance: float, mean: Array) -> float:
+    """Return the mean squared norm of the rows; infinity if it overflows."""
+    with np.errstate(over="ignore"):
+        return variance + float(mean @ mean)
 
 
 def check_components(n_components: int, n_features: int) -> None:
@@ -159,7 +164,7 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     variance = float(np.trace(covariance))
     check_scale(variance)
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    size = variance + float(central.mean @ central.mean)
+    size = _mean_square(variance, central.mean)
     check_spread(n_signal + 1, central.n_rows, variance, mean_variance, size)
     third = noise_times = None
     if n_signal:
@@ -168,7 +173,6 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
         third = _debiased(projected, noise_times)
     return SignalMoments(
         central.n_rows,
-        central.n_effective,
         central.mean,
         basis,
         spectrum,
@@ -208,35 +212,32 @@ def _from_rows(
 ) -> SignalMoments:
     """Return the signal moments of rereadable rows."""
     if rows.n_features <= COVARIANCE_COLUMNS:
-        weight, n_rows, mean, covariance = row_covariance(rows, n_threads) if known is None else known
+        weight, n_weighted, mean, covariance = row_covariance(rows, n_threads) if known is None else known
         check_scale(float(np.trace(covariance)))
         values, vectors = np.linalg.eigh(covariance)
         spectrum, variance = values[::-1], float(np.trace(covariance))
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        weight, n_rows, mean, variances = column_moments(rows, n_threads)
+        weight, n_weighted, mean, variances = column_moments(rows, n_threads)
         variance = float(variances.sum())
         check_scale(variance)
-        check_spread(n_signal + 1, n_rows, variance, variance, variance + float(mean @ mean))
+        check_spread(n_signal + 1, n_weighted, variance, variance, _mean_square(variance, mean))
         spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
-    n_noise = rows.n_features - n_signal
+    n_rows, n_noise = counted_rows(weight, n_weighted), rows.n_features - n_signal
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    check_spread(n_signal + 1, n_rows, variance, mean_variance, variance + float(mean @ mean))
-    noise_times, third, n_effective = np.zeros(n_signal), None, float(n_rows)
+    check_spread(n_signal + 1, n_rows, variance, mean_variance, _mean_square(variance, mean))
+    noise_times, third = np.zeros(n_signal), None
     if n_signal:
-        square_times, third_sum, weight_squares = _signal_sums(rows, mean, variance, basis, n_threads)
-        n_effective = effective_rows(weight, float(weight_squares), n_rows)
+        square_times, third_sum = _signal_sums(rows, mean, variance, basis, n_threads)
         raw = SymmetricTensor(3, n_signal, third_sum / weight)
         noise_times = (square_times / weight - _trace(raw)) / n_noise
         third = _debiased(raw, noise_times)
     second = spectrum[:n_signal] - mean_variance
-    return SignalMoments(
-        n_rows, n_effective, mean, basis, spectrum, mean_variance, second, noise_times, third
-    )
+    return SignalMoments(n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
 
 
 def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array, n_threads: int) -> list[Any]:
-    """Return the sums of |z|^2 y, of y y y (compact) and of squared weights.
+    """Return the sums of |z|^2 y and of y y y (compact).
 
     Here z = x - mean, and y are its signal coordinates.
     """
@@ -260,7 +261,7 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array, n_threa
 
 @dataclass(frozen=True, eq=False)
 class SignalSums:
-    """The sums of |z|^2 y, of y y y (compact) and of squared weights.
+    """The sums of |z|^2 y and of y y y (compact).
 
     Here x are the rows minus the shift, z = x - offset, and y the coordinates of z in the signal directions.
 
@@ -288,7 +289,7 @@ class SignalSums:
         """The number of values of working memory per row."""
         return n_monomials(len(self.centre.values), 2)
 
-    def __call__(self, block: Any, weights: Any) -> tuple[Any, Any, Any]:
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
         """Return the weighted sums over a block."""
         if isinstance(block, triton.StoredBlock):
             return triton.signal_sums(block, weights, self.shift, self.directions)
@@ -297,8 +298,7 @@ class SignalSums:
             basis, offset = self.directions.values[:-1].T, self.directions.values[-1]
             centre = offset if self.shift is None else self.shift.values + offset
             square_times, third = third_sums_about(block, weights, centre, basis, self.n_threads)
-            weight_squares = len(block) if weights is None else weights @ weights
-            return square_times @ basis, third, weight_squares
+            return square_times @ basis, third
         x = shifted(block, self.shift)
         # One row per direction, and one for x . offset: operations along long rows are fast.
         directions = self.directions.to_device_of(x)
@@ -307,5 +307,4 @@ class SignalSums:
         y -= self.centre.to_device_of(x)
         squares = row_squares(x) - 2 * projected[-1, ...] + self.offset_square
         weighted = y if weights is None else y * weights
-        weight_squares = block.shape[0] if weights is None else weights @ weights
-        return weighted @ squares, third_sums(y, weighted, scratch), weight_squares
+        return weighted @ squares, third_sums(y, weighted, scratch)

@@ -46,8 +46,9 @@ class MomentSketch:
         directions only, which makes many columns affordable. Sketches can be
         added only if they have the same frame.
     feature_names : sequence of str, optional
-        The names of the columns. Sketches with other names, or in another
-        order, cannot be added.
+        The names of the columns; by default those of the first dataframe.
+        Dataframes and sketches with other names, or in another order, are
+        refused.
     order : int, optional
         The highest power of the rows, from 3 to 6; by default what the
         family needs. The sketch holds about m^order / order! numbers for m
@@ -132,6 +133,7 @@ class MomentSketch:
         X : array_like, sparse matrix, dataframe, or iterable of chunks
             Of shape (n_samples, n_features).
         sample_weight : array_like, shape (n_samples,), optional
+            How many rows each row stands for.
 
         Returns
         -------
@@ -140,17 +142,24 @@ class MomentSketch:
         rows = open_rows(X, sample_weight)
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
+        if not _same_names(self.feature_names, rows.names):
+            raise ValueError(
+                "X has other columns than this sketch, or in another order: "
+                f"{_listed(rows.names)}; {_listed(self.feature_names)}. Select them by name: "
+                "X[list(sketch.feature_names)]."
+            )
         statistic = MomentStatistic(self.n_features, self.frame, self.order)
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
             centred = Centred(None if self._sums is None else self._sums.centre)
             (sums,) = rows.reduce(statistic, centred, kernel_threads())
             sums = sums if self._sums is None else self._sums + sums
-        check_total_weight(sums.weight, sums.weight_squares)
+        check_total_weight(sums.weight)
         if not sums.is_finite:
             raise ScaleError(
                 f"The {self._powers} of these rows overflow: divide the columns by their scale first."
             )
         self._sums = sums
+        self.feature_names = self.feature_names or rows.names
         return self
 
     def __add__(self, other: object) -> MomentSketch:
@@ -167,13 +176,11 @@ class MomentSketch:
             )
         if not _same_frame(self.frame, other.frame):
             raise ValueError("The sketches use different frames: make them with one and the same.")
-        if (
-            None not in (self.feature_names, other.feature_names)
-            and self.feature_names != other.feature_names
-        ):
+        if not _same_names(self.feature_names, other.feature_names):
             raise ValueError(
                 "The sketches are of other columns, or have them in another order: "
-                f"{', '.join(self.feature_names or ())[:200]}; {', '.join(other.feature_names or ())[:200]}."
+                f"{_listed(self.feature_names)}; {_listed(other.feature_names)}. Make them of the same "
+                "columns, in one order."
             )
         names = self.feature_names or other.feature_names
         result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)
@@ -236,7 +243,7 @@ class MomentSketch:
         # The sizes of the sums are checked before a sketch is made: a file can claim any number of columns.
         order = stored_value(arrays, "order", int) if "order" in arrays else 3
         one_of(order, "order", ORDERS)
-        weights = stored_value(arrays, "weight", float), stored_value(arrays, "weight_squares", float)
+        weight = stored_value(arrays, "weight", float)
         sums = (
             stored_numbers(arrays, "first", shape),
             stored_numbers(arrays, "second", shape * 2),
@@ -255,11 +262,11 @@ class MomentSketch:
             raise ValueError("feature_names must be strings.")
         names = stored_names.tolist() if stored_names.size else None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names, order=order)
-        if n_rows < 0 or min(weights) < 0 or (n_rows > 0) != (arrays["centre"].size > 0):
+        if n_rows < 0 or weight < 0 or not (n_rows > 0) == (weight > 0) == (arrays["centre"].size > 0):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
         if n_rows:
             centre = stored_numbers(arrays, "centre", shape)
-            sketch._sums = MomentSums(centre, sketch.frame, n_rows, *weights, *sums, higher)
+            sketch._sums = MomentSums(centre, sketch.frame, n_rows, weight, *sums, higher)
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
@@ -277,7 +284,6 @@ class MomentSketch:
             "frame": np.zeros((0, 0)) if self.frame is None else self.frame,
             "centre": np.zeros(0) if self._sums is None else sums.centre,
             "weight": np.array(sums.weight),
-            "weight_squares": np.array(sums.weight_squares),
             "first": sums.first,
             "second": sums.second,
             "third": sums.third,
@@ -305,6 +311,15 @@ def _checked_frame(frame: Any, n_features: int) -> Array:
     if not np.allclose(array.T @ array, np.eye(array.shape[1]), atol=1e-8):
         raise ValueError("The columns of frame must be orthonormal: pass numpy.linalg.qr(frame)[0].")
     return array
+
+
+def _same_names(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> bool:
+    """Return whether names are the same; those of an array are not known, and agree with all."""
+    return a is None or b is None or a == b
+
+
+def _listed(names: tuple[str, ...] | None) -> str:
+    return ", ".join(names or ())[:200]
 
 
 def _same_frame(a: Array | None, b: Array | None) -> bool:

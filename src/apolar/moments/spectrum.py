@@ -7,7 +7,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, frozen
 from apolar.data import open_rows
-from apolar.data.weights import as_counts
+from apolar.data.weights import as_counts, counted_rows
 from apolar.moments.covariance import row_covariance
 from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import check_scale
@@ -88,7 +88,8 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
     if central is not None:
         n_rows, covariance = central.n_rows, central.covariance
     else:
-        _, n_rows, _, covariance = row_covariance(open_rows(X, as_counts(sample_weight)))
+        weight, n_weighted, _, covariance = row_covariance(open_rows(X, as_counts(sample_weight)))
+        n_rows = counted_rows(weight, n_weighted)
     check_scale(float(np.trace(covariance)))
     spectrum = np.linalg.eigvalsh(covariance)[::-1]
     if not spectrum[0] > 0:

@@ -34,8 +34,8 @@ class Moments:
         The eigenvector of that eigenvalue.
     total_variance : float
         The trace of the covariance.
-    n_rows : int
-        The number of rows that the moments were computed from.
+    n_rows : float
+        The number of rows, where a row of weight two counts as two rows.
     """
 
     first: Array
@@ -44,7 +44,7 @@ class Moments:
     mean_variance: float
     noise_direction: Array
     total_variance: float
-    n_rows: int
+    n_rows: float
 
 
 def central_moments(X: Any, sample_weight: Any = None, *, order: int = 3) -> CentralMoments:

@@ -61,8 +61,8 @@ class MomentSums:
     frame : ndarray, shape (n_features, n_frame), or None
         The directions of the third moments; None if these are in all coordinates.
     n_rows : int
-    weight, weight_squares : float
-        The sums of the weights, and of their squares.
+    weight : float
+        The sum of the weights.
     first : ndarray, shape (n_features,)
     second : ndarray, shape (n_features, n_features)
     third : ndarray, shape (n_monomials(n_frame, 3),)
@@ -75,7 +75,6 @@ class MomentSums:
     frame: Array | None
     n_rows: int
     weight: float
-    weight_squares: float
     first: Array
     second: Array
     third: Array
@@ -88,7 +87,7 @@ class MomentSums:
         zero, n_frame = np.zeros(n_features), n_features if frame is None else frame.shape[1]
         third, *higher = (np.zeros(n_monomials(n_frame, degree)) for degree in range(3, order + 1))
         second = np.zeros((n_features, n_features))
-        return cls(zero, frame, 0, 0.0, 0.0, zero, second, third, zero, tuple(higher))
+        return cls(zero, frame, 0, 0.0, zero, second, third, zero, tuple(higher))
 
     def __add__(self, other: MomentSums) -> MomentSums:
         """Return the sums over the rows of both, about the centre of the first."""
@@ -99,7 +98,6 @@ class MomentSums:
             self.frame,
             self.n_rows + other.n_rows,
             self.weight + other.weight,
-            self.weight_squares + other.weight_squares,
             self.first + other.first,
             self.second + other.second,
             self.third + other.third,
@@ -110,7 +108,7 @@ class MomentSums:
     @property
     def is_finite(self) -> bool:
         """Whether all sums are finite."""
-        sums = (self.weight, self.weight_squares, self.first, self.second, self.third, self.square_times)
+        sums = (self.weight, self.first, self.second, self.third, self.square_times)
         return all(bool(np.all(np.isfinite(value))) for value in sums + self.higher)
 
     @property
@@ -245,10 +243,9 @@ class MomentStatistic:
             weighted = z if weights is None else weights[:, None] * z
             y = _contiguous_transpose(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
             n_rows = z.shape[0]
-            weight, weight_squares, *sums = on_host(
+            weight, first, second, third, square_times = on_host(
                 (
                     n_rows if weights is None else total(weights),
-                    n_rows if weights is None else weights @ weights,
                     column_sums(weighted),
                     weighted.T @ z,
                     third_sums(y, y if weights is None else y * weights, scratch),
@@ -256,11 +253,8 @@ class MomentStatistic:
                 )
             )
             higher = self._higher(z, weights, scratch)
-            first, second, third, square_times = sums
-        weights_of = float(weight), float(weight_squares)
-        return (
-            MomentSums(centre, self.frame, n_rows, *weights_of, first, second, third, square_times, higher),
-        )
+        sums = first, second, third, square_times
+        return (MomentSums(centre, self.frame, n_rows, float(weight), *sums, higher),)
 
     def _higher(self, z: Any, weights: Any, scratch: Scratch) -> tuple[Array, ...]:
         """Return the compact sums of order four and above of centred rows."""
@@ -272,10 +266,7 @@ class MomentStatistic:
     def _by_kernel(self, rows: Array, weights: Array | None, centre: Array) -> MomentSums:
         weight, first, second = second_sums(rows, weights, centre)
         square_times, third = third_sums_about(rows, weights, centre, self.frame)
-        weight_squares = weight if weights is None else float(weights @ weights)
-        return MomentSums(
-            centre, self.frame, len(rows), weight, weight_squares, first, second, third, square_times
-        )
+        return MomentSums(centre, self.frame, len(rows), weight, first, second, third, square_times)
 
 
 def has_kernel(block: Any, n_columns: int) -> bool:
@@ -353,10 +344,3 @@ def _block_mean(block: Any, weights: Any) -> Array:
 def on_host(values: Iterable[Any]) -> list[Any]:
     """Return values on the host: arrays of other libraries as NumPy arrays."""
     return [to_numpy(value) if is_device_array(value) else value for value in values]
-
-
-def effective_rows(weight: float, weight_squares: float, n_rows: int) -> float:
-    """Return the number of equally weighted rows whose moments are as noisy [kish1965]."""
-    # The squares of very small weights underflow to zero.
-    effective = (weight / np.sqrt(weight_squares)) ** 2 if weight_squares > 0 else np.inf
-    return float(effective) if np.isfinite(effective) else float(n_rows)

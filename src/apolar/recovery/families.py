@@ -123,7 +123,7 @@ def family_mixture(
         )
     if central.n_rows < n_components:
         raise ValueError(
-            f"There must be at least as many rows as components, {n_components}; there are {central.n_rows}."
+            f"{n_components} components need at least as many rows; there are {central.n_rows:g}."
         )
     constant = np.flatnonzero(is_constant(central.mean, np.diag(central.covariance)))
     if len(constant):
@@ -133,7 +133,7 @@ def family_mixture(
         _check_not_singular(central.covariance / np.outer(units, units))
     if covariance_type == "spherical":
         units = np.full(n_features, np.sqrt(np.mean(units**2)))
-    n_rows = np.inf if central.n_effective >= EXACT else central.n_effective
+    n_rows = np.inf if central.n_rows >= EXACT else central.n_rows
     corrections: list[str] = []
     if n_components == 1:
         mixture, error = _single(central, covariance_type, units), 0.0
@@ -178,7 +178,7 @@ def _single(central: CentralMoments, covariance_type: str, units: Array) -> Mixt
 def _spherical(central: CentralMoments, n_components: int, units: Array) -> tuple[Mixture, float]:
     signal = signal_moments(central, n_components - 1, None, np.random.default_rng(0))
     found = equivariant_mixture(signal)
-    if np.isfinite(central.n_effective):
+    if central.n_rows < EXACT:
         found = weighted_mixture(signal, found)
     variances = found.variances[:, None] / units**2
     is_weak = found.status is MixtureStatus.WEAK_SIGNAL

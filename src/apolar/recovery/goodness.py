@@ -36,7 +36,7 @@ class Goodness:
         Moments up to `order`, the first of which is one.
     order : int
     n_rows : float
-        The effective number of rows.
+        The number of rows.
     """
 
     mixture: Mixture
@@ -97,4 +97,4 @@ def goodness_of(central: CentralMoments, mixture: Mixture, family: str) -> Goodn
     units = central.deviations
     scales = units**2 if mixture.is_aligned else np.outer(units, units)
     scaled = Mixture(mixture.weights, (mixture.means - central.mean) / units, mixture.covariances / scales)
-    return Goodness(scaled, family, central.in_units(units, order), order, min(central.n_effective, EXACT))
+    return Goodness(scaled, family, central.in_units(units, order), order, min(central.n_rows, EXACT))

@@ -1,7 +1,7 @@
 """The mixture whose moments are those of rows or of a sketch."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +26,8 @@ from apolar.recovery.goodness import goodness_of
 from apolar.recovery.moment_mixture import MomentMixture
 from apolar.recovery.validity import checked_fit
 from apolar.recovery.weighted import weighted_mixture
+
+AnyMixture = TypeVar("AnyMixture", SphericalMixture, MomentMixture)
 
 FORMS = ("equivariant", "paper")
 # "Less than 5 Riemannian Newton iterations" [khouja2022moments, section 4].
@@ -71,6 +73,7 @@ def mixture_from_moments(
         milliseconds for any number of rows, and is skipped above 9
         components. For "paper": the Riemannian Newton iterations.
     sample_weight : array_like, shape (n_samples,), optional
+        How many rows each row stands for. Weights of mean below one are scaled to mean one.
     random_state : int, Generator or None, default=None
 
     Returns
@@ -111,7 +114,7 @@ def mixture_from_moments(
         if unit is None:
             raise
         scaled = source.map(Divided(np.full(n_features, unit)))
-        return family_mixture(central_moments(scaled, order=order), n_components, kind, rng).rescaled(unit)
+        return _rescaled(family_mixture(central_moments(scaled, order=order), n_components, kind, rng), unit)
 
 
 def spherical_mixture(
@@ -172,16 +175,21 @@ def _largest_modulus(block: Any, _: Any) -> float:
     return float(xp.max(xp.abs(block)))
 
 
-def _rescaled(mixture: SphericalMixture, unit: float) -> SphericalMixture:
+def _rescaled(mixture: AnyMixture, unit: float) -> AnyMixture:
     """Return the mixture of rows, from that of the rows divided by a unit."""
+    of_squares = ("variances", "spectrum") if isinstance(mixture, SphericalMixture) else ("covariances",)
     with np.errstate(over="ignore", under="ignore"):
-        means = mixture.means * unit
-        variances, spectrum = mixture.variances * unit * unit, mixture.spectrum * unit * unit
-    if not np.all(np.isfinite(variances) & (variances > 0)) or not np.all(np.isfinite(spectrum)):
+        values = {name: getattr(mixture, name) * unit * unit for name in of_squares}
+        values["means"] = mixture.means * unit
+    rescaled = replace(mixture, **values)
+    kind, covariances = rescaled.stored
+    if not all(np.all(np.isfinite(value)) for value in values.values()) or not np.all(
+        kind.diagonals(covariances) > 0
+    ):
         raise ScaleError(
             "The variances of these rows overflow or underflow: divide the columns by their scale first."
         )
-    return replace(mixture, means=means, variances=variances, spectrum=spectrum)
+    return rescaled
 
 
 def _mixture(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -93,7 +93,3 @@ class MomentMixture(RecoveredMixture):
         moments than parameters, or too many to compare.
         """
         return float("nan") if self.goodness is None else self.goodness.p_value
-
-    def rescaled(self, unit: float) -> MomentMixture:
-        """Return the mixture of rows, from that of the rows divided by a unit."""
-        return replace(self, means=self.means * unit, covariances=self.covariances * unit * unit)

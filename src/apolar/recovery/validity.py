@@ -18,7 +18,7 @@ MAX_MEAN_NORM = 5.0
 MAX_MISFIT = 0.3
 
 
-def valid_weights(weights: Array, n_rows: int, corrections: list[str]) -> Array:
+def valid_weights(weights: Array, n_rows: float, corrections: list[str]) -> Array:
     """Return the weights, raised to the weight of one row where they are below it."""
     min_weight = min(1 / n_rows, 0.5 / len(weights))
     is_low = weights < min_weight
@@ -50,6 +50,7 @@ def valid_variances(variances: Array, mean_variance: float, corrections: list[st
     return np.where(is_low, mean_variance, variances)
 
 
+@np.errstate(over="ignore")  # a column of very small variance
 def covariance_misfit(mixture: SphericalMixture, covariance: Array) -> float:
     """Return how much the covariance of a mixture differs from that of the data, in units of the columns.
 
@@ -82,7 +83,7 @@ def checked_fit(mixture: SphericalMixture, moments: CentralMoments) -> Spherical
     correlations = np.sqrt(np.maximum(np.outer(variances, variances), np.finfo(float).tiny))
     size = float(np.linalg.norm(moments.covariance / correlations))
     # Correlations of so many rows have errors of this size, and a mixture of few components none of them.
-    sampling = len(variances) / np.sqrt(moments.n_effective) / size
+    sampling = len(variances) / np.sqrt(moments.n_rows) / size
     if covariance_misfit(mixture, moments.covariance) <= MAX_MISFIT + sampling:
         return mixture
     return replace(mixture, status=MixtureStatus.POOR_FIT)

@@ -50,8 +50,8 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     Returns
     -------
     mixture : SphericalMixture
-        `start` itself if there is no signal direction, if there are too many, and if no spherical mixture
-        near it fits the moments.
+        `start` itself if there is no signal direction, if there are too many, if no spherical mixture near it
+        fits the moments, and if its own moments overflow.
     """
     n_signal = len(signal.second)
     if not 1 <= n_signal <= MAX_SIGNAL:
@@ -65,7 +65,11 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     point = _Point(np.log(start.weights), offsets, np.log(start.variances / unit**2))
     centre = float(np.log(signal.mean_variance / unit**2))
     # The covariance of the moments is computed at the start only: at the solution, it changes little.
-    problem = _WeightedSquares(observed, point, n_noise, signal.n_effective, centre)
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariance = _covariance(point, n_noise)
+    if not np.all(np.isfinite(covariance)):
+        return start
+    problem = _WeightedSquares(observed, covariance, signal.n_rows, centre)
     point, value = _minimise(problem, point)
     if not value <= MAX_MISFIT * len(observed) / 2:
         return start
@@ -232,18 +236,14 @@ class _WeightedSquares:
     Parameters
     ----------
     observed : ndarray, shape (n_moments,)
-    at : _Point
-        The mixture whose sampling errors the moments have.
-    n_noise : int
-        The number of noise directions.
+    covariance : ndarray, shape (n_moments, n_moments)
+        Of the moments of one row.
     n_rows : float
-        The effective number of rows.
     centre : float
         The mean of the prior of the log variances.
     """
 
-    def __init__(self, observed: Array, at: _Point, n_noise: int, n_rows: float, centre: float) -> None:
-        covariance = _covariance(at, n_noise)
+    def __init__(self, observed: Array, covariance: Array, n_rows: float, centre: float) -> None:
         self.observed, self.centre = observed, centre
         deviations = np.sqrt(np.diag(covariance))
         # Without the ridge, the correlations of a nearly degenerate mixture are singular.

@@ -95,7 +95,7 @@ def report(
     )
     target = Path(path)
     with atomic_file(target) as file:
-        file.write(page.encode("utf-8", "replace"))
+        file.write(page.encode("utf-8", "backslashreplace"))
     return target
 
 

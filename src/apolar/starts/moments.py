@@ -1,7 +1,5 @@
 """The start from moments: no randomness, one or two passes over the rows."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from apolar._core.arrays import Array
@@ -68,8 +66,6 @@ def from_moments(
     signal = signal_moments(
         rows, n_components - 1, None, np.random.default_rng(0), covariance, n_threads=source.threads
     )
-    # Weights count rows: a row of weight two has the same effect as the row given twice.
-    signal = replace(signal, n_rows=round(source.weight), n_effective=source.weight)
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
 
 

@@ -57,6 +57,21 @@ def test_shapes_that_are_no_table():
         model().fit(rows_of_block(99, 0)).predict(da.zeros((4, 3)))
 
 
+@pytest.mark.usefixtures("scheduler")
+def test_partitions_with_columns_in_another_order():
+    frame = pd.DataFrame(rows_of_block(900, 0) + np.array([0, 10, 20, 30]), columns=COLUMNS)
+    parts = [frame[:450], frame[450:][COLUMNS[::-1]]]
+    mixed = dd.from_map(lambda i: parts[i], [0, 1], meta=frame[:0], enforce_metadata=False)
+    for lazy in (mixed, mixed.persist()):
+        with pytest.raises(ValueError, match="other columns than X, or in another order: d, c, b, a; a, b"):
+            model().fit(lazy)
+        with pytest.raises(ValueError, match="in another order.*by name in each partition"):
+            model().fit(frame).predict(lazy).compute()
+    names = list(mixed.columns)
+    sorted_again = mixed.map_partitions(lambda part: part[names])
+    assert apolar.MomentSketch(4).update(sorted_again).central().mean == pytest.approx(frame.mean())
+
+
 @pytest.mark.usefixtures("synchronous")
 def test_weights_that_do_not_fit():
     X = da.from_array(rows_of_block(900, 16), chunks=(300, 4))

@@ -1,6 +1,7 @@
 """Models that cannot be saved, and places that cannot be written: no file is half written."""
 
 import os
+import stat
 import subprocess
 import sys
 
@@ -92,6 +93,45 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(path, model, monkeypat
     save_model(model, path)
     assert set(os.listdir(path.parent)) == {"a.model", of_another_file.name, at_work.name}
     assert is_same_model(model, load_model(GaussianMixture, path))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o444])
+def test_the_permissions_of_a_file_that_is_replaced_stay(path, model, monkeypatch, mode):
+    part_modes, savez = [], np.savez
+
+    def written(file, **arrays):
+        part_modes.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+        savez(file, **arrays)
+
+    monkeypatch.setattr(np, "savez", written)
+    checkpointed = GaussianMixture(2, checkpoint=path, random_state=0)
+    for write in (model.save, MomentSketch(3).update(X).save, lambda _: checkpointed.fit(X)):
+        path.chmod(mode)
+        write(path)
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    # Nobody else can read what replaces a file while it is written.
+    assert set(part_modes) == {0o600}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+def test_a_new_file_has_the_permissions_of_new_files(path):
+    other = path.with_name("other")
+    other.touch()
+    assert path.stat().st_mode == other.stat().st_mode
+
+
+def test_links_that_lead_nowhere_else(tmp_path, model):
+    loop, link = tmp_path / "loop", tmp_path / "link"
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match="symbolic link that leads to itself: give another path"):
+        save_model(model, loop)
+    with pytest.raises(OSError, match="symbolic link that leads to itself: give another path"):
+        GaussianMixture(2, checkpoint=loop).fit(X)
+    link.symlink_to(tmp_path / "new.model")
+    save_model(model, link)
+    assert link.is_symlink()
+    assert is_same_model(model, load_model(GaussianMixture, tmp_path / "new.model"))
 
 
 def test_names_as_long_as_they_can_be(tmp_path, model):

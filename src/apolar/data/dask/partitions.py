@@ -40,6 +40,8 @@ class Partitions:
     n_features : int
     collections : tuple of Dask collections
         Those the partitions and weights belong to: they may be persisted on a cluster already.
+    names : tuple of str or None
+        The names of the columns that partitions must have, if they are dataframes.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class Partitions:
         lengths: IndexArray | None,
         n_features: int,
         collections: tuple[Any, ...] = (),
+        names: tuple[str, ...] | None = None,
     ) -> None:
         self.parts, self.weights, self.lengths, self.n_features = parts, weights, lengths, n_features
-        self.collections = collections
+        self.collections, self.names = collections, names
         # Not functools.cached_property: before Python 3.12 all instances share its lock, which would be held
         # while a cluster works, and fits in several threads of a worker would deadlock.
         self._counts: IndexArray | None = None
@@ -136,12 +139,11 @@ class Partitions:
         return self._delayed(function, payload, calls, "delayed", uuid.uuid4().hex)
 
     def infos(self) -> list[PartitionInfo]:
-        """Return the index, the first row and the number of columns of each partition."""
-        n_parts = len(self.parts)
-        if self.lengths is None:
-            return [(i, None, self.n_features) for i in range(n_parts)]
-        firsts = (np.cumsum(self.lengths) - self.lengths).tolist()
-        return [(i, firsts[i], self.n_features) for i in range(n_parts)]
+        """Return the index, the first row and the columns of each partition."""
+        firsts: list[Any] = [None] * len(self.parts)
+        if self.lengths is not None:
+            firsts = (np.cumsum(self.lengths) - self.lengths).tolist()
+        return [(i, first, self.n_features, self.names) for i, first in enumerate(firsts)]
 
     def _delayed(
         self,
@@ -163,7 +165,7 @@ class Partitions:
         return results
 
 
-def dask_partitions(X: Any, sample_weight: Any) -> Partitions:
+def dask_partitions(X: Any, sample_weight: Any, names: tuple[str, ...] | None = None) -> Partitions:
     """Return the partitions of an array or a dataframe of Dask, and their weights.
 
     Parameters
@@ -171,6 +173,8 @@ def dask_partitions(X: Any, sample_weight: Any) -> Partitions:
     X : dask array or dask dataframe, shape (n_samples, n_features)
         Of one chunk of columns.
     sample_weight : dask array, dask series or array_like, shape (n_samples,), or None
+    names : tuple of str, optional
+        The names of the columns of a dataframe.
 
     Returns
     -------
@@ -181,12 +185,12 @@ def dask_partitions(X: Any, sample_weight: Any) -> Partitions:
     lengths = _known_lengths(X.chunks[0]) if is_array else None
     n_features = X.shape[1] if is_array else len(X.columns)
     if sample_weight is not None:
-        unweighted = Partitions(parts, None, lengths, n_features)
+        unweighted = Partitions(parts, None, lengths, n_features, names=names)
         weights = _weight_partitions(sample_weight, unweighted)
         # Counted where the weights had to be split.
         lengths = unweighted.lengths
     if client_of(parts) is None:
-        return Partitions(parts, weights, lengths, n_features)
+        return Partitions(parts, weights, lengths, n_features, names=names)
     embedded = _embedded_bytes(parts)
     # Data that are much larger than what the graph holds are made by its tasks, and may not fit into memory.
     is_made_by_tasks = is_array and X.nbytes > 2 * embedded
@@ -195,7 +199,7 @@ def dask_partitions(X: Any, sample_weight: Any) -> Partitions:
     if weights is not None and _embedded_bytes(weights) > MAX_EMBEDDED_BYTES:
         weights = _persist(weights)
     collections = tuple(source for source in (X, sample_weight) if hasattr(source, "__dask_graph__"))
-    return Partitions(parts, weights, lengths, n_features, collections)
+    return Partitions(parts, weights, lengths, n_features, collections, names)
 
 
 def _persist(parts: list[Any]) -> list[Any]:

@@ -57,7 +57,7 @@ def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
         if not names:
             raise ValueError("X has no columns.")
         string_names = names if all(isinstance(name, str) for name in names) else None
-        open_partitions = functools.cache(lambda: dask_partitions(X, sample_weight))
+        open_partitions = functools.cache(lambda: dask_partitions(X, sample_weight, string_names))
         return DaskRows(open_partitions, len(names), X, string_names)
     _, n_features = table_shape(X)
     if np.isnan(n_features):
@@ -205,7 +205,7 @@ class DaskRows(Rows):
             raise NotImplementedError(
                 "Only the rows of a Dask collection itself can be mapped lazily, not a sample of them."
             )
-        payload = cloudpickle.dumps((function, self.n_features))
+        payload = cloudpickle.dumps((function, self.n_features, self.names))
         meta = np.zeros((0,) if n_columns is None else (0, n_columns), dtype=dtype)
         if not isinstance(X, da.Array):
             return X.map_partitions(PartitionFunction(payload), meta=meta)

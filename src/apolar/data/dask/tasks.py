@@ -17,8 +17,9 @@ from apolar.data.dataframes import as_frame, frame_values
 from apolar.data.reduce import add_up
 from apolar.data.rows import ArrayRows
 
-PartitionInfo = tuple[int, int | None, int]
-"""The index of a partition, that of its first row or None if unknown, and the expected number of columns."""
+PartitionInfo = tuple[int, int | None, int, tuple[str, ...] | None]
+"""The index of a partition, that of its first row or None if unknown, and the expected number of columns and
+their names, if these are known."""
 
 
 def apply_to_partition(
@@ -30,7 +31,7 @@ def apply_to_partition(
     *arguments: Any,
 ) -> Any:
     """Return a function of a payload, the rows of a partition, and further arguments."""
-    index, first_row, _ = info
+    index, first_row, *_ = info
     try:
         return function(payload, _partition_rows(part, weights, info), *arguments)
     except (TypeError, ValueError) as error:
@@ -90,11 +91,11 @@ def identity(value: Any) -> Any:
 
 def _partition_rows(part: Any, weights: Any, info: PartitionInfo) -> ArrayRows:
     """Return the rows of a partition, with checked weights."""
-    index, first_row, n_features = info
+    index, first_row, n_features, names = info
     first_row = first_row or 0
     if isinstance(part, tuple):
         part, weights = part
-    values = _values(part, first_row)
+    values = _values(part, first_row, names)
     if values.ndim != 2 or values.shape[1] != n_features:
         raise ValueError(f"Partition {index} of X has shape {values.shape}, not {n_features} columns.")
     if weights is not None:
@@ -108,8 +109,11 @@ def _partition_rows(part: Any, weights: Any, info: PartitionInfo) -> ArrayRows:
     return ArrayRows(values, weights, is_part=True, first_row=first_row)
 
 
-def _values(part: Any, first_row: int) -> Any:
-    """Return a partition as an array or a CSR matrix; `first_row` is its first row, for messages."""
+def _values(part: Any, first_row: int, names: tuple[str, ...] | None) -> Any:
+    """Return a partition as an array or a CSR matrix, after checking the names of its columns.
+
+    `first_row` is its first row, for messages.
+    """
     if sparse.issparse(part):
         return part.tocsr()
     if isinstance(part, np.ma.MaskedArray):
@@ -123,6 +127,13 @@ def _values(part: Any, first_row: int) -> Any:
         )
     frame = as_frame(part)
     if frame is not None:
+        columns = tuple(map(str, frame.columns))
+        if names is not None and len(columns) == len(names) and columns != names:
+            raise ValueError(
+                "A partition of X has other columns than X, or in another order: "
+                f"{', '.join(columns)[:200]}; {', '.join(names)[:200]}. Select them by name in each "
+                "partition: X.map_partitions(lambda part: part[names])."
+            )
         return frame_values(frame, slice(None))
     if getattr(part, "dtype", np.dtype(float)).kind == "O":
         try:
@@ -183,7 +194,7 @@ class PartitionFunction:
     Parameters
     ----------
     payload : bytes
-        The pickled function and number of columns.
+        The pickled function, number of columns, and their names or None.
     first_rows : tuple of int, optional
         The index of the first row of each partition, if known.
     """
@@ -196,9 +207,10 @@ class PartitionFunction:
     def __call__(self, part: Any, block_id: tuple[int, ...] | None = None) -> Any:
         """Return the function of a partition."""
         first_row = 0 if self.first_rows is None or block_id is None else self.first_rows[block_id[0]]
-        function, n_features = pickle.loads(self.payload)
+        function, n_features, names = pickle.loads(self.payload)
         try:
-            block = checked_block(_values(part, first_row), n_features, first_row, allows_missing=True)
+            values = _values(part, first_row, names)
+            block = checked_block(values, n_features, first_row, allows_missing=True)
         except (TypeError, ValueError) as error:
             if self.first_rows is not None or getattr(error, "row", None) is None:
                 raise

@@ -80,12 +80,12 @@ class StoredBlock:
     first_row: int
     make_others: Callable[[], BlockTransform]
 
-    def count(self, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the sum of the weights, the number of rows with weight, and the sum of squared weights."""
+    def count(self, weights: Any) -> tuple[Any, Any]:
+        """Return the sum of the weights, and the number of rows with weight."""
         if weights is None:
             n_rows = self.values.shape[0]
-            return n_rows, n_rows, n_rows
-        return total(weights), total(namespace(weights).astype(weights > 0, weights.dtype)), weights @ weights
+            return n_rows, n_rows
+        return total(weights), total(namespace(weights).astype(weights > 0, weights.dtype))
 
     def by_checked_parts(self, function: Callable[[Any, Any], Any], weights: Any) -> tuple[Any, ...]:
         """Return the sums of a function over checked blocks of these rows."""
@@ -134,13 +134,13 @@ def second_sums(
 
 def signal_sums(
     block: StoredBlock, weights: Any, shift: DeviceCopies | None, directions: DeviceCopies
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, Any]:
     """Return what `apolar.moments.signal.SignalSums` sums."""
     *basis, offset = directions.values
     centre = offset if shift is None else shift.values + offset
     square_times, third = third_sums(block, weights, centre, np.array(basis).T)
     compact = third[tuple(monomial_variables(len(basis), 3).T)]
-    return square_times, compact, block.count(weights)[2]
+    return square_times, compact
 
 
 def third_sums(
