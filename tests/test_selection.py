@@ -374,6 +374,16 @@ def test_one_gaussian_is_one_cluster():
     assert n_wrong <= 1
 
 
+@pytest.mark.parametrize("parameters", [{}, {"tol": 1.001e-3}])
+def test_one_gaussian_is_one_cluster_however_it_is_fitted(parameters):
+    X = np.random.default_rng(1).standard_normal((40, 6))
+    if not parameters:
+        X[3, 2] = np.nan
+    assert (
+        select(X, range(1, 5), ("full", "diag", "VEI"), random_state=0, **parameters).best.n_components == 1
+    )
+
+
 def test_five_rows_are_not_several_clusters():
     for seed in range(5):
         X = np.random.default_rng(seed).standard_normal((5, 3))

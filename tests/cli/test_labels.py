@@ -178,6 +178,7 @@ def test_a_table_is_not_replaced_by_its_own_results(flowers):
     assert not (table.parent / "labels.csv").exists()
 
 
+@pytest.mark.filterwarnings("ignore:Row 60 is more than 100 standard deviations")
 def test_several_files_are_one_table(tmp_path, points):
     model = apolar.GaussianMixture(2, covariance_type="tied", random_state=0).fit(points)
     for name, rows in (("a.csv", points[:40]), ("b.csv", points[40:])):

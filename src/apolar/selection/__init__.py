@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from apolar.selection.candidates import CandidateFits
 from apolar.selection.likelihood import ConstantColumns, Fitted, LikelihoodFits
 from apolar.selection.progress import FITTING, REFINING, Callback, counted
 from apolar.selection.result import Models, Row, Selection, reason
+from apolar.selection.search import NO_MAXIMUM, min_component_rows, too_many_parameters
 
 __all__ = ["Row", "Selection", "select"]
 
@@ -140,6 +142,8 @@ def select(
         in_order = None if fits.is_incomplete else fits.table(kinds, numbers)
     if in_order is None:
         in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs, callback)
+        if criterion != "evidence":
+            in_order = [(_compared(row, make), make) for row, make in in_order]
     models = Models(
         {
             (row.covariance_type, row.n_components): make
@@ -222,6 +226,22 @@ def _fitted_one_by_one(
             fitted.set_params(n_threads=threads, warm_start=False)
     in_order = [rows[kind, r] for kind in kinds for r in numbers]
     return [(row, None if fitted is None else functools.partial(_same, fitted)) for row, fitted in in_order]
+
+
+def _compared(row: Row, make: Callable[[], GaussianMixture] | None) -> Row:
+    """Return the row of a candidate, as failed if a maximum of the likelihood would say nothing there.
+
+    The criteria are those of such a maximum, also for a fit under a prior.
+    """
+    if make is None or not row.is_fitted:
+        return row
+    model = make()
+    kind, (n_components, n_features) = family(model.covariance_type), model.means_.shape
+    failed = too_many_parameters(kind, n_components, n_features, row.n_samples)
+    min_rows = min_component_rows(kind, n_components, n_features)
+    if failed is None and model.weights_.min() * row.n_samples < min_rows:
+        failed = NO_MAXIMUM
+    return row if failed is None else replace(row, failed=failed)
 
 
 def _same(model: GaussianMixture) -> GaussianMixture:

@@ -31,13 +31,13 @@ from apolar.selection.progress import ON_ALL_ROWS, Callback, Progress
 from apolar.selection.result import Row
 from apolar.selection.search import (
     NO_MAXIMUM,
-    VALUES_PER_PARAMETER,
     Candidate,
     Found,
     LikelihoodSearch,
     continued,
     exact,
     is_regular,
+    too_many_parameters,
 )
 from apolar.selection.starts import FORMS
 
@@ -262,11 +262,10 @@ class _Comparison:
     def refused(self, candidates: list[Candidate]) -> dict[Candidate, str]:
         """Return the candidates for which there are too few rows, each with the reason."""
         data = self.by_form[FORMS[0]]
-        n_values = data.weight * data.n_features
         scale, out = data.scale, {}
         constant = [] if scale is None else np.flatnonzero(is_constant(scale.mean, scale.variances)).tolist()
         for each in candidates:
-            n_parameters = self.n_parameters(each)
+            too_many = too_many_parameters(each.family, each.n_components, data.n_features, data.weight)
             if each.n_components > data.n_rows:
                 out[each] = (
                     f"n_components = {each.n_components} components need at least as many rows; got "
@@ -274,11 +273,8 @@ class _Comparison:
                 )
             elif len(constant) and not each.family.is_spherical:
                 out[each] = f"column {constant[0]} of X is constant: leave it out."
-            elif each.n_components > 1 and n_values < VALUES_PER_PARAMETER * n_parameters:
-                out[each] = (
-                    f"{n_parameters} parameters are too many for {data.n_rows} rows of {data.n_features} "
-                    "columns: ask for fewer components, or a covariance_type with fewer parameters."
-                )
+            elif too_many is not None:
+                out[each] = too_many
         return out
 
     def least(self, candidate: Candidate, value: float) -> float:

@@ -401,6 +401,26 @@ def _higher(found: Found | None, other: Found | None) -> Found | None:
     return other if other.value > found.value + LEAST_GAIN else found
 
 
+def too_many_parameters(kind: Family, n_components: int, n_features: int, n_samples: float) -> str | None:
+    """Return why a candidate is not compared, if there are too few values for its parameters."""
+    n_parameters = kind.n_parameters(n_components, n_features)
+    if n_components == 1 or n_samples * n_features >= VALUES_PER_PARAMETER * n_parameters:
+        return None
+    return (
+        f"{n_parameters} parameters are too many for {n_samples:.6g} rows of {n_features} columns: ask for "
+        "fewer components, or a covariance_type with fewer parameters."
+    )
+
+
+def min_component_rows(kind: Family, n_components: int, n_features: int) -> float:
+    """Return the rows that a component needs for the parameters of a covariance that it does not share."""
+    if n_components == 1 or kind.shares_covariance:
+        return LEAST_ROWS
+    # What one more component adds, without its weight.
+    of_two, of_three = (kind.n_parameters(k, n_features) for k in (2, 3))
+    return VALUES_PER_PARAMETER * (of_three - of_two - 1) / n_features
+
+
 def is_regular(data: WhitenedData, parameters: WhitenedParameters) -> bool:
     """Return whether no component of a fit without a prior is empty, or has collapsed or is about to.
 
@@ -409,12 +429,7 @@ def is_regular(data: WhitenedData, parameters: WhitenedParameters) -> bool:
     """
     if not parameters.is_finite:
         return False
-    n_components, n_features = parameters.means.shape
-    min_rows = LEAST_ROWS
-    if n_components > 1 and not data.family.shares_covariance:
-        # What one more component adds, without its weight.
-        of_two, of_three = (data.family.n_parameters(k, n_features) for k in (2, 3))
-        min_rows = VALUES_PER_PARAMETER * (of_three - of_two - 1) / n_features
+    min_rows = min_component_rows(data.family, *parameters.means.shape)
     if float(parameters.weights.min()) * data.weight < min_rows:
         return False
     return has_rounding(data) or data.family.smallest_variance(parameters.covariances) > LEAST_VARIANCE
