@@ -54,6 +54,7 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
         r"smaller tol\.",
         "EM may have stopped too early: try another --seed.",
     ),
+    (r"apolar\.select\(X\) compares", "-k auto compares"),
     (r"Use the default prior in place of prior=None, ask", "Ask"),
     (r"Fit with the default prior, or ask", "Ask"),
     (r", or fit with the default prior", ""),

@@ -126,7 +126,7 @@ def best_fit(
     if is_collapsed:
         warnings.append(_collapsed(prior))
     # An empty or collapsed component has its own remedy.
-    few_rows = None if warnings else few_rows_warning(data, best, prior)
+    few_rows = None if warnings else few_rows_warning(data, best)
     if few_rows is not None:
         warnings.append(few_rows)
     warnings += _disagreeing(sample, best, [rival for rival in rivals if rival is not winner])
