@@ -19,6 +19,14 @@ __all__ = [
 ]
 
 
+def listed(members: Sequence[str], most: int = 5) -> str:
+    """Return members as "a, b and c", or "a, b and 7 more" if they are many."""
+    shown = list(members[:most])
+    n_more = len(members) - len(shown)
+    last = f"{n_more:,} more" if n_more else shown.pop()
+    return f"{', '.join(shown)} and {last}" if shown else last
+
+
 class ApolarWarning(UserWarning):
     """The base of all warnings of apolar."""
 
@@ -32,7 +40,7 @@ class CollapsedWarning(ApolarWarning):
 
 
 class ColumnWarning(ApolarWarning):
-    """A column seems not to measure the rows: it is constant, numbers them, has few values, or is a copy."""
+    """A column is constant."""
 
 
 class DisagreementWarning(ApolarWarning):
@@ -61,13 +69,10 @@ class FarRowsWarning(ApolarWarning):
 
     def counted_from(self, first: int) -> str:
         """Return the message with rows counted from `first`."""
-        shown = [str(row + first) for row in self.rows[:5]]
-        n_more = len(self.rows) - len(shown)
-        last = f"{n_more} more" if n_more else shown.pop()
-        listed = f"{', '.join(shown)} and {last}" if shown else last
         rows, are = ("Rows", "are") if len(self.rows) > 1 else ("Row", "is")
+        numbers = listed([str(row + first) for row in self.rows])
         return (
-            f"{rows} {listed} {are} more than 100 standard deviations away from the other rows in some "
+            f"{rows} {numbers} {are} more than 100 standard deviations away from the other rows in some "
             "column. Remove such rows if they are errors or codes for missing values, or use noise=True to "
             "set them aside."
         )

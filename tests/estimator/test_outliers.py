@@ -82,6 +82,7 @@ def test_a_level_that_is_no_probability_is_refused(rows, level):
         gm.outliers(rows, level="high")
 
 
+@pytest.mark.filterwarnings("ignore:Row 300 is more than 100 standard deviations")
 def test_a_row_with_a_component_of_its_own_is_an_outlier(rows):
     far = np.vstack([rows, [[1e6, 1e6, 1e6]]])
     with pytest.warns(FewRowsWarning):

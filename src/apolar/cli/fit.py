@@ -128,7 +128,7 @@ def fit(
     from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
     from apolar.cli.tables.files import expanded
-    from apolar.data.findings import KINDS
+    from apolar.cli.tables.findings import KINDS
 
     sources = [str(source) for source in expanded(data)]
 

@@ -67,7 +67,7 @@ def select(
     numbers = numbers_of_components(components)
     check_sources(data)
     from apolar.cli.tables import read_table
-    from apolar.data.findings import KINDS
+    from apolar.cli.tables.findings import KINDS
 
     with Bar() as bar:
         bar.begin("reading")

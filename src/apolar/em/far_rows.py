@@ -17,8 +17,8 @@ MIN_DEVIATIONS = 100.0
 
 
 def is_host_array(rows: Rows) -> bool:
-    """Return whether rows are those of a NumPy array."""
-    return isinstance(rows, ArrayRows) and isinstance(rows.values, np.ndarray)
+    """Return whether rows are those of a NumPy array in memory."""
+    return isinstance(rows, ArrayRows) and isinstance(rows.values, np.ndarray) and rows.in_memory
 
 
 def find_far_rows(rows: Rows, moments: ColumnMoments) -> IndexArray:

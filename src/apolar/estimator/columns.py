@@ -1,4 +1,4 @@
-"""The warning of columns that are no measurements."""
+"""The warning of constant columns."""
 
 from __future__ import annotations
 
@@ -6,41 +6,37 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from apolar.data import Rows
-from apolar.data.findings import KINDS, column_findings, findings_text
-from apolar.exceptions import ColumnWarning
+import numpy as np
 
-__all__ = ["warn_of_columns"]
+from apolar._core.arrays import Array
+from apolar.exceptions import ColumnWarning, listed
+from apolar.moments.covariance import is_constant
 
-_WHY = {
-    "constant": "a criterion counts the parameters of a constant",
-    "counter": "a row number is spread evenly over any number of clusters",
-    "few values": "values that are few become clusters by themselves",
-    "duplicate": "a copy makes full covariances singular, and counts a column twice",
-}
+__all__ = ["warn_of_constant_columns"]
 
 
-def warn_of_columns(rows: Rows, names: Sequence[Any] | None, *, stacklevel: int) -> None:
-    """Warn once of all columns that say nothing of clusters, or would decide them alone.
+def warn_of_constant_columns(
+    mean: Array, variances: Array, names: Sequence[Any] | None, used: str, *, stacklevel: int
+) -> None:
+    """Warn once of all constant columns, unless no column varies.
 
     Parameters
     ----------
-    rows : Rows
-        Those of an array or a memory map; others are not looked at.
+    mean, variances : ndarray, shape (n_features,)
+        Of the columns.
     names : sequence of str or None
+    used : str
+        What is done with them.
     stacklevel : int
         Of the caller, as of `warnings.warn`.
     """
-    findings = [finding for finding in column_findings(rows, names) if finding.kind in KINDS]
-    n_constant = sum(finding.kind == "constant" for finding in findings)
-    if not findings or n_constant == rows.n_features:
+    constant = np.flatnonzero(is_constant(mean, variances)).tolist()
+    if not constant or len(constant) == len(mean):
         return
-    text = findings_text(findings)
-    present = {finding.kind for finding in findings}
-    why = "; ".join(reason for kind, reason in _WHY.items() if kind in present)
+    called = [str(i) if names is None else repr(str(names[i])) for i in constant]
+    columns, are = ("Columns", "are") if len(constant) > 1 else ("Column", "is")
     warnings.warn(
-        f"{text[0].upper()}{text[1:]}. Such columns are used, but {why}. Leave out of X what does not "
-        "measure the rows; apolar.exceptions.ColumnWarning can be ignored where it does.",
+        f"{columns} {listed(called)} {are} constant. {used} Remove constant columns from X.",
         ColumnWarning,
         stacklevel=stacklevel + 1,
     )

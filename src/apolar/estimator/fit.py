@@ -25,7 +25,7 @@ from apolar.estimator.attributes import (
     was_rounded,
 )
 from apolar.estimator.checkpoint import Checkpoint, StoredStart, resumed
-from apolar.estimator.columns import warn_of_columns
+from apolar.estimator.columns import warn_of_constant_columns
 from apolar.estimator.inputs import float_type
 from apolar.estimator.parameters import allows_rounding, check_columns, is_path
 from apolar.estimator.predict import Predictor
@@ -100,8 +100,12 @@ def fit_rows(
     _warn(estimator, result)
     if not estimator.noise:
         warn_of_far_rows(data.far_rows, has_weight, stacklevel=4)
-    if not rows.is_sparse:  # of words and codes, most of which are in few rows, some in none
-        warn_of_columns(rows, getattr(estimator, "feature_names_in_", None), stacklevel=4)
+    if data.scale is not None and not rows.is_sparse:  # words that no row has are constant columns
+        names, used = (
+            getattr(estimator, "feature_names_in_", None),
+            "Criteria such as BIC count their parameters.",
+        )
+        warn_of_constant_columns(data.scale.mean, data.scale.variances, names, used, stacklevel=4)
     search.progress.end(estimator.message_)
 
 

@@ -15,7 +15,7 @@ from apolar._core.literals import CovarianceType, Criterion
 from apolar.data import Rows
 from apolar.em.far_rows import find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
-from apolar.estimator.columns import warn_of_columns
+from apolar.estimator.columns import warn_of_constant_columns
 from apolar.estimator.fit import n_threads_of, warn_of_far_rows
 from apolar.estimator.inputs import float_type, opened
 from apolar.estimator.parameters import check_columns, checked_parameters
@@ -120,8 +120,10 @@ def select(
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     source = opened(model, X, sample_weight, reset=True, least_rows=2)
-    warn_of_columns(source, getattr(model, "feature_names_in_", None), stacklevel=2)
     columns = observed_column_moments(source) if is_host_array(source) else None
+    if columns is not None:
+        names, used = getattr(model, "feature_names_in_", None), "They are left out of the comparison."
+        warn_of_constant_columns(columns.mean, columns.variances, names, used, stacklevel=2)
     if columns is not None and not model.noise:
         has_weight = None if sample_weight is None else np.asarray(sample_weight) > 0
         warn_of_far_rows(find_far_rows(source, columns), has_weight, stacklevel=2)

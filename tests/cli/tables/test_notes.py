@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apolar.cli.tables import read_table
-from apolar.data.findings import KINDS
+from apolar.cli.tables.findings import KINDS
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.cli.tables.collect import RowStore
+from apolar.cli.tables.findings import KINDS, ColumnFinding, column_findings
 from apolar.cli.tables.table import Column, TableError, TableFile, joined, quoted
 from apolar.data import open_rows
-from apolar.data.findings import KINDS, ColumnFinding, column_findings
 
 # Columns of a kind that are named in a sentence each; more are named together.
 _MOST_SENTENCES = 3
@@ -71,7 +71,7 @@ def examined(
     keeps_all : bool
         Whether all of them stay.
     leave_out : collection of str
-        The kinds of findings, of `apolar.data.findings.KINDS`, that are left out; the others are only noted.
+        The kinds of findings, of `KINDS`, that are left out; the others are only noted.
     in_memory_bytes : int
         As in `read_table`.
 

@@ -79,7 +79,7 @@ def read_table(
         Columns that are used although they would be left out; "all" for all
         that are numbers.
     leave_out : collection of str, optional
-        Kinds of columns, of `apolar.data.findings.KINDS`, that are left out
+        Kinds of columns, of `apolar.cli.tables.findings.KINDS`, that are left out
         with a note, unless `columns` or `keep` names them; the other kinds
         are noted only. By default columns are not looked at.
     encoding : str, optional

@@ -6,8 +6,9 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_wine
 
 import apolar
-from apolar.data import findings, open_rows
-from apolar.data.findings import column_findings, findings_text, is_name_of_counter
+from apolar.cli.tables import findings
+from apolar.cli.tables.findings import column_findings, is_name_of_counter
+from apolar.data import open_rows
 
 
 @pytest.fixture(params=[300, 5000], ids=["all rows in the sample", "more rows"])
@@ -144,16 +145,3 @@ def test_where_columns_are_not_looked_at(measured):
     assert found(sparse.csr_matrix(X)) == [(2, "constant")]
     assert found([X[:100], X[100:]]) == []  # chunks
     assert found(X[:, 2:]) == []  # one column
-
-
-def test_text():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 3))
-    constants = np.column_stack([X, np.ones((200, 7)), np.arange(200), rng.integers(0, 2, 200), X[:, 1]])
-    text = findings_text(column_findings(open_rows(constants)))
-    assert text == (
-        "columns 3, 4, 5, 6, 7 and 2 more are constant; column 10 numbers the rows; column 11 has 2 values; "
-        "column 12 is a copy of column 1"
-    )
-    names = list("abcdefghijklm")
-    assert "column 'm' is a copy of column 'b'" in findings_text(column_findings(open_rows(constants), names))

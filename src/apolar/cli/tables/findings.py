@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar.data.column_values import ROUNDING, ColumnValues
+from apolar.cli.tables.column_values import ROUNDING, ColumnValues
 from apolar.data.rows import ArrayRows, Rows
 
-__all__ = ["KINDS", "ColumnFinding", "column_findings", "findings_text"]
+__all__ = ["KINDS", "ColumnFinding", "column_findings"]
 
 KINDS = ("constant", "counter", "few values", "duplicate")
 """The kinds of columns that say nothing of clusters, or would decide them alone. A further one, "rating", is
@@ -32,8 +32,6 @@ SAMPLE_ROWS = 2000
 MOST_CORRELATED = 1000
 # A column of more rows is not sorted to see whether its values are all different.
 MOST_SORTED = 2**24
-# How many columns of a kind a message names.
-_SHOWN = 5
 
 # "id", "Index", "row_number", "customer_id", "patientID", "Unnamed: 0".
 _NAME_OF_COUNTER = re.compile(
@@ -91,35 +89,6 @@ class ColumnFinding:
 
 def _called(column: int, name: str | None) -> str:
     return str(column) if name is None else repr(name)
-
-
-def findings_text(findings: Sequence[ColumnFinding]) -> str:
-    """Return what was found, columns of a kind together: "columns 3 and 5 are constant"."""
-    parts = []
-    for kind, several in (("constant", "are constant"), ("counter", "number the rows")):
-        of_kind = [finding for finding in findings if finding.kind == kind]
-        if len(of_kind) == 1:
-            parts.append(f"column {of_kind[0].called} {of_kind[0].problem}")
-        elif of_kind:
-            parts.append(f"columns {_listed([finding.called for finding in of_kind])} {several}")
-    few = [finding for finding in findings if finding.kind == "few values"]
-    if few:
-        counts = sorted({finding.n_values for finding in few})
-        values = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        plural, have = ("s", "have") if len(few) > 1 else ("", "has")
-        parts.append(f"column{plural} {_listed([finding.called for finding in few])} {have} {values} values")
-    copies = [finding for finding in findings if finding.kind == "duplicate"]
-    parts += [f"column {finding.called} {finding.problem}" for finding in copies[:_SHOWN]]
-    if len(copies) > _SHOWN:
-        parts.append(f"{len(copies) - _SHOWN} more are copies")
-    return "; ".join(parts)
-
-
-def _listed(members: Sequence[str]) -> str:
-    shown = list(members[:_SHOWN])
-    n_more = len(members) - len(shown)
-    last = f"{n_more:,} more" if n_more else shown.pop()
-    return f"{', '.join(shown)} and {last}" if shown else last
 
 
 def column_findings(rows: Rows, names: Sequence[str] | None = None) -> tuple[ColumnFinding, ...]:
