@@ -12,7 +12,7 @@ from apolar.data import open_rows
 from apolar.em.kernels import launch
 from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component, with_noise_share
-from apolar.em.result import FitResult, FitStatus, in_canonical_order
+from apolar.em.result import FitResult, FitStatus
 from apolar.em.run import evaluate_batch, evidence_of, plain_em
 from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
@@ -173,20 +173,6 @@ def test_without_noise_nothing_is_added():
     parameters = data.family.m_step(data.hard_stats(np.maximum(labels, 0), 2), None)
     assert data.natural(parameters).shape[0] == 2
     assert not data.coordinates(parameters).has_noise
-
-
-@each_family
-def test_the_curvature_of_the_noise_stays_last_when_components_change_places(name):
-    data, start = data_and_start(name)
-    fit = converge(data, FitResult(with_noise_share(start, 0.5), ""), None, tol=1e-9, max_iter=300)
-    swapped = FitResult(data.family.reordered(fit.parameters, np.array([1, 0])), "", curvature=fit.curvature)
-    if fit.curvature is None or not fit.curvature.pairs:
-        pytest.skip("Plain steps were fast.")
-    steps = fit.curvature.arrays()[0]
-    ordered = in_canonical_order(swapped, data.family, data.whitening).curvature.arrays()[0]
-    np.testing.assert_array_equal(ordered[:, -1], steps[:, -1])
-    np.testing.assert_array_equal(np.sort(ordered[0]), np.sort(steps[0]))
-    np.testing.assert_array_equal(ordered[:, 0], steps[:, 1])
 
 
 def test_kernels_of_a_device_take_a_component_without_precisions():

@@ -84,14 +84,3 @@ def test_a_stream_changes_neither_its_family_nor_its_number_of_components():
     model.set_params(covariance_type="VVI").partial_fit(X)
     with pytest.raises(ValueError, match="n_components=4, and cannot change to 'diag' and 2"):
         model.set_params(n_components=2).partial_fit(X)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_batch_ends_the_fit_that_a_warm_start_would_continue():
-    X, _ = example()
-    model = GaussianMixture(3, max_iter=2, tol=0, random_state=0).fit(X)
-    assert hasattr(model, "_trace")
-    model.partial_fit(X)
-    assert not hasattr(model, "_trace")
-    assert not hasattr(model, "_curvature")
-    assert hasattr(model, "_stream")

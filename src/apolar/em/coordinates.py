@@ -177,24 +177,3 @@ def coordinates_of_components(family: Family, n_components: int, n_features: int
     of_means = r + np.arange(r * m).reshape(r, m)
     of_covariances = r + r * m + family.covariance_coordinates(r, m)
     return np.concatenate([of_weights, of_means, of_covariances], axis=1)
-
-
-def coordinate_order(family: Family, order: IndexArray, n_features: int) -> IndexArray:
-    """Return the order of coordinates that corresponds to an order of components.
-
-    Parameters
-    ----------
-    family : Family
-    order : ndarray of int, shape (n_components,)
-    n_features : int
-
-    Returns
-    -------
-    positions : ndarray of int, shape (n_coordinates,)
-        A tangent vector v at the mixture is v[positions] at the reordered mixture.
-    """
-    positions = coordinates_of_components(family, len(order), n_features)
-    reordered = np.empty(positions.max() + 1, dtype=np.intp)
-    # Shared coordinates are written once per component, always with their own position.
-    reordered[positions] = positions[order]
-    return reordered

@@ -50,19 +50,6 @@ class LBFGSHistory:
         other.pairs.extend(self.pairs)
         return other
 
-    @classmethod
-    def of(cls, steps: Array, gradient_differences: Array) -> LBFGSHistory:
-        """Return the history of steps and gradient differences, both of shape (n_pairs, n_coordinates)."""
-        history = cls()
-        for step, gradient_difference in zip(steps, gradient_differences, strict=True):
-            history.update(step, gradient_difference)
-        return history
-
-    def arrays(self) -> tuple[Array, Array]:
-        """Return the steps and the gradient differences, both of shape (n_pairs, n_coordinates)."""
-        steps = np.array([step for step, _, _ in self.pairs])
-        return steps, np.array([difference for _, difference, _ in self.pairs])
-
     def update(self, step: Array, gradient_difference: Array) -> None:
         """Add a step, unless the function is convex along it."""
         product = float(step @ gradient_difference)

@@ -63,9 +63,8 @@ def converge(
     ----------
     data : WhitenedData
     start : FitResult
-        If it has a `curvature`, from a run that ended nearby, there are no plain steps. Its `earlier`
-        objectives are those of the last passes of the run that this one continues: from one or two passes of
-        its own, the run could not tell how much remains to be gained.
+        If it has a `curvature`, from a run that ended nearby, there are no plain steps. If it continues a
+        run, one pass that gains less than `tol` over its `earlier` objective is enough to end.
     prior : Prior or None
     tol : float
         The log-likelihood, of all rows together, that may remain to be gained.
@@ -167,9 +166,7 @@ def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | Non
 def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
     """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow."""
     parameters = start.parameters
-    before, gain, n_steps = -np.inf, np.inf, 0
-    for value in start.earlier:
-        before, gain, n_steps = value, value - before, n_steps + 1
+    before, gain, n_steps = start.earlier, np.inf, 0
     while (evaluation := run.evaluate(parameters)) is not None:
         stats, value = evaluation
         parameters = run.data.m_step(stats, run.prior, parameters)
@@ -178,13 +175,16 @@ def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
         is_zero = abs(new_gain) <= ROUNDING * abs(value)
         ratio = 0.0 if is_zero else new_gain / max(gain, 1e-300)
         gain, before, n_steps = 0.0 if is_zero else new_gain, value, n_steps + 1
+        if start.earlier > -np.inf and n_steps == 1 and gain < tol:
+            run.status = FitStatus.CONVERGED
+            return
         if n_steps < FIRST_STEPS:
             continue
         # The sum of all further gains, if they form a geometric series. If they decrease slowly or increase,
         # it is not a good estimate.
         remaining = gain * ratio / (1 - ratio) if 0 <= ratio < 1 else np.inf
         is_near = ratio < 0.5 and gain < tol and remaining < tol
-        if is_zero or is_near or (start.earlier and max(gain, remaining) < tol):
+        if is_zero or is_near:
             run.status = FitStatus.CONVERGED
             return
         if not 0 <= ratio < FAST_RATIO:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from apolar.em.coordinates import coordinate_order
 from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
@@ -87,8 +86,8 @@ class FitResult:
     has_long_tails : bool
         Whether the rows have longer tails than Gaussian components. Evidence is then misleading, and EM is to
         use the conjugate prior.
-    earlier : tuple of float
-        The last objectives of the run that this one continues.
+    earlier : float
+        Of a start: the last objective of the run that this one continues.
     """
 
     parameters: WhitenedParameters
@@ -109,7 +108,7 @@ class FitResult:
     is_from_all_rows: bool = False
     is_contender: bool = False
     has_long_tails: bool = False
-    earlier: tuple[float, ...] = ()
+    earlier: float = -np.inf
 
     def updated(self, **changes: Any) -> FitResult:
         """Return the result with some fields changed: `dataclasses.replace`, for what each pass does."""
@@ -140,19 +139,12 @@ class FitResult:
 
 
 def in_canonical_order(result: FitResult, family: Family, whitening: Whitening) -> FitResult:
-    """Return the result with its components in canonical order."""
+    """Return the result with its components in canonical order, without the curvature."""
     parameters = result.parameters
     order = canonical_order(parameters.weights, whitening.inverse_transform(parameters.means))
-    curvature = None
-    if result.curvature is not None and result.curvature.pairs:
-        steps, differences = result.curvature.arrays()
-        positions = coordinate_order(family, order, parameters.n_features)
-        # With a noise component, its weight has one more, the last.
-        positions = np.append(positions, np.arange(len(positions), steps.shape[1]))
-        curvature = LBFGSHistory.of(steps[:, positions], differences[:, positions])
     return replace(
         result,
         parameters=family.reordered(parameters, order),
         stats=None if result.stats is None else result.stats[order],
-        curvature=curvature,
+        curvature=None,
     )

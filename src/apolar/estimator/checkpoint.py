@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from apolar._core.files import check_regular, real_path
-from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.result import FitResult
 from apolar.estimator.attributes import was_rounded
 from apolar.estimator.parameters import is_path
@@ -24,8 +23,6 @@ from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 
 __all__ = ["Checkpoint", "StoredStart", "check_writable", "resumed"]
 
-# The largest array of steps, or of gradient differences, that is written: 8 MB.
-MOST_CURVATURE = 2**20
 # The `message_` of the mixture in a checkpoint.
 MESSAGE = (
     "A checkpoint on the way, after pass {}: EM has not converged. To go on, fit the same rows with the same "
@@ -86,7 +83,7 @@ class Checkpoint:
         if best.parameters is not self.written:
             status = {"start_": "checkpoint", "start_notes_": [], "message_": MESSAGE.format(self.n_passes)}
             ordered = self.ordered(best)
-            if self._write(self.attributes(ordered) | status | _curvature(ordered)):
+            if self._write(self.attributes(ordered) | status):
                 self.written = best.parameters
         return False
 
@@ -125,14 +122,6 @@ class Checkpoint:
         return True
 
 
-def _curvature(fit: FitResult) -> dict[str, Any]:
-    """Return the L-BFGS history of a run as an attribute, unless it is too large for a checkpoint."""
-    if fit.curvature is None or not fit.curvature.pairs:
-        return {}
-    arrays = fit.curvature.arrays()
-    return {"_curvature": arrays} if arrays[0].size <= MOST_CURVATURE else {}
-
-
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path to which no checkpoint can be written, before the fit begins."""
     target = Path(path)
@@ -163,8 +152,6 @@ class StoredStart:
     ----------
     parameters : MixtureParameters
         In the units of the data.
-    curvature : LBFGSHistory or None
-        The L-BFGS history at that mixture, if the file has one.
     is_rounded : bool
         Whether its fit took the rows to be known up to their rounding errors.
     shrinkage : float
@@ -172,7 +159,6 @@ class StoredStart:
     """
 
     parameters: MixtureParameters
-    curvature: LBFGSHistory | None
     is_rounded: bool
     shrinkage: float
 
@@ -221,20 +207,7 @@ def resumed(estimator: Any, kind: Family, n_features: int) -> StoredStart | None
         )
     covariances = np.asarray(model.covariances_)
     parameters = MixtureParameters(model.weights_, model.means_, covariances, model.noise_box_)
-    curvature = None
-    if hasattr(model, "_curvature"):
-        steps, gradient_changes = model._curvature
-        # One coordinate per free parameter, and one for the null direction: all weights times one factor. A
-        # noise component has one more, of its weight.
-        n_coordinates = kind.n_parameters(parameters.n_components, parameters.n_features) + 1
-        n_coordinates += model.noise_box_ is not None
-        if steps.shape[1] != n_coordinates:
-            raise ValueError(
-                f"{path!s} is damaged: its curvature has {steps.shape[1]} coordinates, the mixture "
-                f"{n_coordinates}. Delete the file to start afresh."
-            )
-        curvature = LBFGSHistory.of(steps, gradient_changes)
-    return StoredStart(parameters, curvature, was_rounded(model), vars(model).get("shrinkage_", 0.0))
+    return StoredStart(parameters, was_rounded(model), vars(model).get("shrinkage_", 0.0))
 
 
 def _described(name: str, n_components: int, n_features: int) -> str:

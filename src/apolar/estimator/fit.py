@@ -11,7 +11,6 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import fits_in_memory, random_generator
 from apolar._core.threads import default_threads
 from apolar.data import Rows
-from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.low_density import with_noise_component
 from apolar.em.reach import refuse_rows_out_of_reach
 from apolar.em.result import FitResult, FitStatus, in_canonical_order
@@ -37,17 +36,13 @@ from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
 from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
 
-__all__ = ["CHECKED_ROWS", "fit_rows", "forget_last_fit", "n_threads_of", "warn_of_far_rows"]
+__all__ = ["CHECKED_ROWS", "fit_rows", "n_threads_of", "warn_of_far_rows"]
 
 # Up to this many rows, the likelihood of the fitted mixture is computed once more, in the units of X.
 RECOMPUTED_ROWS = 10_000
 # How many rows, at most, are used to check that EM ended at a maximum, to compare partitions, and to see
 # with which resolution columns are recorded.
 CHECKED_ROWS = 10_000
-# How many of its last objectives a fit that did not converge keeps for a warm start.
-TRACE = 3
-# Private attributes by which the next fit or partial_fit continues this one.
-_LEFT_FOR_NEXT = ("_stream", "_curvature", "_trace")
 
 
 def fit_rows(
@@ -96,7 +91,7 @@ def fit_rows(
     for name, value in attributes.items():
         setattr(estimator, name, value)
     search.end(attributes)
-    _leave_for_next(estimator, problem.data, result)
+    vars(estimator).pop("_stream", None)
     _warn(estimator, result)
     if not estimator.noise:
         warn_of_far_rows(data.far_rows, has_weight, stacklevel=4)
@@ -212,27 +207,23 @@ def _continues_rounded(estimator: Any, data: WhitenedData, stored: StoredStart |
 
 def _warm_start(estimator: Any, data: WhitenedData, stored: StoredStart | None) -> ResolvedStart | None:
     """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
-    earlier: tuple[float, ...] = ()
+    earlier = -np.inf
     if stored is not None:
-        parameters, curvature, strength = stored.parameters, stored.curvature, stored.shrinkage
+        parameters, strength = stored.parameters, stored.shrinkage
     elif _is_warm(estimator, data):
         parameters, strength = fitted_parameters(estimator), vars(estimator).get("shrinkage_", 0.0)
-        saved = vars(estimator).get("_curvature")
-        curvature = None if saved is None else LBFGSHistory.of(*saved)
-        earlier = _earlier(estimator, data)
+        is_same = vars(estimator).get("n_samples_seen_") == data.weight
+        is_same = is_same and has_rounding(data) == was_rounded(estimator)
+        is_same = is_same and (parameters.noise is not None) == data.whitening.has_noise_component
+        bounds = vars(estimator).get("lower_bounds_")
+        if is_same and bounds:
+            earlier = (bounds[-1] - data.whitening.log_det) * data.weight
     else:
         return None
-    has_noise = parameters.noise is not None
-    is_other = has_noise != data.whitening.has_noise_component
-    if is_other or has_rounding(data) != _continues_rounded(estimator, data, stored):
-        curvature = None  # that of another objective
-    if is_other:
-        earlier = ()
     start = FitResult(
         data.whitening.transform_parameters(parameters),
         "warm start",
         strength=strength or None,
-        curvature=curvature,
         is_from_all_rows=True,
         earlier=earlier,
     )
@@ -242,29 +233,6 @@ def _warm_start(estimator: Any, data: WhitenedData, stored: StoredStart | None) 
     is_given = not (isinstance(estimator.init_params, str) or callable(estimator.init_params))
     keeps_order = has_given_parameters(estimator) or is_given or not is_resumed
     return ResolvedStart.fixed(start, keeps_order=keeps_order)
-
-
-def _earlier(estimator: Any, data: WhitenedData) -> tuple[float, ...]:
-    """Return the last objectives of the fit that a warm start continues, on rows of the same weight."""
-    weight, is_rounded, values = vars(estimator).get("_trace", (0.0, False, ()))
-    is_same = weight == data.weight and is_rounded == has_rounding(data)
-    return values if estimator.warm_start and is_same else ()
-
-
-def forget_last_fit(estimator: Any) -> None:
-    """Remove what the last fit left for a warm start or a stream that continues it."""
-    for name in _LEFT_FOR_NEXT:
-        vars(estimator).pop(name, None)
-
-
-def _leave_for_next(estimator: Any, data: WhitenedData, result: FitResult) -> None:
-    """Keep what a warm start needs: from a few passes alone it could not judge whether EM has converged."""
-    earlier = _earlier(estimator, data)
-    forget_last_fit(estimator)
-    if result.status is FitStatus.MAX_ITER:
-        estimator._trace = data.weight, has_rounding(data), (*earlier, *result.history)[-TRACE:]
-        if result.curvature is not None and result.curvature.pairs:
-            estimator._curvature = result.curvature.arrays()
 
 
 def _check_not_collapsed(estimator: Any, result: FitResult) -> None:

@@ -49,8 +49,6 @@ _PRECISION = "precision"
 _ROUNDING = "rounding_variances_"
 # By how many rows covariances were shrunk; files of older versions lack it, and are of fits without.
 _SHRINKAGE = "shrinkage_"
-# The L-BFGS history of a checkpoint: steps and gradient differences.
-_CURVATURE = ("curvature_steps", "curvature_falls")
 # The box of the noise component; files of mixtures without noise lack it.
 _NOISE = ("noise_origin", "noise_edges")
 
@@ -142,7 +140,6 @@ def _arrays(model: Any) -> dict[str, Array]:
         arrays[_SHRINKAGE] = np.array(float(getattr(model, _SHRINKAGE)))
     if mixture.noise is not None:
         arrays |= dict(zip(_NOISE, (mixture.noise.origin, mixture.noise.edges), strict=True))
-    arrays |= dict(zip(_CURVATURE, getattr(model, "_curvature", ()), strict=False))
     return arrays
 
 
@@ -154,10 +151,9 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
         for name, kind in (_SCALARS | _OPTIONAL).items()
         if name in _SCALARS or name in arrays
     }
-    for pair in (_CURVATURE, _NOISE):
-        missing = [name for name in pair if name not in arrays]
-        if len(missing) == 1:
-            raise ValueError(f"{missing[0]} is missing.")
+    missing = [name for name in _NOISE if name not in arrays]
+    if len(missing) == 1:
+        raise ValueError(f"{missing[0]} is missing.")
     r = check_integer(parameters["n_components"], "n_components", least=1)
     m = check_integer(attributes["n_features_in_"], "n_features_in_", least=1)
     check_integer(attributes["n_iter_"], "n_iter_", least=0)
@@ -197,11 +193,6 @@ def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
         if len(names) != m:
             raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
         attributes[_NAMES] = np.array(names, dtype=object)
-    if _CURVATURE[0] in arrays:
-        shape = arrays[_CURVATURE[0]].shape
-        if len(shape) != 2:
-            raise ValueError(f"{_CURVATURE[0]} must be a matrix.")
-        attributes["_curvature"] = tuple(stored_numbers(arrays, name, shape) for name in _CURVATURE)
     model = cls(**parameters)
     for name, value in attributes.items():
         setattr(model, name, value)

@@ -21,7 +21,7 @@ from apolar.em.run import evidence_of
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
-from apolar.estimator.fit import CHECKED_ROWS, forget_last_fit, n_threads_of
+from apolar.estimator.fit import CHECKED_ROWS, n_threads_of
 from apolar.estimator.inputs import float_type, opened, with_column_names
 from apolar.estimator.parameters import allows_rounding, check_columns, checked_parameters
 from apolar.exceptions import ColumnError
@@ -317,7 +317,6 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         stream.update(rows, random_generator(estimator.random_state), n_threads_of(estimator))
     assert stream.parameters is not None
     # Set last, so that a batch that fails leaves the estimator as it was.
-    forget_last_fit(estimator)
     set_parameters(estimator, stream.parameters, float_type(X))
     estimator._stream = stream
     no_rounding = np.zeros(stream.parameters.n_features)

@@ -20,7 +20,7 @@ from apolar.em.run import comparison_scores, short_runs
 from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
-from apolar.estimator.fit import forget_last_fit, n_threads_of
+from apolar.estimator.fit import n_threads_of
 from apolar.estimator.inputs import opened
 from apolar.estimator.parameters import checked_parameters
 from apolar.estimator.predict import predictor_of
@@ -240,8 +240,6 @@ def _put_in_canonical_order(model: GaussianMixture) -> None:
     kind, parameters = family(model.covariance_type), fitted_parameters(model)
     order = canonical_order(parameters.weights, parameters.means)
     set_parameters(model, kind.reordered(parameters, order), model.means_.dtype)
-    # What the fit kept of the curvature is for the components in the order they had.
-    forget_last_fit(model)
 
 
 def _row(data: WhitenedData, kind: str, n_components: int, tried: _Tried) -> Row:

@@ -12,17 +12,6 @@ from apolar import GaussianMixture
 from estimator.checkpoint.fits import Unread, X, mixture
 
 
-def test_curvature_of_another_mixture_is_refused(path):
-    model = mixture().fit(X)
-    model._curvature = (np.ones((2, 5)), np.ones((2, 5)))
-    model.save(path)
-    with pytest.raises(ValueError, match="curvature has 5 coordinates"):
-        mixture(checkpoint=path, warm_start=True).fit(X)
-    model._curvature = (np.ones(5), np.ones(5))
-    with pytest.raises(ValueError, match="must be a matrix"):
-        model.save(path)
-
-
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [

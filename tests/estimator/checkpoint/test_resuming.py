@@ -64,24 +64,6 @@ def test_a_fit_that_is_killed_goes_on(path, tmp_path):
     assert GaussianMixture.load(path).converged_
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
-def test_what_was_learnt_of_the_curvature_is_kept(path, kind, files):
-    """Whatever the order of the components: with it a run needs no more passes than it had left."""
-    whole = mixture(covariance_type=kind, checkpoint=path, checkpoint_every=3).fit(X)
-    assert any(hasattr(file, "_curvature") for file in files)
-    assert not hasattr(files[-1], "_curvature")
-    files_on_the_way = [file for file in files if hasattr(file, "_curvature")]
-    left = files_on_the_way[len(files_on_the_way) // 2]
-    left.save(path)
-    with_it = mixture(covariance_type=kind, checkpoint=path, warm_start=True).fit(X)
-    del left._curvature
-    left.save(path)
-    without = mixture(covariance_type=kind, checkpoint=path, warm_start=True).fit(X)
-    assert with_it.n_iter_ <= whole.n_iter_ - left.n_iter_ + 8
-    assert with_it.n_iter_ <= without.n_iter_ + 4
-    assert with_it.lower_bound_ == pytest.approx(whole.lower_bound_, abs=3 * whole.tol / len(X))
-
-
 def test_the_same_object_goes_on_after_an_interrupt(path):
     class Interrupted(list):
         left = 40

@@ -24,8 +24,6 @@ from estimator.storage.models import X, rewrite_arrays, rewrite_parameters
         ({"weights_": [0.0, 0.0], "noise_origin": np.zeros(3), "noise_edges": np.ones(3)}, "all zero"),
         ({"noise_origin": np.zeros(3)}, "noise_edges is missing"),
         ({"noise_edges": np.ones(3)}, "noise_origin is missing"),
-        ({"curvature_steps": np.zeros((1, 4))}, "curvature_falls is missing"),
-        ({"curvature_falls": np.zeros((1, 4))}, "curvature_steps is missing"),
         ({"covariances_": np.ones((2, 3))}, r"covariances_ must be float64 of shape \(2, 3, 3\)"),
         ({"covariances_": np.ones((2, 3, 3)) - 0.1 * np.eye(3)}, "positive definite"),
         ({"covariances_": -np.stack([np.eye(3)] * 2)}, "positive definite"),
