@@ -16,9 +16,8 @@ from apolar.estimator import GaussianMixture
 from apolar.exceptions import ColumnWarning, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.scores import CRITERIA
-from apolar.selection import Row, candidates, select
+from apolar.selection import Row, select
 from apolar.selection.result import reason as _reason
 
 
@@ -258,32 +257,6 @@ def test_warnings_go_into_the_rows(example):
     assert all(any("max_iter" in text for text in row.warnings) for row in selection.table)
     assert not selection.table[0].converged
     assert "not converged" in str(selection)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "prior"),
-    [
-        ({"n_init": 2}, AdaptivePrior()),
-        ({"reg_covar": 1e-3}, None),
-        ({"reg_covar": 1e-3, "prior": Prior(2.0)}, Prior(2.0)),
-    ],
-)
-def test_fits_from_neighbours_have_the_prior_of_the_estimator(example, monkeypatch, parameters, prior):
-    priors = []
-    converge = candidates.converge
-
-    def recorded(data, start, prior, **options):
-        priors.append(prior)
-        return converge(data, start, prior, **options)
-
-    monkeypatch.setattr(candidates, "converge", recorded)
-    selection = select(example[:300], (2, 3), "spherical", random_state=0, **parameters)
-    assert priors
-    assert all(used == prior for used in priors)
-    for row in selection.table:
-        model = selection.models["spherical", row.n_components]
-        assert model.reg_covar == parameters.get("reg_covar")
-        assert row.bic == pytest.approx(model.bic(example[:300]), rel=1e-10)
 
 
 def test_a_row_has_a_field_for_each_criterion():

@@ -37,7 +37,6 @@ def test_candidates_are_counted_also_those_that_are_dropped(rows):
 def test_candidates_of_the_estimator_are_counted(rows):
     calls = reports(rows, (1, 2), ("diag", "spherical"), "evidence")
     check(calls, FITTING, 4)
-    check(calls, REFINING, 2)
 
 
 def test_fits_to_all_rows_are_counted(rows, monkeypatch):

@@ -22,9 +22,9 @@ from apolar.estimator.parameters import check_columns, checked_parameters
 from apolar.mixture.families import FAMILIES, UNIVARIATE, family
 from apolar.moments.available import observed_column_moments
 from apolar.scores import CRITERIA, criterion_title
-from apolar.selection.candidates import CandidateFits
+from apolar.selection.candidates import fit_candidate
 from apolar.selection.likelihood import ConstantColumns, Fitted, LikelihoodFits
-from apolar.selection.progress import FITTING, REFINING, Callback, counted
+from apolar.selection.progress import FITTING, Callback, counted
 from apolar.selection.result import Models, Row, Selection, reason
 from apolar.selection.search import NO_MAXIMUM, min_component_rows, too_many_parameters
 
@@ -64,8 +64,7 @@ def select(
     Constant columns are left out of the comparison; in the mixtures they have their value as mean.
 
     With `init_params`, `n_init`, `tol`, `max_iter`, `reg_covar`, `noise` or `prior` given, with missing
-    values, or by "evidence", each candidate is fitted as `GaussianMixture` does, and then from its
-    neighbours; the reason says so.
+    values, or by "evidence", each candidate is fitted as `GaussianMixture` does; the reason says so.
 
     Parameters
     ----------
@@ -208,7 +207,6 @@ def _fitted_one_by_one(
     """Return rows of candidates, and functions that return models, each fitted by the estimator."""
     parallel = effective_n_jobs(n_jobs) > 1
     common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
-    fits = CandidateFits(X, sample_weight, common)
     # The slowest first, so that the processes end at about the same time.
     order = sorted(
         ((kind, r) for kind in kinds for r in numbers),
@@ -216,18 +214,16 @@ def _fitted_one_by_one(
     )
     # Processes, not threads: with few rows most of the time is spent in Python, which holds the lock.
     pool = Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator")
-    first = counted(callback, FITTING, pool(delayed(fits.fitted)(*pair) for pair in order), len(order))
-    tried = dict(zip(order, first, strict=True))
-    by_kind = dict.fromkeys(kind for kind, _ in order)
-    parts = pool(delayed(fits.swept)(kind, {r: tried[kind, r] for r in sorted(numbers)}) for kind in by_kind)
-    swept = list(counted(callback, REFINING, parts, len(by_kind)))
-    rows = {(row.covariance_type, row.n_components): (row, fitted) for part in swept for row, fitted in part}
-    threads = model.n_threads
-    for _, fitted in rows.values():
-        if fitted is not None:
-            fitted.set_params(n_threads=threads, warm_start=False)
-    in_order = [rows[kind, r] for kind in kinds for r in numbers]
-    return [(row, None if fitted is None else functools.partial(_same, fitted)) for row, fitted in in_order]
+    fits = pool(delayed(fit_candidate)(X, sample_weight, common, *pair) for pair in order)
+    fitted = dict(zip(order, counted(callback, FITTING, fits, len(order)), strict=True))
+    out: list[Fitted] = []
+    for kind in kinds:
+        for r in numbers:
+            row, candidate = fitted[kind, r]
+            if candidate is not None:
+                candidate.set_params(n_threads=model.n_threads)
+            out.append((row, None if candidate is None else functools.partial(_same, candidate)))
+    return out
 
 
 def _compared(row: Row, make: Callable[[], GaussianMixture] | None) -> Row:
