@@ -18,11 +18,10 @@ from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.mixture.stats import SufficientStats
 from apolar.starts import STARTS, start_candidates
 from apolar.starts.auto import MORE_ROWS, MOST_ROWS, _Search, portfolio
-from apolar.starts.emem import best_of_short_runs
-from apolar.starts.kmeans import from_kmeans
 from apolar.starts.merging import greedily_merged_stats, mixture_distances
 from apolar.starts.overseed import from_overseeding
 from apolar.starts.seeds import random_rows, spread_rows
+from apolar.starts.single import best_of_short_runs, from_kmeans
 from apolar.starts.splitting import with_one_more
 from mixtures import FAMILY_NAMES
 
@@ -293,7 +292,7 @@ def test_duplicated_rows_are_fewer_seeds():
 def test_runs_without_a_finite_likelihood_lose_to_all_others(monkeypatch):
     rows, _ = data("spherical")
     likelihoods = iter([np.nan, -2.0, -1.0, np.inf])
-    monkeypatch.setattr("apolar.starts.emem.RUNS_PER_BATCH", 1)
+    monkeypatch.setattr("apolar.starts.single.RUNS_PER_BATCH", 1)
     mixtures = []
 
     def e_step(parameters):

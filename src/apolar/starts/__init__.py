@@ -11,20 +11,22 @@ from apolar.em.result import FitResult
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import portfolio
-from apolar.starts.base import MOST_ROWS, StartEntry, StartSearchEntry, as_start_with_noise
-from apolar.starts.emem import best_of_short_runs
+from apolar.starts.base import MOST_ROWS, StartEntry, as_start_with_noise
 from apolar.starts.family_moments import from_moments_of_family
-from apolar.starts.hierarchical import from_hierarchical_clusters
-from apolar.starts.kmeans import from_kmeans
 from apolar.starts.overseed import from_overseeding
-from apolar.starts.random_responsibilities import from_random_responsibilities
 from apolar.starts.seeds import from_random_rows, from_spread_rows
 from apolar.starts.simplified import diagonal_problem, projected_problem
+from apolar.starts.single import (
+    best_of_short_runs,
+    from_hierarchical_clusters,
+    from_kmeans,
+    from_random_responsibilities,
+)
 
 __all__ = ["STARTS", "start_candidates"]
 
-STARTS: dict[str, StartEntry | StartSearchEntry] = {
-    "auto": StartSearchEntry(portfolio),
+STARTS: dict[str, StartEntry] = {
+    "auto": StartEntry(portfolio, is_search=True),
     "moments": StartEntry(from_moments_of_family, sees_all_rows=True, fallback="overseed"),
     "overseed": StartEntry(from_overseeding),
     "kmeans": StartEntry(from_kmeans),
@@ -58,8 +60,7 @@ def start_candidates(
     entry = STARTS[name]
     if n_components == 1:
         return portfolio(data, n_components, prior, rng)
-    is_search = isinstance(entry, StartSearchEntry)
-    if data.whitening.has_noise_component and not is_search:
+    if data.whitening.has_noise_component and not entry.is_search:
         share = data.whitening.noise_shares[-1]
         kept = without_low_density(data.subsample(MOST_ROWS, rng), share)
         candidates = start_candidates(name, kept, n_components, prior, rng)
@@ -68,13 +69,18 @@ def start_candidates(
         problem = (
             projected_problem(data, n_components, rng)
             if data.is_wide
-            else diagonal_problem(data, rng, is_search=is_search)
+            else diagonal_problem(data, rng, is_search=entry.is_search)
         )
         if problem is not None:
             simple_candidates = start_candidates(name, problem.simple, n_components, prior, rng)
             return problem.starts(simple_candidates, prior)
+    seen = data if entry.sees_all_rows or entry.is_search else data.subsample(MOST_ROWS, rng).distinct()
     try:
-        return entry.candidates(name, data, n_components, prior, rng)
+        made = entry.start(seen, n_components, prior, rng)
+        if entry.is_search:
+            return list(made)
+        # Moments describe spherical components: for other families they are only a rough start.
+        return [FitResult(made, name, is_from_all_rows=entry.sees_all_rows and data.family.is_spherical)]
     except ValueError as error:
         if entry.fallback is None:
             raise
