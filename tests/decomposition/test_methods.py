@@ -27,6 +27,16 @@ ALGORITHM_2 = [
 EXACT = 1e-6
 
 
+@pytest.mark.parametrize("form", ["x*y*z^3 + y^4*z", "x^4*y + z^5"])
+def test_the_power_method_ends_at_double_points(form):
+    # Where the curvature of a climb vanishes, a step without damping is singular.
+    form = apolar.SymmetricTensor.from_polynomial(form)
+    for seed in range(10, 20):
+        rotation = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0]
+        waring = apolar.decompose(form.change_variables(rotation), method="spm", random_state=seed)
+        assert waring.status is apolar.Status.DIVERGING
+
+
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_joint_eigenvalues_of_commuting_matrices(is_complex):
     rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 import apolar
 from apolar import Status, SymmetricTensor, decompose
-from apolar.decomposition import coprime, ranks
+from apolar.decomposition import component_errors, coprime, ranks
 from apolar.tensor import n_monomials
 from problems import noisy, random_terms
 
@@ -161,6 +161,73 @@ def test_points_that_are_close_but_determined_are_exact():
     waring = decompose(_clustered(1e-2), random_state=0)
     assert waring.status is Status.EXACT
     assert sorted(waring.weights)[-1] == pytest.approx(2 * np.linalg.norm([1.0, 0.2, 0.1]) ** 3, rel=1e-4)
+
+
+@pytest.mark.parametrize(("sign", "distance"), [(1, 1e-3), (-1, 1e-2), (-1, 1e-3)])
+def test_a_close_pair_beside_other_terms_is_polished_to_rounding(sign, distance):
+    # Condition up to 1e10, and more terms than variables.
+    rng = np.random.default_rng(7)
+    points = rng.standard_normal((8, 6))
+    points[1] = points[0] + distance * rng.standard_normal(6)
+    terms = apolar.Waring([1.0, sign, 1, 1, 1, 1, 1, 1], points, 4)
+    waring = decompose(terms.to_tensor(), 8, random_state=0)
+    assert waring.status is Status.EXACT
+    # Rounding times the condition; before it was polished, the pair was off by a percent and more.
+    assert component_errors(terms, waring).max() < 1e-4
+
+
+# --- forms of border rank ------------------------------------------------------------------
+
+
+def _on_a_tangent(dim, seed, *, integer):
+    """Return a^2 b and cubes of other linear forms: rank dim + 1, and a limit of forms of rank dim."""
+    rng = np.random.default_rng(seed)
+    while True:
+        forms = rng.integers(-3, 4, (dim, dim)).astype(float) if integer else rng.standard_normal((dim, dim))
+        if abs(np.linalg.det(forms)) > 0.5:
+            break
+    a, b = (SymmetricTensor(1, dim, form) for form in forms[:2])
+    return a * a * b + SymmetricTensor.from_waring(np.ones(dim - 2), forms[2:], 3)
+
+
+BORDER_FORMS = [
+    SymmetricTensor.from_polynomial("(3*x+y+z)^2*(3*x+y+2*z)+(2*x-2*y-3*z)^3"),
+    *(_on_a_tangent(3, seed, integer=True) for seed in range(3)),
+    *(_on_a_tangent(3, seed, integer=False) for seed in range(3)),
+    *(_on_a_tangent(4, seed, integer=True) for seed in range(3)),
+]
+
+
+# In four variables some seeds end at rank 6.
+@pytest.mark.parametrize("form", [form for form in BORDER_FORMS if form.dim == 3])
+def test_a_form_of_border_rank_has_a_larger_rank(form):
+    waring = decompose(form, random_state=0)
+    assert (waring.rank, waring.status) == (form.dim + 1, Status.EXACT)
+    assert waring.residual < 1e-13
+
+
+@pytest.mark.parametrize("form", BORDER_FORMS)
+def test_terms_of_the_border_rank_are_not_exact(form):
+    # Two points approach each other; polishing leaves 1e-12 at best, with weights of 1e3 and more.
+    waring = decompose(form, form.dim, random_state=0)
+    assert waring.status is Status.DIVERGING
+    certificate = waring.certificate
+    assert (certificate.unique, certificate.minimal, certificate.determined) == (None, False, False)
+    assert "too close together" in certificate.message
+    assert apolar.refine(form, waring).status is Status.DIVERGING
+
+
+@pytest.mark.parametrize("distance", [1e-2, 1e-4])
+def test_large_terms_that_cancel_and_are_the_tensor_are_exact(distance):
+    # As near to a form of border rank as the square of the distance, and not one.
+    rng = np.random.default_rng(0)
+    a, b, c = rng.standard_normal((3, 3))
+    points = np.array([a + distance * b, a - distance * b, c])
+    terms = apolar.Waring([1 / distance, -1 / distance, 1.0], points, 3)
+    waring = decompose(terms.to_tensor(), random_state=0)
+    assert (waring.rank, waring.status) == (3, Status.EXACT)
+    # The condition of the pair is the inverse of the cube of their distance.
+    assert component_errors(terms, waring).max() < 10 * np.finfo(float).eps / distance**3
 
 
 def test_families_of_terms_are_exact():

@@ -5,24 +5,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar.decomposition.gauss_newton import DENSE_WORK, Refined, gauss_newton
+from apolar.decomposition.gauss_newton import DENSE_WORK, LONG_DENSE_WORK, Refined, gauss_newton
 from apolar.decomposition.polish import polished
-from apolar.decomposition.refine import EXACT, is_diverging, refined_terms
+from apolar.decomposition.refine import SEARCH_TOL, is_diverging, refined_terms
 from apolar.decomposition.starts import random_points, unrefined
 from apolar.decomposition.waring import relative_residual
 from apolar.tensor import SymmetricTensor
 
 # Terms as many as a generic tensor has are reached from nearly every complex start, but slowly, through
-# ill-conditioned steps: few starts, with more steps, solved by least squares up to this many multiplications.
+# ill-conditioned steps: few starts, with more steps.
 LONG_STARTS = 4
 LONG_RUN = 5
-LONG_DENSE_WORK = 2e7
 # Multiplications of a long run, about, where that is more than a run otherwise takes.
 LONG_WORK = 1.5e9
 # Terms that leave less than this and still move are likely on a slow way to exact ones.
 PROMISING = 1e-3
-# Terms that leave less than this are polished.
-NEARLY_EXACT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +41,8 @@ class CandidateTerms:
 
     @property
     def exact(self) -> bool:
-        """Whether the terms give the tensor back to rounding."""
-        return self.residual <= EXACT and not self.diverging
+        """Whether the terms are the tensor's own, so that a search ends with them."""
+        return self.residual <= SEARCH_TOL and not self.diverging
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +85,7 @@ def converged(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget
 def persistent(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget) -> CandidateTerms:
     """Return the candidate, after more steps where it stopped on a slow way to exact terms."""
     first = candidate.refined
-    if candidate.diverging or first.converged or not EXACT < candidate.residual < PROMISING:
+    if candidate.diverging or first.converged or not SEARCH_TOL < candidate.residual < PROMISING:
         return candidate
     if len(tensor.coefficients) * first.vectors.size**2 > DENSE_WORK or budget.is_spent:
         return candidate  # many steps would take long
@@ -98,14 +95,13 @@ def persistent(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budge
     return finished if better(finished, candidate) else candidate
 
 
-def rated(tensor: SymmetricTensor, method: str, refined: Refined) -> CandidateTerms:
+def rated(tensor: SymmetricTensor, method: str, refined: Refined, *, polish: bool = True) -> CandidateTerms:
     """Return terms with their residual, from the coefficients, and whether they diverge.
 
-    Those that are nearly exact are polished.
+    Those that are nearly exact are polished, unless they have to stay as they are.
     """
-    weights, points = refined.signs, refined.vectors
-    residual = relative_residual(tensor, weights, points)
-    if EXACT < residual < NEARLY_EXACT:
+    residual = relative_residual(tensor, refined.signs, refined.vectors)
+    if polish:
         refined, residual = polished(tensor, refined, residual)
     return CandidateTerms(method, refined, residual, is_diverging(tensor, refined, residual))
 

@@ -13,6 +13,13 @@ DENSE_WORK = 2e9
 GRAM_LIMIT = 1e7
 # Cosines above which two points are a cluster, whose terms can be exchanged for others nearly the same.
 CLOSE_COSINE = 0.99
+# From this condition number on, a pair alone may be why that of all terms is infinite.
+PAIR_LIMIT = 1e9
+# Terms with a cosine above this are nearly parallel.
+PARALLEL = 0.9
+# Terms that may be off by this, relative to their size, are not determined. Terms that approach a double
+# point may be off by 1 / sqrt(2), at any distance.
+UNDETERMINED = 0.5
 
 
 def condition_number(points: Array, order: int) -> float:
@@ -70,7 +77,7 @@ def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
 
     Where terms belong to a continuous family the condition number is infinite
     whether points are close or not: it is then that of the closest pair by
-    itself, which is a lower bound.
+    itself, a lower bound, unless this pair may be the reason.
 
     Parameters
     ----------
@@ -94,7 +101,8 @@ def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
     condition = condition_number(units, order)
     if np.isinf(condition):
         pair = np.unravel_index(np.argmax(cosines), cosines.shape)
-        condition = condition_number(units[list(pair)], order)
+        alone = condition_number(units[list(pair)], order)
+        condition = alone if alone < PAIR_LIMIT else condition
     return condition, close
 
 
@@ -102,7 +110,7 @@ def cluster_error(weights: Array, points: Array, order: int, residual: float, no
     """Return by how much terms whose points are close together may be off, relative to their size.
 
     To first order and at worst: the condition number times what is not known
-    of the tensor, which is its residual and at least its rounding.
+    of the tensor, which is its residual and at least the rounding of the terms.
 
     Parameters
     ----------
@@ -125,9 +133,30 @@ def cluster_error(weights: Array, points: Array, order: int, residual: float, no
     condition, close = cluster_condition(points, order)
     if len(close) == 0:
         return 0.0
-    unknown = max(residual, float(np.finfo(float).eps)) * norm
+    unknown = max(residual * norm, float(np.finfo(float).eps * np.abs(weights).sum()))
     least = float(np.abs(weights[close]).min())
     return condition * unknown / least if least > 0 else float("inf")
+
+
+def is_cancelling(sizes: Array, units: Array, signs: Array, order: int) -> bool:
+    """Return whether the sum of some terms that are nearly parallel is less than half of their sizes.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (rank,)
+        The norms of the terms.
+    units : ndarray, shape (rank, dim)
+        Of unit norm.
+    signs : ndarray, shape (rank,)
+    order : int
+    """
+    inner = (units.conj() @ units.T) ** order
+    parallel = np.abs(inner) > PARALLEL
+    if np.count_nonzero(parallel) == len(units):
+        return False
+    terms = signs * sizes
+    squares = np.einsum("ij,ij->i", parallel @ (terms[:, None] * inner.real * terms), parallel)
+    return bool(np.any(squares < (0.5 * (parallel @ sizes)) ** 2))
 
 
 def condition_estimate(vectors: Array, order: int, n_steps: int = 3) -> float:

@@ -72,4 +72,4 @@ def constrained_terms(
         )
     terms = replace(refined, vectors=refined.vectors[kept], signs=refined.signs[kept])
     source += f", less {np.count_nonzero(~kept)} that would be zero"
-    return rated(tensor, candidate.method, terms), source
+    return rated(tensor, candidate.method, terms, polish=False), source

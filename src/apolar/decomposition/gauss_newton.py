@@ -69,6 +69,8 @@ class Refined:
 # Up to this many multiplications a least squares solve with the Jacobian itself is as fast as
 # conjugate gradients, and its accuracy depends on the condition, not on its square.
 DENSE_WORK = 2e5
+# Up to this many, where the problem is ill-conditioned and steps by conjugate gradients do not get on.
+LONG_DENSE_WORK = 2e7
 # With at least this damping the normal equations are accurate enough, and take a tenth of the time.
 WELL_DAMPED = 1e-8
 

@@ -63,7 +63,9 @@ def nonnegative(problem: Problem, rng: np.random.Generator) -> tuple[CandidateTe
         if best is not None and budget.is_spent:
             break
         steps = min(SHORT_RUN, budget.max_iter)
-        candidate = rated(tensor, method, projected_gauss_newton(tensor, vectors, steps, budget.tol))
+        candidate = rated(
+            tensor, method, projected_gauss_newton(tensor, vectors, steps, budget.tol), polish=False
+        )
         if best is None or candidate.residual < (1 - 1e-4) * best.residual:
             hits = 1
             candidate = _finished(tensor, candidate, budget.max_iter, budget.tol)
@@ -84,7 +86,8 @@ def _single_term(problem: Problem) -> tuple[CandidateTerms, str]:
     if rank > 1:
         raise ValueError("This form is a power of one linear form: its rank is 1.")
     vectors = np.maximum(tensor.coefficients, 0)[None] ** (1 / tensor.order)
-    return rated(tensor, "direct", Refined(vectors, np.ones(1), float("nan"), 0.0, True, 0, ())), source
+    refined = Refined(vectors, np.ones(1), float("nan"), 0.0, True, 0, ())
+    return rated(tensor, "direct", refined, polish=False), source
 
 
 def _free_terms(problem: Problem, rng: np.random.Generator) -> tuple[Array | None, int, str]:
@@ -150,11 +153,13 @@ def _finished(
     first = candidate.refined
     left = max_iter - first.n_iter
     # Terms that may be exact go on to rounding.
-    settled = first.converged and candidate.residual > MAY_BE_EXACT
+    may_be_exact = candidate.residual <= MAY_BE_EXACT
+    tol = float(np.finfo(float).eps) if may_be_exact else tol
+    settled = first.converged and not may_be_exact
     if settled or first.gradient_norm <= tol or left <= 0:
         return candidate
     later = projected_gauss_newton(tensor, first.vectors, left, tol)
-    return rated(tensor, candidate.method, first.then(later))
+    return rated(tensor, candidate.method, first.then(later), polish=False)
 
 
 class _Model:

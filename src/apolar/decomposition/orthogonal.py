@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.candidates import Budget, CandidateTerms, better, rated
 from apolar.decomposition.flattening import Flattening
 from apolar.decomposition.gauss_newton import Refined
 from apolar.decomposition.jacobi import joint_rotation
 from apolar.decomposition.methods import Problem
+from apolar.decomposition.polish import NEARLY_EXACT
 from apolar.decomposition.ranks import noise_floor_rank, numerical_rank
 from apolar.decomposition.search import is_certified
 from apolar.decomposition.waring import absorbed_weights
@@ -72,7 +73,11 @@ def _best_frame(
         if best is not None and budget.is_spent:
             break
         refined = polar_ascent(tensor, frame, max_iter=STEPS * budget.max_iter, tol=budget.tol)
-        candidate = rated(tensor, method, refined)
+        candidate = rated(tensor, method, refined, polish=False)
+        if candidate.residual < NEARLY_EXACT:  # on to rounding
+            frame, tol = unit_rows(refined.vectors), float(np.finfo(float).eps)
+            last = polar_ascent(tensor, frame, max_iter=budget.max_iter, tol=tol)
+            candidate = rated(tensor, method, refined.then(last), polish=False)
         if best is None or candidate.residual < (1 - 1e-6) * best.residual:
             hits = 1
         elif candidate.residual <= (1 + 1e-6) * best.residual:

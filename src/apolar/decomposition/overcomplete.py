@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.candidates import LONG_DENSE_WORK, Budget, CandidateTerms, better, rated
-from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition.candidates import Budget, CandidateTerms, better, rated
+from apolar.decomposition.gauss_newton import LONG_DENSE_WORK, gauss_newton
 from apolar.decomposition.penalised import penalised_descent
-from apolar.decomposition.refine import EXACT
+from apolar.decomposition.refine import SEARCH_TOL
 from apolar.decomposition.starts import random_points, unrefined
 from apolar.tensor import SymmetricTensor
 
@@ -122,7 +122,7 @@ def _finished(tensor: SymmetricTensor, vectors: Array, signs: Array, budget: Bud
         signs,
         max_iter=budget.max_iter,
         tol=budget.tol,
-        give_up_above=EXACT,
+        give_up_above=SEARCH_TOL,
         dense_work=LONG_DENSE_WORK,
     )
     return rated(tensor, "penalised", refined)

@@ -7,7 +7,6 @@ import numpy as np
 from apolar._core.arrays import unit_rows
 from apolar.decomposition import ranks
 from apolar.decomposition.candidates import (
-    LONG_DENSE_WORK,
     LONG_RUN,
     Budget,
     CandidateTerms,
@@ -16,7 +15,7 @@ from apolar.decomposition.candidates import (
     rated,
 )
 from apolar.decomposition.coprime import coprime_points, monomials_bound
-from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition.gauss_newton import LONG_DENSE_WORK, gauss_newton
 from apolar.decomposition.methods.problem import Problem
 from apolar.decomposition.overcomplete import overcomplete_terms, run_work
 from apolar.decomposition.proofs.lower_bounds import koszul_bound

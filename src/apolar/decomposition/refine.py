@@ -6,9 +6,10 @@ import numpy as np
 
 from apolar._core.arrays import Array, scaled_by_power, unit_rows
 from apolar._core.checks import check_integer, one_of, positive_number
-from apolar.decomposition.condition import cluster_error
+from apolar.decomposition.condition import UNDETERMINED, cluster_error, is_cancelling
 from apolar.decomposition.gauss_newton import Contractible, Refined, gauss_newton
 from apolar.decomposition.newton import newton
+from apolar.decomposition.polish import NEARLY_EXACT, ROUNDING, is_rounding, polished
 from apolar.decomposition.scaling import of_full_size, of_unit_size
 from apolar.decomposition.waring import (
     Status,
@@ -24,10 +25,8 @@ REFINEMENTS = ("auto", "newton", "gauss-newton")
 # Up to this many unknowns the quadratic convergence of Newton's method is worth its dense Hessian.
 NEWTON_LIMIT = 150
 
-# A residual that counts as rounding.
-EXACT = 1e-10
-# Terms that may be off by as much as this, relative to their size, say nothing.
-MEANINGLESS = 1.0
+# A residual at which a search ends: that of numbers that are right to ten digits.
+SEARCH_TOL = 1e-10
 
 
 def refine(
@@ -104,6 +103,8 @@ def _refined(tensor: Contractible, waring: Waring, method: str, max_iter: int, t
     weights = np.where(waring.weights == 0, 1e-3 * tensor.norm(), waring.weights)
     vectors, signs = absorbed_weights(weights, waring.points, waring.order)
     refined = refined_terms(tensor, vectors, signs, method=method, max_iter=max_iter, tol=tol)
+    if isinstance(tensor, SymmetricTensor):
+        refined, _ = polished(tensor, refined, relative_residual(tensor, refined.signs, refined.vectors))
     return to_waring(tensor, refined, waring.method)
 
 
@@ -117,10 +118,10 @@ def refined_terms(
     newton_pays = method == "auto" and unknowns <= NEWTON_LIMIT
     # Gauss-Newton is fast far away and where the residual is small; elsewhere Newton takes over.
     first = gauss_newton(
-        tensor, vectors, signs, max_iter=max_iter, tol=tol, give_up_above=EXACT if newton_pays else None
+        tensor, vectors, signs, max_iter=max_iter, tol=tol, give_up_above=SEARCH_TOL if newton_pays else None
     )
     left = max_iter - first.n_iter
-    if not newton_pays or first.gradient_norm <= tol or first.cost <= 0.5 * EXACT**2 or not left:
+    if not newton_pays or first.gradient_norm <= tol or first.cost <= 0.5 * SEARCH_TOL**2 or not left:
         return first
     second = _newton(tensor, first.vectors, first.signs, left, tol)
     if second.gradient_norm > first.gradient_norm and second.cost >= first.cost:
@@ -157,10 +158,13 @@ def verdict(tensor: Contractible, refined: Refined, residual: float) -> Status:
     """Return the status of refined terms."""
     if is_diverging(tensor, refined, residual):
         return Status.DIVERGING
-    if residual <= EXACT:
-        weights, points = canonical_terms(refined.vectors, refined.signs, tensor.order)
-        error = cluster_error(weights, points, tensor.order, residual, tensor.norm())
-        return Status.EXACT if error < MEANINGLESS else Status.ILL_CONDITIONED
+    if residual <= SEARCH_TOL:
+        order, norm = tensor.order, tensor.norm()
+        sizes = np.linalg.norm(refined.vectors, axis=1) ** order
+        if cluster_error(sizes, unit_rows(refined.vectors), order, residual, norm) >= UNDETERMINED:
+            return Status.ILL_CONDITIONED
+        if is_rounding(residual, sizes, norm):
+            return Status.EXACT
     return Status.APPROXIMATE if refined.converged else Status.NOT_CONVERGED
 
 
@@ -171,27 +175,24 @@ def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> boo
     falls only like 1/s. Large terms of an exact, ill-conditioned decomposition
     leave rounding.
     """
-    sizes = np.linalg.norm(refined.vectors, axis=1) ** tensor.order / tensor.norm()
-    largest = float(sizes.max())
+    sizes = np.linalg.norm(refined.vectors, axis=1) ** tensor.order
+    units, norm = unit_rows(refined.vectors), tensor.norm()
+    largest = float(sizes.max()) / norm
     if not np.isfinite(largest) or (largest > 50 and residual * largest > 1e-4):
         return True
-    # A start near a double point is far along the way, where the residual falls like 1/s^2. Exact terms of
-    # that size would have been polished.
-    if largest > 50 and residual > EXACT and _cancelling(refined, tensor.order):
-        return True
     # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
-    if largest * np.finfo(float).eps > EXACT:
+    if largest * np.finfo(float).eps > SEARCH_TOL:
+        return True
+    if residual <= ROUNDING or not is_cancelling(sizes, units, refined.signs, tensor.order):
+        return False
+    # Near a double point the residual falls like 1/s^2. To first order, terms there may be off by 0.7 times
+    # their size, however near they come; exact terms have been polished, and are off by much less.
+    if residual < NEARLY_EXACT and cluster_error(sizes, units, tensor.order, residual, norm) >= UNDETERMINED:
+        return True
+    if largest > 50 and residual > SEARCH_TOL:
         return True
     # On the way there: two large terms, nearly the same, of opposite sign. The gradient is then about
     # residual^2 / size, however small; a gradient much below that is the gradient near a minimum.
     slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))
     still_moving = refined.gradient_norm > slowest and refined.n_iter >= 20
-    return still_moving and residual > EXACT and largest > 5 and _cancelling(refined, tensor.order)
-
-
-def _cancelling(refined: Refined, order: int) -> bool:
-    sizes = np.linalg.norm(refined.vectors, axis=1)
-    units = unit_rows(refined.vectors)
-    inner = np.outer(refined.signs, refined.signs) * (units.conj() @ units.T) ** order
-    first = int(np.argmax(sizes))
-    return bool(np.any((inner[first].real < -0.9) & (sizes > 0.5 * sizes[first])))
+    return still_moving and residual > SEARCH_TOL and largest > 5

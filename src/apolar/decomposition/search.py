@@ -22,7 +22,7 @@ from apolar.decomposition.flattening import Flattening, middle_degree
 from apolar.decomposition.gauss_newton import gauss_newton
 from apolar.decomposition.overcomplete import affordable_runs, overcomplete_terms
 from apolar.decomposition.ranks import numerical_rank, power_method_limit
-from apolar.decomposition.refine import EXACT
+from apolar.decomposition.refine import SEARCH_TOL
 from apolar.decomposition.starts import (
     pencil_or_none,
     random_points,
@@ -180,7 +180,7 @@ def made_real(tensor: SymmetricTensor, candidate: CandidateTerms, budget: Budget
     terms = unrefined(tensor, unit_rows(turned.real))
     refined = gauss_newton(tensor, terms.vectors, terms.signs, max_iter=budget.max_iter, tol=budget.tol)
     real = rated(tensor, candidate.method, candidate.refined.then(refined))
-    return real if real.residual <= 2 * candidate.residual + EXACT else candidate
+    return real if real.residual <= 2 * candidate.residual + SEARCH_TOL else candidate
 
 
 def _complex_rival(

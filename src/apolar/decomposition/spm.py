@@ -196,7 +196,8 @@ def _climb(subspace: _Subspace, a: Array, tol: float, max_iter: int) -> tuple[Ar
         up = there.values >= at.values - ROUNDING
         a[up] = moved[up]
         at.update(up, there, up)
-        damping *= np.where(up, LESS, MORE)
+        # At a double point the curvature vanishes: without damping, steps there are rounding, or singular.
+        damping = np.maximum(damping * np.where(up, LESS, MORE), ROUNDING)
         done = (up & (np.linalg.norm(step, axis=1) <= tol)) | (damping > MOST_DAMPING)
         end[active], values[active], arrived[active] = a, at.values, done
         # Slow ones are left: without the components of the others they, or new starts, climb faster.

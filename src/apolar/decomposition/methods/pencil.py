@@ -30,4 +30,4 @@ def pencil_candidate(problem: Problem, rank: int, rng: np.random.Generator) -> C
         )
     if problem.field == "real":
         points = real_starts(points)
-    return rated(tensor, "pencil", unrefined(tensor, points))
+    return rated(tensor, "pencil", unrefined(tensor, points), polish=problem.refine)

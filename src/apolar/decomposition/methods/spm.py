@@ -40,4 +40,4 @@ def spm_candidate(problem: Problem, rank: int, rng: np.random.Generator) -> Cand
     left = flattening.left[:, :rank].astype(dtype)
     right = flattening.right[:, :rank].astype(dtype)
     points = power_method(left, values[:rank], right, tensor.dim, tensor.order, rng)
-    return rated(tensor, "spm", unrefined(tensor, points))
+    return rated(tensor, "spm", unrefined(tensor, points), polish=problem.refine)

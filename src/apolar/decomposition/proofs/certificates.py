@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from apolar._core.arrays import Array
+from apolar.decomposition.condition import UNDETERMINED, cluster_error
 from apolar.decomposition.proofs.lower_bounds import certified_bound
 from apolar.decomposition.proofs.nearby import ScaledTerms, exact_terms
 from apolar.decomposition.proofs.uniqueness import uniqueness
@@ -50,6 +53,10 @@ class Certificate:
         No sum of fewer powers is as near to the tensor as these terms, or as rounding.
     lower_bound_by : str
         The matrix that proves it.
+    determined : bool
+        False where points lie so close together that the tensor does not
+        determine their terms: these may be on the way to a limit that has no
+        such terms, and are not said to be unique or minimal.
     """
 
     n_terms: int
@@ -63,11 +70,12 @@ class Certificate:
     radius: float | None
     rank_lower_bound: int
     lower_bound_by: str
+    determined: bool = True
 
     @property
     def minimal(self) -> bool:
         """Whether no sum of fewer powers is proved to be as near to the tensor."""
-        return self.rank_lower_bound >= self.n_terms
+        return self.determined and self.rank_lower_bound >= self.n_terms
 
     @property
     def message(self) -> str:
@@ -157,6 +165,9 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
             len(weights), unique, unique_by, nearby.isolation, None, None, no_tensor, None, None, *lower_bound
         )
     distance = 0.0 if nearby.is_sum else residual / max(terms.norm, SMALLEST) * (1 + 1e-14)
+    determined = nearby.is_sum or _determined(terms, distance)
+    if not determined and unique:
+        unique, unique_by = None, "points lie too close together for the terms to be determined"
     return Certificate(
         len(weights),
         unique,
@@ -168,4 +179,12 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         nearby.margin,
         nearby.radius,
         *lower_bound,
+        determined,
     )
+
+
+def _determined(terms: ScaledTerms, distance: float) -> bool:
+    """Return whether terms whose points are close together are off by less than their size."""
+    lengths = np.linalg.norm(terms.points, axis=1)
+    units, weights = terms.points / lengths[:, None], terms.weights * lengths**terms.order
+    return cluster_error(weights, units, terms.order, distance, terms.norm) < UNDETERMINED
