@@ -299,6 +299,20 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     return replace(whitening, noise_box=noise_box)
 
 
+def mixture_around(parameters: MixtureParameters, family: Family) -> tuple[Whitening, WhitenedParameters]:
+    """Return the whitening around a mixture, and the mixture in its coordinates.
+
+    All that is asked of a fitted mixture is computed there. Matrices are transformed by their roots: products
+    with the matrices themselves may not be positive definite, by rounding.
+    """
+    whitening = whitening_around(parameters, family)
+    inside = whitening.transform_parameters(parameters)
+    if whitening.matrix.ndim == 2:
+        roots = whitening.matrix.T @ family.root(parameters.covariances)
+        inside = replace(inside, covariances=roots @ np.swapaxes(roots, -1, -2))
+    return whitening, inside
+
+
 def _scaling(centre: Array, units: Array, n_rows: int, weight: float, noise: float = 0.0) -> Whitening:
     """Return the whitening that divides all columns by one unit, or each column by its own."""
     log_det = -float(np.sum(np.log(units))) * (len(centre) if units.ndim == 0 else 1)
