@@ -5,8 +5,10 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from apolar import GaussianMixture
 from apolar._core import threads
 from apolar._core.threads import one_blas_thread, run_in_threads, thread_pool
 from apolar.data.reduce import map_in_threads
@@ -135,6 +137,37 @@ def test_calls_that_take_up_the_whole_pool_may_use_threads(monkeypatch):
 
     assert list(map_in_threads(call, [(i,) for i in range(6)], 2)) == [[i] for i in range(6)]
     pool.shutdown()
+
+
+@pytest.mark.parametrize("n_started", [0, 1])
+def test_fewer_threads_do_the_work_where_no_more_can_be_started(monkeypatch, n_started):
+    monkeypatch.setattr(threads, "_POOL", [])
+    start, left = threading.Thread.start, list(range(n_started))
+
+    def limited(thread):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    assert list(map_in_threads(lambda number: number, ((i,) for i in range(40)), 4)) == list(range(40))
+    work, done = list(range(40)), []
+
+    def call():
+        while True:
+            try:
+                done.append(work.pop())
+            except IndexError:
+                return
+
+    run_in_threads(call, 4)
+    assert sorted(done) == list(range(40))
+    X = np.random.default_rng(0).standard_normal((60_000, 2))
+    fits = [GaussianMixture(2, n_threads=n, random_state=0).fit(X).lower_bound_ for n in (1, 4)]
+    # Results do not depend on the number of threads.
+    assert fits[0] == pytest.approx(fits[1], rel=1e-12)
+    threads._POOL[0].shutdown()
 
 
 # --- forks --------------------------------------------------------------------------------------------

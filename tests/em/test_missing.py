@@ -276,9 +276,10 @@ def test_completed_rows_keep_what_is_observed(name):
 def test_expected_values_and_draws_are_those_of_the_conditional_distribution():
     X, labels = incomplete_rows(200, 0.0)
     data = WhitenedData(open_rows(np.delete(X, 100, axis=0)), FAMILIES["full"])
-    mixture = data.whitening.inverse_transform_parameters(start(data, np.delete(labels, 100)))
+    whitened = start(data, np.delete(labels, 100))
+    mixture = data.whitening.inverse_transform_parameters(whitened)
     row = np.array([X[0, 0], np.nan, np.nan])
-    completion = Completion.by_mixture(data.family, data.whitening, mixture)
+    completion = Completion.by_mixture(data.family, data.whitening, whitened)
     # In place of integrals, weighted draws from the mixture near the observed value would do; here exactly.
     variances = mixture.covariances[:, 0, 0]
     logits = np.log(mixture.weights) - 0.5 * (

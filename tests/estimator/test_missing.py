@@ -300,3 +300,14 @@ def test_a_selection_of_rows_on_a_device_with_missing_values():
     theirs = apolar.select(holed, (1, 2), "diag", random_state=0)
     assert ours.best.n_components == 2
     assert ours.best_row.bic == pytest.approx(theirs.best_row.bic, rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [1e155, -1e200, 1e308])
+def test_values_beyond_reach_do_not_keep_others_from_being_imputed(value):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3)) + 5 * rng.integers(0, 2, (200, 1))
+    model = GaussianMixture(2, random_state=0).fit(X)
+    filled = model.impute([[value, np.nan, 0.0]])
+    assert filled[0, 0] == value
+    assert np.all(np.isfinite(filled))
+    assert np.all(np.isfinite(model.conditional(0, value).means_))

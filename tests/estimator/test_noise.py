@@ -279,3 +279,20 @@ def test_units_do_not_matter():
     ours, theirs = fitted(X * units + 5.0 * units), fitted(X)
     np.testing.assert_array_equal(ours.predict(X * units + 5.0 * units), theirs.predict(X))
     assert ours.noise_weight_ == pytest.approx(theirs.noise_weight_, rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("n_weighted", [1, 2, 3])
+def test_rows_of_which_few_have_a_weight(n_weighted):
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    model = GaussianMixture(1, noise=0.4, random_state=0)
+    model.fit(X, sample_weight=(np.arange(20) < n_weighted).astype(float))
+    assert np.all(np.isfinite(model.score_samples(X)))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ["spherical", "full"])
+def test_rows_whose_squares_underflow(name):
+    X = np.arange(24.0).reshape(12, 2) * 1e-200
+    model = GaussianMixture(1, covariance_type=name, noise=0.2, random_state=0).fit(X)
+    assert np.all(np.isfinite(model.score_samples(X)))

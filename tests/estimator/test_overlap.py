@@ -151,3 +151,30 @@ def test_tails_of_forms_of_both_signs_are_those_of_draws(seed):
         found = upper_tails(np.tile(squares, (3, 1)), np.tile(linear, (3, 1)), constants)
         # Five standard errors of a share of 50,000 draws.
         np.testing.assert_allclose(found, [0.9, 0.5, 0.03], atol=5 * 0.5 / np.sqrt(50_000))
+
+
+@pytest.mark.parametrize(
+    ("squares", "linear", "constant"),
+    [
+        # The first two have no value above zero but for rounding, the third only ten million deviations away.
+        (
+            [
+                *(-4.2156280453103237e18, -2.380286126485208e18, -1.391094127324913e18),
+                *(-2.0302052779673555e17, -1.0581323297380938e17),
+            ],
+            [
+                *(1.0674173916412338e18, -2.496424139573499e18, 1.6101199440769744e17),
+                *(1.5451849279506086e19, 1.1924748366897797e18),
+            ],
+            -2.980957116327276e20,
+        ),
+        (
+            [-1.6187213861456052e16, -47695.88643215847],
+            [-8.55691581322548e17, 14.366058568381575],
+            -1.1308432825641622e19,
+        ),
+        ([-9999959901.411013], [-1.9999959908165747e17], -1.0000000005794942e24),
+    ],
+)
+def test_a_tail_that_is_lost_in_rounding_is_zero(squares, linear, constant):
+    assert upper_tails(np.array([squares]), np.array([linear]), np.array([constant]))[0] == 0

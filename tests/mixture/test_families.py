@@ -7,7 +7,7 @@ from scipy.stats import invgamma, invwishart, multivariate_normal
 
 from apolar.data import Scratch, open_rows
 from apolar.em.blocks import posteriors
-from apolar.em.coordinates import LocalCoordinates, coordinate_order
+from apolar.em.coordinates import LocalCoordinates
 from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import whitening_around
 from apolar.mixture import Prior, families
@@ -211,19 +211,6 @@ def test_covariances_of_components_are_taken_added_and_pooled(family):
     )
     np.testing.assert_array_equal(variances * np.ones((3, 3)), np.diagonal(matrices, axis1=1, axis2=2))
     assert family.smallest_variance(covariances) == pytest.approx(np.linalg.eigvalsh(matrices).min())
-
-
-@each_family
-def test_coordinates_follow_the_order_of_components(family):
-    data = WhitenedData(open_rows(rows()), family)
-    components, order = some_components(family, data), np.array([2, 0, 1])
-    coordinates = LocalCoordinates(family, components, data.weight)
-    reordered = LocalCoordinates(family, family.reordered(components, order), data.weight)
-    tangent = np.random.default_rng(0).standard_normal(len(coordinates.origin))
-    expected = family.reordered(coordinates.retract(tangent), order)
-    moved = reordered.retract(tangent[coordinate_order(family, order, 3)])
-    for name in ("weights", "means", "covariances"):
-        np.testing.assert_allclose(getattr(moved, name), getattr(expected, name), rtol=1e-12)
 
 
 @each_family

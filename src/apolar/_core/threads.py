@@ -6,14 +6,15 @@ import contextlib
 import functools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["default_threads", "loaded_libraries", "one_blas_thread", "run_in_threads", "thread_pool"]
+__all__ = ["default_threads", "loaded_libraries", "one_blas_thread", "run_in_threads", "submit"]
 
 # The most threads of the pool. It starts one only when a call finds none idle.
 MOST_THREADS = 256
@@ -44,6 +45,31 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
+def submit(call: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Return a call by a thread of the pool, or by this thread, at once, if no other can be started."""
+    future: Future[Any] = Future()
+    # The pool keeps a call for which it could not start a thread, and may run it later.
+    waiting = deque([future])
+
+    def run() -> None:
+        try:
+            is_cancelled = not waiting.pop().set_running_or_notify_cancel()
+        except IndexError:  # another thread has it
+            return
+        if is_cancelled:
+            return
+        try:
+            future.set_result(call(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    try:
+        thread_pool().submit(run)
+    except RuntimeError:  # by the limits of the system: fewer threads do the work
+        run()
+    return future
+
+
 def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
     """Run a call in this thread and in up to `n_threads - 1` others, and wait for all of them.
 
@@ -53,8 +79,7 @@ def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
     if n_threads <= 1:
         call()
         return
-    pool = thread_pool()
-    others = [pool.submit(call) for _ in range(n_threads - 1)]
+    others = [submit(call) for _ in range(n_threads - 1)]
     try:
         call()
     finally:

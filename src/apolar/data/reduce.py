@@ -13,7 +13,7 @@ import numpy as np
 
 from apolar._core.compiled import can_read, is_available
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar._core.threads import thread_pool
+from apolar._core.threads import submit
 from apolar.data.checks import checked_block, checked_weights
 from apolar.data.scratch import thread_scratch
 
@@ -187,12 +187,11 @@ def map_in_threads(
         for call_arguments in arguments:
             yield function(*call_arguments)
         return
-    pool = thread_pool()
     pending: deque[Future[Any]] = deque()
     try:
         for call_arguments in arguments:
             # NumPy keeps np.errstate in the context: without the context of the caller, threads would warn.
-            pending.append(pool.submit(contextvars.copy_context().run, function, *call_arguments))
+            pending.append(submit(contextvars.copy_context().run, function, *call_arguments))
             # Never more calls than threads at a time.
             if len(pending) >= n_threads:
                 yield pending.popleft().result()

@@ -12,27 +12,22 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import is_device_array, to_numpy
 from apolar.em.patterns import PatternGroup, Patterns
 from apolar.em.whitening import MOST_DISTANCE, Whitening
-from apolar.mixture.conditioning import Conditioned, NaturalComponents
+from apolar.mixture.conditioning import (
+    FULL,
+    Conditioned,
+    NaturalComponents,
+    RootedComponents,
+    inverses_of,
+)
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI
-from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.parameters import WhitenedParameters
 
-__all__ = ["Completion", "as_float64_rows", "natural_components"]
+__all__ = ["Completion", "as_float64_rows"]
 
 
 def as_float64_rows(values: Any) -> Array:
     """Return dense rows on the host in double precision."""
     return np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
-
-
-def natural_components(weights: Array, means: Array, matrices: Array) -> NaturalComponents:
-    """Return the components of one mixture, by their covariances as matrices."""
-    precisions, log_dets = np.linalg.inv(matrices), np.linalg.slogdet(matrices)[1]
-    linear = np.einsum("kij,kj->ki", precisions, means)
-    squares = np.einsum("ki,ki->k", linear, means)
-    log_weights = np.log(np.maximum(weights, LEAST_WEIGHT))
-    constants = log_weights - 0.5 * (means.shape[1] * LOG_2PI + log_dets + squares)
-    return NaturalComponents(constants, linear, precisions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +38,13 @@ class Completion:
     ----------
     centre, units : ndarray, shape (n_features,)
         Of the columns in which the components are given.
-    components : NaturalComponents
+    components : NaturalComponents or RootedComponents
         Of one mixture of columns that are centred and divided by their units.
     """
 
     centre: Array
     units: Array
-    components: NaturalComponents
+    components: NaturalComponents | RootedComponents
 
     @classmethod
     def by_regression(cls, whitening: Whitening) -> Completion:
@@ -61,17 +56,25 @@ class Completion:
         correlation = covariance / units / units[:, None]
         # A constant column has no regression.
         np.fill_diagonal(correlation, 1.0)
-        precision = np.linalg.inv(correlation)
+        precision = inverses_of(correlation)[0]
         components = NaturalComponents(np.zeros(1), np.zeros((1, len(units))), precision[None])
         return cls(whitening.centre, units, components)
 
     @classmethod
-    def by_mixture(cls, family: Family, whitening: Whitening, parameters: MixtureParameters) -> Completion:
-        """Return the completion by a mixture in the units of the data; the whitening only scales columns."""
+    def by_mixture(cls, family: Family, whitening: Whitening, parameters: WhitenedParameters) -> Completion:
+        """Return the completion by a mixture, in the coordinates of a whitening."""
         units = np.broadcast_to(whitening.deviations, parameters.n_features)
-        matrices = family.matrices(parameters.covariances, *parameters.means.shape) / units / units[:, None]
-        means = (parameters.means - whitening.centre) / units
-        return cls(whitening.centre, units, natural_components(parameters.weights, means, matrices))
+        means = parameters.means
+        roots = FULL.root(family.matrices(parameters.covariances, *means.shape))
+        if whitening.inverse.ndim == 2:
+            mixing = whitening.inverse / units
+            means, roots = means @ mixing, mixing.T @ roots
+        return cls(whitening.centre, units, RootedComponents(parameters.weights, means, roots))
+
+    def scaled(self, x: Array, columns: Any = slice(None)) -> Array:
+        """Return values of columns, centred and in their units, clipped so that squares do not overflow."""
+        with np.errstate(over="ignore"):
+            return np.clip((x - self.centre[columns]) / self.units[columns], -MOST_DISTANCE, MOST_DISTANCE)
 
     def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
         """Return the completed chunk, and its weights."""
@@ -119,12 +122,6 @@ class Completion:
                 filled += np.where((chosen == k)[:, None], _means(group, given, k), 0.0)
             self._put(out, group, filled)
         return out
-
-    def scaled(self, x: Array, columns: Any = slice(None)) -> Array:
-        """Return the values of columns in their units, at most `MOST_DISTANCE`: squares do not overflow."""
-        with np.errstate(over="ignore"):
-            scaled = (x - self.centre[columns]) / self.units[columns]
-        return np.clip(scaled, -MOST_DISTANCE, MOST_DISTANCE)
 
     def _groups(self, x: Array) -> Iterator[tuple[PatternGroup, Conditioned, Array]]:
         """Yield the groups of rows with missing values, components given the others, and responsibilities."""

@@ -86,8 +86,9 @@ class LocalCoordinates:
             direction[-1] = self.noise_root
         return direction
 
+    @np.errstate(over="ignore", invalid="ignore")
     def retract(self, tangent: Array) -> WhitenedParameters:
-        """Return the mixture at a tangent vector."""
+        """Return the mixture at a tangent vector; far away its parameters may not be finite."""
         a, b, c = self._parts(tangent)
         family = self.family
         logs = np.log(np.maximum(self.centre.weights, LEAST_WEIGHT)) + a / self._count_roots

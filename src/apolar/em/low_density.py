@@ -203,7 +203,7 @@ def _scaled(values: Array, family: Family) -> Array:
     deviations = np.std(values, axis=0)
     scales = np.where(high > low, high - low, np.where(deviations > 0, deviations, 1.0))
     if family.invariance is Invariance.SCALING:
-        scales = np.full(len(scales), np.sqrt(np.mean(scales**2)))
+        scales = np.full(len(scales), np.hypot.reduce(scales) / np.sqrt(len(scales)))
     return (values - centre) / scales
 
 
@@ -263,7 +263,7 @@ def _noise_box(values: Array) -> NoiseBox:
     along_columns = NoiseBox(centre + low * units, widths * units)
     if n_features == 1 or n_features > MOST_COLUMNS:
         return along_columns
-    axes = np.linalg.eigh(np.cov(z.T))[1]
+    axes = np.linalg.eigh(z.T @ z)[1]
     scores = z @ axes
     low, widths = scores.min(axis=0), np.maximum(np.ptp(scores, axis=0), LEAST_WIDTH)
     along_axes = NoiseBox(centre + (axes @ low) * units, (axes * widths).T * units)

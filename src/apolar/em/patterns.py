@@ -15,8 +15,7 @@ from apolar.data.reduce import map_in_threads
 from apolar.em.blocks import Block, StatsBlock
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.small_patterns import SmallPatterns
-from apolar.mixture.conditioning import Conditioned, NaturalComponents, square
-from apolar.mixture.families.full import Full
+from apolar.mixture.conditioning import FULL, Conditioned, NaturalComponents, RootedComponents, square
 
 __all__ = ["PatternGroup", "Patterns"]
 
@@ -26,7 +25,6 @@ LEAST_ROWS = 12
 VAST_ROWS = 2**15
 # The numbers of an array over patterns, components, and pairs of columns: 16 MB.
 MOST_NUMBERS = 2**21
-FULL = Full()
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,13 +194,13 @@ class Patterns:
             )
 
     def conditioned(
-        self, components: NaturalComponents, *, only_large: bool = False
+        self, components: NaturalComponents | RootedComponents, *, only_large: bool = False
     ) -> Iterator[tuple[PatternGroup, Conditioned]]:
         """Yield parts of the groups, and the components given what is observed in them."""
         for group in self.groups:
             if only_large and not group.is_large:
                 continue
-            for part in group.parts(len(components.constants)):
+            for part in group.parts(len(components)):
                 yield part, components.given(part.missing, part.observed)
 
 

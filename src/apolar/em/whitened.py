@@ -174,8 +174,7 @@ class WhitenedData(RowSamples):
             return self
         whitening = replace(self.whitening, available_covariance=None)
         if parameters is not None:
-            mixture = self.whitening.inverse_transform_parameters(parameters)
-            completion = Completion.by_mixture(self.family, self.whitening, mixture)
+            completion = Completion.by_mixture(self.family, self.whitening, parameters)
             return type(self)(self.rows.map(completion), self.family, whitening, self.threads)
         other = copy.copy(self)
         other.rows, other.whitening, other._incomplete = self._whole, whitening, None

@@ -341,26 +341,6 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     return _whitening_by(centre, total, parameters, family)
 
 
-def whitening_within(parameters: MixtureParameters, family: Family) -> Whitening:
-    """Return the whitening by the mean precision of the components, in the units of the data.
-
-    In these coordinates the variance of a component is at least its weight in every direction, so that none
-    is thin, however far from the others a component is that holds a few rows.
-    """
-    weights, means = _shares(parameters), parameters.means
-    each = family.per_component(parameters.covariances)
-    each = np.broadcast_to(each, (len(weights), *each.shape[1:]))
-    units = 1 / np.sqrt(np.tensordot(weights, 1 / family.diagonals(each), 1))
-    if family.whitened_by is not Invariance.LINEAR:
-        return _whitening_by(weights @ means, units**2, parameters, family)
-    try:
-        precisions = family.precisions(each / units / units[:, None])
-        total = np.linalg.inv(np.tensordot(weights, precisions, 1)) * units * units[:, None]
-    except np.linalg.LinAlgError:
-        return whitening_around(parameters, family)
-    return _whitening_by(weights @ means, total, parameters, family)
-
-
 def _shares(parameters: MixtureParameters) -> Array:
     """Return the weights of the components; beside noise, as shares of the rows that are not noise."""
     weights = parameters.weights
@@ -379,6 +359,20 @@ def _whitening_by(centre: Array, total: Array, parameters: MixtureParameters, fa
     units = np.sqrt(np.diag(total))
     whitening = _decorrelation(centre, units, total / np.outer(units, units), n_components, 1.0)
     return replace(whitening, noise_box=parameters.noise)
+
+
+def mixture_around(parameters: MixtureParameters, family: Family) -> tuple[Whitening, WhitenedParameters]:
+    """Return the whitening around a mixture, and the mixture in its coordinates.
+
+    All that is asked of a fitted mixture is computed there. Matrices are transformed by their roots: products
+    with the matrices themselves may not be positive definite, by rounding.
+    """
+    whitening = whitening_around(parameters, family)
+    inside = whitening.transform_parameters(parameters)
+    if whitening.matrix.ndim == 2:
+        roots = whitening.matrix.T @ family.root(parameters.covariances)
+        inside = replace(inside, covariances=roots @ np.swapaxes(roots, -1, -2))
+    return whitening, inside
 
 
 def _scaling(centre: Array, units: Array, n_rows: int, weight: float, noise: float = 0.0) -> Whitening:

@@ -107,12 +107,24 @@ def parameter_attributes(kind: Family, parameters: MixtureParameters, dtype: np.
         "noise_weight_": 0.0 if parameters.noise is None else float(noise_weights(parameters.weights)),
         "noise_box_": parameters.noise,
     }
+    if not parameters.is_finite:
+        raise ValueError(
+            "EM ended in parameters that are not finite: components vary by less than rounding errors. "
+            "Ask for fewer components, or use the default prior in place of prior=None."
+        )
+    try:
+        whiteners = kind.whiteners(parameters.covariances)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "In the units of X, a covariance is singular up to rounding: leave out columns that "
+            "hardly vary or nearly repeat others, or give a larger reg_covar."
+        ) from None
     attributes = {
         "weights_": parameters.weights,
         "means_": parameters.means,
         "covariances_": parameters.covariances,
         "precisions_": kind.precisions(parameters.covariances),
-        "precisions_cholesky_": kind.whiteners(parameters.covariances),
+        "precisions_cholesky_": whiteners,
     }
     if dtype == np.float32:
         with np.errstate(over="ignore", under="ignore"):
@@ -132,14 +144,7 @@ def result_attributes(result: FitResult, data: WhitenedData, dtype: np.dtype[Any
     # The density of a row in the units of the data is that in whitened coordinates times |det A|.
     offset = data.whitening.log_det
     noise = data.whitening.noise
-    try:
-        of_parameters = parameter_attributes(data.family, parameters, dtype)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "In the units of X, a covariance is singular up to rounding: leave out columns that "
-            "hardly vary or nearly repeat others, or give a larger reg_covar."
-        ) from None
-    return of_parameters | {
+    return parameter_attributes(data.family, parameters, dtype) | {
         "converged_": result.status is FitStatus.CONVERGED,
         "n_iter_": result.n_iter,
         "lower_bound_": result.log_likelihood / data.weight + offset,

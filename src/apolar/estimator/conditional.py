@@ -15,7 +15,7 @@ from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import BlockFunction, Checked
 from apolar.em.completion import Completion
-from apolar.em.whitening import whitening_within
+from apolar.em.whitening import mixture_around
 from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.estimator.inputs import float_type, opened
 from apolar.estimator.regression import Regression, regression
@@ -65,7 +65,7 @@ class ConditionalMixin:
         if rows.is_sparse:
             raise TypeError("X is sparse, and none of its values can be missing: there is nothing to impute.")
         kind, parameters = family(self.covariance_type), fitted_parameters(self)
-        completion = Completion.by_mixture(kind, whitening_within(parameters, kind), parameters)
+        completion = Completion.by_mixture(kind, *mixture_around(parameters, kind))
         dtype = float_type(X)
         if rows.is_distributed:
             if n_draws is not None:
@@ -139,8 +139,7 @@ class ConditionalMixin:
         others = [column for column in range(self.n_features_in_) if column not in given]
         if not others:
             raise ValueError("All columns are given: leave at least one to be described.")
-        whitening = whitening_within(parameters, kind)
-        completion = Completion.by_mixture(kind, whitening, parameters)
+        completion = Completion.by_mixture(kind, *mixture_around(parameters, kind))
         conditioned = completion.components.given(np.array([others]), np.array([given]))
         scaled = completion.scaled(x, given)
         logits = conditioned.marginal.logits(scaled[None])[0]
@@ -191,9 +190,8 @@ class ConditionalMixin:
                [5.1, 1.8]])
         """
         kind, parameters, given = self._of_columns(columns)
-        return regression(
-            self, given, values, Completion.by_mixture(kind, whitening_within(parameters, kind), parameters)
-        )
+        completion = Completion.by_mixture(kind, *mixture_around(parameters, kind))
+        return regression(self, given, values, completion)
 
     def _of_columns(self, columns: Any) -> tuple[Family, MixtureParameters, list[int]]:
         """Return the family, the mixture, and columns by their numbers."""

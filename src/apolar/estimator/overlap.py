@@ -8,8 +8,9 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.tables import html_table, text_table
-from apolar.em.whitening import whitening_around
+from apolar.em.whitening import mixture_around
 from apolar.estimator.quadratic_forms import upper_tails
+from apolar.mixture.conditioning import FULL
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import MixtureParameters
@@ -149,10 +150,9 @@ def _relative(kind: Family, parameters: MixtureParameters) -> list[tuple[Array, 
             (variances[i] / variances, (parameters.means[i] - parameters.means) / np.sqrt(variances[i]))
             for i in range(n)
         ]
-    units = np.broadcast_to(whitening_around(parameters, kind).deviations, m)
-    matrices = kind.matrices(parameters.covariances, n, m) / units / units[:, None]
-    means = parameters.means / units
-    roots = np.linalg.cholesky(matrices)
+    # The same in any coordinates.
+    inside = mixture_around(parameters, kind)[1]
+    means, roots = inside.means, FULL.root(kind.matrices(inside.covariances, n, m))
     out = []
     for i in range(n):
         # The singular values of L_j^-1 L_i: their squares are exact where eigenvalues of the product are not.

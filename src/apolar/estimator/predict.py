@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from apolar.em.blocks import Block
 from apolar.em.e_step import LogDensity
 from apolar.em.noise import with_noise_row
 from apolar.em.row_stats import RowStats
-from apolar.em.whitening import Whitening, whitening_within
+from apolar.em.whitening import Whitening, mixture_around
 from apolar.estimator.attributes import fitted_parameters
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
@@ -69,11 +69,8 @@ class Predictor:
     @classmethod
     def of(cls, kind: Family, parameters: MixtureParameters) -> Predictor:
         """Return the predictor of a mixture in the units of the data."""
-        whitening = whitening_within(parameters, kind)
-        inside = whitening.transform_parameters(parameters)
-        # Rounding in the transform can make a covariance singular: it is floored, as in the fit.
-        floored = replace(inside, covariances=kind.floored(inside.covariances))
-        natural = with_noise_row(kind.natural(floored), parameters.weights, whitening)
+        whitening, inside = mixture_around(parameters, kind)
+        natural = with_noise_row(kind.natural(inside), parameters.weights, whitening)
         return cls(kind, whitening, natural, parameters.n_components)
 
     @property

@@ -59,7 +59,7 @@ def upper_tails(squares: Array, linear: Array, constants: Array) -> Array:
     scale = deviations[varies]
     a, b = squares[varies] / scale[:, None], linear[varies] / scale[:, None]
     centre = constants[varies] / scale
-    a = np.where(np.abs(a) < NEGLIGIBLE, 0.0, a)
+    a, b = (np.where(np.abs(part) < NEGLIGIBLE, 0.0, part) for part in (a, b))
     # The tail that does not contain the mean is found: the other is the rest.
     is_above = centre + a.sum(axis=1) > 0
     signs = np.where(is_above, -1.0, 1.0)
@@ -81,9 +81,12 @@ def _small_tails(a: Array, b: Array, constants: Array) -> Array:
     out[is_gaussian] = ndtr(constants[is_gaussian])
     # At large z, log E exp(z Q) is z times this value: the largest of a form without positive squares.
     with np.errstate(divide="ignore", invalid="ignore"):
-        vertex = constants - np.where(a == 0, 0.0, b**2 / (4 * a)).sum(axis=1)
+        terms = np.where(a == 0, 0.0, b**2 / (4 * a))
+    vertex = constants - terms.sum(axis=1)
     is_bounded = np.all((a < 0) | ((a == 0) & (b == 0)), axis=1)
-    remaining = np.flatnonzero(~is_gaussian & ~(is_bounded & (vertex <= 0)))
+    # Where the largest value is zero up to rounding, so is the probability.
+    rounding = np.finfo(float).eps * a.shape[1] * (np.abs(constants) + np.abs(terms).sum(axis=1))
+    remaining = np.flatnonzero(~is_gaussian & ~(is_bounded & (vertex <= rounding)))
     for slope in (*SLOPES, 0.0):
         if not len(remaining):
             break
@@ -143,4 +146,6 @@ def _integral(a: Array, b: Array, constants: Array, crossing: Array, slopes: Arr
         # Where nothing is left to add, the rest of the path is not looked at.
         if np.all(sizes[:, -1] < -50):
             break
-    return np.exp(at_crossing[:, 0]) * sums / np.pi, growth
+    # By Chernoff's bound, E exp(z Q), some are zero in double precision: of these the sums may overflow.
+    is_zero = np.exp(at_crossing[:, 0] + np.log(crossing)) == 0
+    return np.exp(at_crossing[:, 0]) * np.where(is_zero, 0.0, sums) / np.pi, growth

@@ -1,7 +1,8 @@
 """Gaussian components given some of the columns: marginals of these, and regressions of the others on them.
 
-Everything is computed from precisions: only the part of the missing columns is inverted, which is small where
-few are missing.
+The E-step computes them from precisions: only the part of the missing columns is inverted, which is small
+where few are missing. What is asked of a fitted mixture is computed from roots of its covariances, which is
+accurate also where these are nearly singular.
 """
 
 from __future__ import annotations
@@ -12,10 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.mixture.families import compiled
-from apolar.mixture.families.base import LOG_2PI
+from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI
+from apolar.mixture.families.full import Full
 
-__all__ = ["Conditioned", "NaturalComponents", "inverses_of", "pairs", "square", "triangle"]
+__all__ = [
+    "FULL",
+    "Conditioned",
+    "NaturalComponents",
+    "RootedComponents",
+    "inverses_of",
+    "pairs",
+    "square",
+    "triangle",
+]
+
+FULL = Full()
 
 
 @functools.lru_cache(maxsize=256)
@@ -27,10 +39,7 @@ def pairs(n_features: int) -> tuple[IndexArray, IndexArray]:
 
 def inverses_of(matrices: Array) -> tuple[Array, Array]:
     """Return the inverses of positive definite matrices, and the logarithms of their determinants."""
-    known = compiled.inverses(matrices) if matrices.size else None
-    if known is not None:
-        return known
-    return np.linalg.inv(matrices), np.linalg.slogdet(matrices)[1]
+    return FULL.inverses(matrices) if matrices.size else (matrices, np.zeros(matrices.shape[:-2]))
 
 
 def square(compact: Array, n_features: int) -> Array:
@@ -61,6 +70,9 @@ class NaturalComponents:
     constants: Array
     linear: Array
     precisions: Array
+
+    def __len__(self) -> int:
+        return len(self.constants)
 
     @classmethod
     def of(cls, natural: Array, n_features: int) -> NaturalComponents:
@@ -112,6 +124,53 @@ class NaturalComponents:
             _taken(self.precisions, observed, observed) + transposed @ gains,
         )
         return Conditioned(marginal, gains, offsets, covariances)
+
+
+@dataclass(frozen=True, eq=False)
+class RootedComponents:
+    """Weighted Gaussian components by roots L of their covariances L L^t.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n,)
+    means : ndarray, shape (n, n_features)
+    roots : ndarray, shape (n, n_features, n_features)
+        Not necessarily triangular.
+    """
+
+    weights: Array
+    means: Array
+    roots: Array
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def given(self, missing: IndexArray, observed: IndexArray) -> Conditioned:
+        """Return the components given some columns: see `NaturalComponents.given`."""
+        n_observed = observed.shape[1]
+        rows = np.moveaxis(self.roots[:, np.concatenate([observed, missing], axis=1)], 0, 1)
+        # The triangular root of the columns in this order: no covariance is multiplied out and factorised.
+        root = np.swapaxes(np.linalg.qr(np.swapaxes(rows, -1, -2), mode="r"), -1, -2)
+        first, across, rest = (
+            root[..., :n_observed, :n_observed],
+            root[..., n_observed:, :n_observed],
+            root[..., n_observed:, n_observed:],
+        )
+        whiteners = np.linalg.inv(first)
+        gains = across @ whiteners
+        means = np.moveaxis(self.means[:, observed], 0, 1)
+        offsets = np.moveaxis(self.means[:, missing], 0, 1) - (gains @ means[..., None])[..., 0]
+        scaled = (whiteners @ means[..., None])[..., 0]
+        log_dets = 2 * np.log(np.abs(np.diagonal(first, axis1=-2, axis2=-1))).sum(axis=-1)
+        squares = np.einsum("...i,...i->...", scaled, scaled)
+        transposed = np.swapaxes(whiteners, -1, -2)
+        log_weights = np.log(np.maximum(self.weights, LEAST_WEIGHT))
+        marginal = NaturalComponents(
+            log_weights - 0.5 * (n_observed * LOG_2PI + log_dets + squares),
+            (transposed @ scaled[..., None])[..., 0],
+            transposed @ whiteners,
+        )
+        return Conditioned(marginal, gains, offsets, rest @ np.swapaxes(rest, -1, -2))
 
 
 def _taken(matrices: Array, rows: IndexArray, columns: IndexArray) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from apolar._core.arrays import Array
+from apolar.mixture.families.full import Full
 
 __all__ = ["least_distances"]
 
@@ -35,20 +36,22 @@ def least_distances(means: Array, covariances: Array, X: Array) -> tuple[Array, 
                 squares = ((X - mean) / np.sqrt(variances)) ** 2
                 distances = np.minimum(distances, np.where(observed, squares, 0.0).sum(axis=1))
         else:
+            roots = Full().root(covariances)
             patterns, which = np.unique(observed, axis=0, return_inverse=True)
             for number, pattern in enumerate(patterns):
                 rows = np.flatnonzero(which.reshape(-1) == number)
                 part = X[rows][:, pattern]
-                for mean, covariance in zip(means, covariances, strict=True):
-                    squares = _squares(part - mean[pattern], covariance[np.ix_(pattern, pattern)])
+                for mean, root in zip(means, roots, strict=True):
+                    squares = _squares(part - mean[pattern], root[pattern])
                     distances[rows] = np.fmin(distances[rows], squares)
     return distances, observed.sum(axis=1)
 
 
-def _squares(offsets: Array, covariance: Array) -> Array:
-    """Return squared Mahalanobis norms; the columns may have any units."""
+def _squares(offsets: Array, root: Array) -> Array:
+    """Return squared Mahalanobis norms for covariances L L^t; the columns may have any units."""
     if not offsets.shape[1]:
         return np.zeros(len(offsets))
-    units = np.sqrt(np.diag(covariance))
-    root = np.linalg.cholesky(covariance / units / units[:, None])
-    return (solve_triangular(root, (offsets / units).T, lower=True, check_finite=False) ** 2).sum(axis=0)
+    units = np.sqrt((root**2).sum(axis=1))
+    upper = np.linalg.qr((root / units[:, None]).T, mode="r")
+    scaled = (offsets / units).T
+    return (solve_triangular(upper, scaled, trans="T", check_finite=False) ** 2).sum(axis=0)

@@ -126,6 +126,8 @@ def _partly_shared(family: Family, stats: SufficientStats) -> Array:
     terms = Prior().terms(family, n_components, n_features)
     freedom = np.maximum(stats.counts - 1, 0.0)
     scatter, divisor = family.scatter(stats), family.divisor(freedom, n_features)
-    covariances = family.covariances_maximising(scatter + terms.scatter, divisor + terms.divisor)
+    covariances = family.floored(
+        family.covariances_maximising(scatter + terms.scatter, divisor + terms.divisor)
+    )
     each = freedom * (n_features * LOG_2PI + family.log_det(covariances, n_features))
     return np.asarray(-0.5 * (each + family.trace_ratio(scatter, covariances)).sum(axis=-1))

@@ -13,6 +13,7 @@ from apolar._core.arrays import Array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.outliers import OutlierRule
 from apolar.estimator.predict import NOISE, Likelihood
+from apolar.mixture.conditioning import FULL
 from apolar.mixture.distances import least_distances
 
 # Rows that are read at a time.
@@ -107,7 +108,7 @@ class _Outliers:
         if exact.covariances.ndim == 2:
             log_dets = np.log(exact.covariances).sum(axis=1)
         else:
-            log_dets = np.linalg.slogdet(exact.covariances)[1]
+            log_dets = FULL.log_det(exact.covariances, n_features)
         with np.errstate(divide="ignore"):  # an empty component has weight zero
             log_weights = np.log(model.weights_)
         log_heights = log_weights - (log_dets + n_features * np.log(2 * np.pi)) / 2

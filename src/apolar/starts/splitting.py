@@ -136,6 +136,7 @@ def _variance_between(third: float, fourth: float) -> float:
     return min(max(largest, LEAST_BETWEEN), MOST_BETWEEN)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _skewed_split(
     data: WhitenedData,
     parameters: WhitenedParameters,
@@ -148,7 +149,8 @@ def _skewed_split(
 
     A small cluster beside a larger one hardly changes the covariance of their union, and the principal axis
     passes it by. The third moments do not: for two clusters of the same covariance they are those of one
-    direction, that from one to the other. None of many columns, and where there is no skewness.
+    direction, that from one to the other. None of many columns, where there is no skewness, and where moments
+    of rows that are far away overflow.
     """
     is_varied = values > LEAST_VARIANCE * values[-1]
     if len(values) < data.n_features or not np.any(is_varied):
@@ -163,6 +165,8 @@ def _skewed_split(
     along = direction @ whitened / length
     axis = axes @ direction / length
     third, fourth = float(shares @ along**3), float(shares @ along**4)
+    if not np.isfinite(fourth):
+        return None
     between = _variance_between(third, fourth - 3)
     offsets, fractions = _two_parts(between, third)
     covariances = data.family.halved(parameters.covariances, k, np.sqrt(between) * axis)

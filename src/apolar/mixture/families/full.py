@@ -77,7 +77,7 @@ class Full(Family):
         out = compiled.natural(weights, means, covariances)
         if out is not None:
             return out
-        precisions, log_dets = np.linalg.inv(covariances), np.linalg.slogdet(covariances)[1]
+        precisions, log_dets = self.inverses(covariances)
         linear = (precisions @ means[..., None])[..., 0]
         out = np.empty((*weights.shape, self.n_stats(n_features)))
         out[..., 0] = (
@@ -128,13 +128,29 @@ class Full(Family):
         return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
-        known = compiled.inverses(covariances)
-        return np.linalg.slogdet(covariances)[1] if known is None else known[1]
+        return self.inverses(covariances)[1]
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
+        return np.einsum("...ij,...ji->...", self.inverses(covariances)[0], scatter)
+
+    def inverses(self, covariances: Array) -> tuple[Array, Array]:
+        """Return the inverses of covariances, and the logarithms of their determinants.
+
+        Both are from `root`, and NaN where there is none: of matrices that are not finite or not positive.
+        """
         known = compiled.inverses(covariances)
-        inverses = np.linalg.inv(covariances) if known is None else known[0]
-        return np.einsum("...ij,...ji->...", inverses, scatter)
+        if known is not None:
+            return known
+        try:
+            root = self.root(covariances)
+        except np.linalg.LinAlgError:
+            if covariances.ndim == 2:
+                return np.full_like(covariances, np.nan), np.array(np.nan)
+            each = [self.inverses(part) for part in covariances]
+            return np.stack([inverse for inverse, _ in each]), np.stack([log_det for _, log_det in each])
+        whiteners = np.linalg.inv(root)
+        log_dets = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
+        return np.swapaxes(whiteners, -1, -2) @ whiteners, log_dets
 
     def relative_variances(self, scatter: Array, covariances: Array) -> Array:
         whiteners = self.whiteners(covariances)
@@ -198,11 +214,7 @@ class Full(Family):
         return np.diagonal(covariances, axis1=-2, axis2=-1)
 
     def precisions(self, covariances: Array) -> Array:
-        known = compiled.inverses(covariances)
-        if known is not None:
-            return known[0]
-        whiteners = self.whiteners(covariances)
-        return whiteners @ np.swapaxes(whiteners, -1, -2)
+        return self.inverses(covariances)[0]
 
     def whiteners(self, covariances: Array) -> Array:
         return np.swapaxes(np.linalg.inv(self.root(covariances)), -1, -2)
@@ -233,7 +245,7 @@ class Full(Family):
 
     def half_covariance(self, covariance: Array, offset: Array) -> Array:
         # At least a tenth of the variance in the direction of the offset remains.
-        squared_length = float(offset @ np.linalg.solve(covariance, offset))
+        squared_length = float(offset @ self.precisions(covariance) @ offset)
         factor = np.asarray(min(1.0, 0.9 / max(squared_length, 1e-300)))
         return covariance - self.between(offset, factor)
 
@@ -243,9 +255,10 @@ class Full(Family):
         except np.linalg.LinAlgError:
             # Of linearly dependent columns, without a prior, covariances are positive definite only up to
             # rounding. Repaired as correlations: deviations may differ by many orders of magnitude.
-            deviations = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))
-            if not np.all(deviations > 0):
+            variances = self.diagonals(covariances)
+            if not np.all(variances > 0):
                 raise
+            deviations = np.sqrt(variances)
             sizes = deviations[..., :, None] * deviations[..., None, :]
             values, vectors = np.linalg.eigh(covariances / sizes)
             if np.any(values < -1e-10 * values[..., -1:]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.mixture.families.parts import positive
 from apolar.mixture.families.rotated_parts import RotatedParts
 
 
@@ -13,4 +14,4 @@ class OwnAxes(RotatedParts):
 
     def axes_of(self, covariances: Array) -> tuple[Array, Array]:
         values, axes = np.linalg.eigh(covariances)
-        return axes, np.maximum(values, np.finfo(float).tiny)
+        return axes, positive(values)

@@ -176,7 +176,8 @@ def geometric_mean(values: Array) -> Array:
 def least_scatter(scatter: Array) -> Array:
     """Return the least variances of components, shape (..., n_components, n_features), relative to them."""
     least = LEAST_SCATTER * scatter.max(axis=(-2, -1), keepdims=True)
-    return np.maximum(least, np.finfo(float).tiny)
+    # Of rows that do not vary at all, a number of which squares and inverses are in the range of doubles.
+    return np.maximum(least, np.sqrt(np.finfo(float).tiny))
 
 
 def positive(scatter: Array) -> Array:

@@ -9,11 +9,14 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.mixture.families.base import Family, Invariance
 from apolar.mixture.families.full import Full
-from apolar.mixture.families.parts import PartlyShared, contrasts
+from apolar.mixture.families.parts import LEAST_SCATTER, PartlyShared, contrasts
 from apolar.mixture.families.tied import Tied
 
 # The least information of a row about an angle: that of axes of about the same variance is near zero.
 LEAST_INFORMATION = 0.1
+# The largest ratio of the deviations of columns: beyond it the least scatter, a fraction of that of the
+# widest column, is more than a narrow one has. With a margin, as components are narrower than all rows.
+MOST_RATIO = 0.1 / np.sqrt(LEAST_SCATTER)
 
 
 class RotatedParts(PartlyShared, Full):
@@ -40,6 +43,14 @@ class RotatedParts(PartlyShared, Full):
         if inverse.ndim == 0:
             return type(self)()
         frame = np.diag(inverse) if inverse.ndim == 1 else inverse
+        scales = np.hypot.reduce(np.abs(frame), axis=0)
+        most, least = int(scales.argmax()), int(scales.argmin())
+        if scales[most] > MOST_RATIO * scales[least]:
+            raise ValueError(
+                f"Columns {most} and {least} of X have standard deviations of {scales[most]:.1g} and "
+                f"{scales[least]:.1g}, too far apart for covariance_type={self.name!r}, which rotates axes "
+                "in the units of X. Divide each column by its standard deviation, or use 'full'."
+            )
         return type(self)(frame / np.abs(frame).max())
 
     @property

@@ -1,7 +1,7 @@
 """The M-step of families that share covariances, or parts of them, by the compiled kernels: see `compiled`.
 
-The functions return None where there is no compiled kernel, and where a matrix is not safely positive
-definite.
+The functions return None where there is no compiled kernel, where a matrix is not safely positive definite,
+and where numbers leave the range of the kernel.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def m_step(
     )
     numbers = (0.0, 0.0) if terms is None else (terms.shrinkage, terms.mean_divisor)
     known = (code, n_features, shape[-1], family.least_variance)
-    return out if compiled.kernels.family_m_step(*arrays, *known, *numbers) else None
+    is_known = compiled.kernels.family_m_step(*arrays, *known, *numbers)
+    return out if is_known and np.isfinite(out[1]).all() else None
 
 
 def maximising(family: Family, scatter: Array, divisor: Array, near: Array | None) -> Array | None:
@@ -81,7 +82,7 @@ def maximising(family: Family, scatter: Array, divisor: Array, near: Array | Non
         *(NONE if near is None else _contiguous(near), *frames_of(family), out),
     )
     known = (code, n_features, divisor.shape[-1], family.least_variance)
-    return out if compiled.kernels.maximising(*arrays, *known) else None
+    return out if compiled.kernels.maximising(*arrays, *known) and np.isfinite(out).all() else None
 
 
 def _contiguous(array: Array) -> Array:

@@ -28,9 +28,10 @@ class VEE(TriangularParts):
         else:
             volumes, rounds = np.exp(self.log_det(near, n_features) / n_features), NEAR_ROUNDS
         for _ in range(rounds):
-            common = (scatter / volumes[..., None, None]).sum(axis=-3)
-            # Of few rows it is singular: it is floored relative to its size, which is arbitrary.
-            size = np.trace(common, axis1=-2, axis2=-1)[..., None, None] / n_features
+            # Up to a factor: it is floored relative to its size, as it is singular if rows are few.
+            relative = volumes / volumes.max(axis=-1, keepdims=True)
+            common = (scatter / relative[..., None, None]).sum(axis=-3)
+            size = np.abs(self.diagonals(common)).mean(axis=-1)[..., None, None]
             common = self.floored(common / np.maximum(size, LEAST_WEIGHT))
             common = common / np.exp(self.log_det(common, n_features) / n_features)[..., None, None]
             before = volumes
