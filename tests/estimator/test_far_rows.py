@@ -69,3 +69,11 @@ def test_a_cluster_is_not_far_from_the_others():
     assert sorted(np.bincount(labels)) == [12, 500]
     with_noise = np.vstack([X, [[1e6, 1e6]]])
     GaussianMixture(2, noise=True, random_state=0).fit(with_noise)
+
+
+@pytest.mark.parametrize("size", [1e25, 1e200, 1.7e308])
+def test_rows_too_far_for_sums_are_refused(size):
+    X = clusters()
+    X[7, 1] = -size
+    with pytest.raises(ValueError, match=r"number 7 of those with weight\) is more than 1e\+20 .* remove it"):
+        GaussianMixture(3, random_state=0).fit(X)

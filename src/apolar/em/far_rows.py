@@ -49,10 +49,10 @@ def find_far_rows(rows: Rows, moments: ColumnMoments) -> IndexArray:
     with np.errstate(all="ignore"):
         reach = least * np.sqrt(np.maximum(moments.variances, 0.0))
         highest, lowest = np.fmax.reduce(values, axis=0), np.fmin.reduce(values, axis=0)
-        suspects = np.flatnonzero(np.maximum(highest - moments.mean, moments.mean - lowest) > reach)
-    is_far = np.zeros(len(values), dtype=bool)
-    for column in suspects:
-        is_far |= _is_far(values[:, column].astype(np.float64), weights, most)
+        is_suspect = np.maximum(highest - moments.mean, moments.mean - lowest) > reach
+        is_far = np.zeros(len(values), dtype=bool)
+        for column in np.flatnonzero(is_suspect | ~np.isfinite(moments.variances)):
+            is_far |= _is_far(values[:, column].astype(np.float64), weights, most)
     return np.flatnonzero(is_far)
 
 

@@ -12,7 +12,11 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.em.row_stats import is_wide
-from apolar.em.whitening import Whitening
+from apolar.em.whitening import MOST_DISTANCE, Whitening
+
+# The largest distance of a row that is far from all others, in deviations. Responsibilities are at least
+# exp(-100), about 1e-43: times the square of a larger distance, they would count in sums.
+MAX_FAR_DISTANCE = 1e20
 
 
 class RowSamples(ABC):
@@ -99,6 +103,46 @@ class RowSamples(ABC):
             weights = np.add.reduceat(row_weights, np.flatnonzero(is_new))
             weights = None if np.all(weights == 1) else weights
         return self._with_rows(open_rows(values[is_new], weights), int(is_new.sum()), self.weight)
+
+    def has_distinct_rows(self, n_rows: int) -> bool:
+        """Return whether at least this many of the rows are distinct.
+
+        Usually the first rows are, and the others need not be sorted.
+        """
+        if not self.is_wide and self.rows.can_take:
+            first, _ = fetch_rows(self.rows, np.arange(min(4 * n_rows, self.n_rows)))
+            if len(set(map(tuple, first.tolist()))) >= n_rows:
+                return True
+        return self.distinct().n_rows >= n_rows
+
+    def refuse_rows_out_of_reach(self) -> None:
+        """Refuse rows so far from the others that squares of their distances are too large for sums.
+
+        Rows without weights that count in the scale cannot be that far from the mean.
+        """
+        if len(self.far_rows):
+            values, _ = fetch_rows(self.rows, self.far_rows)
+            distances = np.abs(np.where(np.isnan(values), 0.0, values) - self.whitening.centre)
+            distances = np.max(distances / self.whitening.deviations, axis=1)
+            if np.max(distances) > MAX_FAR_DISTANCE:
+                row = int(self.far_rows[np.argmax(distances)])
+                raise ValueError(
+                    f"A row of X (number {row} of those with weight) is more than {MAX_FAR_DISTANCE:.0e} "
+                    "standard deviations away from the others: remove it."
+                )
+        if not (self.rows.can_take and self.rows.in_memory) or self.rows.device_template is not None:
+            return
+        values, weights = self.rows.take(slice(None))
+        if weights is None or not isinstance(values, np.ndarray):
+            return
+        if self.is_incomplete:
+            values = np.where(np.isnan(values), self.whitening.centre, values)
+        if self.whitening.within_reach(values) is not values:
+            row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
+            raise ValueError(
+                f"A row of X (number {row} of those with weight) lies more than {MOST_DISTANCE:.0e} "
+                "deviations from the mean, and its weight is negligible: leave it out."
+            )
 
     def complete_cases(self) -> Self:
         """Return the rows without missing values, on the host; the rows themselves if none is missing."""

@@ -15,9 +15,8 @@ from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
 from apolar.data.checks import MissingValueError, checked_block, checked_weights
 from apolar.data.reduce import is_one_array
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.em.answers import RowAnswers
 from apolar.em.blocks import RawBlock, StatsBlock, squares_about, weights_to_device_of
-from apolar.em.e_step import EStep, LogDensity
+from apolar.em.e_step import EStep, LogDensity, RowAnswers
 from apolar.em.kernels import compiled, triton
 from apolar.em.missing import IncompleteBlocks
 from apolar.em.whitening import Whitening

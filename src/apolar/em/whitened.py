@@ -20,7 +20,6 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.e_step import EStep, LogDensity, NearestStats
 from apolar.em.incomplete import IncompleteRows
 from apolar.em.kernels.compiled import CompiledBlock, as_weights
-from apolar.em.noise import with_noise_row
 from apolar.em.row_samples import RowSamples, dense
 from apolar.em.row_stats import (
     CHUNK_SIZE,
@@ -31,7 +30,7 @@ from apolar.em.row_stats import (
     is_compiled,
     reads_as_stored,
 )
-from apolar.em.whitening import RowScale, Whitening, scale_of, whitening_of, with_row_noise
+from apolar.em.whitening import RowScale, Whitening, add_measurement_noise, scale_of, whitening_of
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import WhitenedParameters
@@ -188,7 +187,7 @@ class WhitenedData(RowSamples):
         natural, noise = self.family.natural(parameters), self._noise_quadratics()
         if noise is not None:
             natural[..., 0] += natural[..., -len(noise) :] @ noise
-        return with_noise_row(natural, parameters.weights, self.whitening)
+        return self.whitening.append_noise_component(natural, parameters.weights)
 
     def m_step(
         self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
@@ -232,11 +231,11 @@ class WhitenedData(RowSamples):
         if self.whitening.has_noise_component:
             # The rows of noise are those that the components leave.
             stats = np.ascontiguousarray(stats[..., :-1, :])
-        return SufficientStats(with_row_noise(stats, noise), self.n_features), log_likelihood
+        return SufficientStats(add_measurement_noise(stats, noise), self.n_features), log_likelihood
 
     def density_sums(self, parameters: WhitenedParameters) -> tuple[float, float]:
         """Return the sums of log-densities of one mixture, and of logarithms of largest responsibilities."""
-        natural = with_noise_row(self.family.natural(parameters), parameters.weights, self.whitening)
+        natural = self.whitening.append_noise_component(self.family.natural(parameters), parameters.weights)
         if self._kept_block is None:
             sums: Any = self._source.reduce(LogDensity(natural), self._prepare, self.threads)
         else:
@@ -246,14 +245,14 @@ class WhitenedData(RowSamples):
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
         (stats,) = self._source.reduce(NearestStats(means, self.n_stats), self._prepare, self.threads)
-        return SufficientStats(with_row_noise(stats, self._noise_quadratics()), self.n_features)
+        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
         if self._kept_block is None:
             return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
         stats = self._kept_block.label_stats(labels, n_components, self.row_weights())
-        return SufficientStats(with_row_noise(stats, self._noise_quadratics()), self.n_features)
+        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
@@ -269,7 +268,7 @@ class WhitenedData(RowSamples):
         # In order and by one thread, as each block takes the next part of the responsibilities.
         for part in self._source.map_blocks(BlockFunction(block_stats), self._prepare):
             stats += to_numpy(part)
-        return SufficientStats(with_row_noise(stats, self._noise_quadratics()), self.n_features)
+        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
 
     def _noise_quadratics(self) -> Array | None:
         """Return what the noise of a row adds to its expected quadratics, or None without noise."""
@@ -305,7 +304,7 @@ class WhitenedData(RowSamples):
         component, the responsibilities of a row add up to one less that of the noise.
         """
         n_components = parameters.n_components
-        natural = with_noise_row(self.family.natural(parameters), parameters.weights, self.whitening)
+        natural = self.whitening.append_noise_component(self.family.natural(parameters), parameters.weights)
         if self._incomplete is not None:
             return self._incomplete.responsibilities(natural)
         parts = list(self.map_blocks(lambda block, _: block.responsibilities(natural), 2 * len(natural)))

@@ -14,7 +14,7 @@ from apolar.data import Rows
 from apolar.data.checks import MissingValueError
 from apolar.em.far_rows import find_far_rows, without_rows
 from apolar.mixture.families import Family, Invariance
-from apolar.mixture.noise import NoiseBox
+from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.available import available_moments
 from apolar.moments.covariance import (
@@ -89,6 +89,31 @@ class Whitening:
         return -self.noise_box.log_volume - self.log_det
 
     available_covariance: Array | None = None
+
+    def append_noise_component(self, natural: Array, weights: Array) -> Array:
+        """Return natural parameters with those of the noise component appended, if there is one.
+
+        The logit of the noise is the same for all rows, so that blocks and kernels treat it as a component
+        like any other.
+
+        Parameters
+        ----------
+        natural : ndarray, shape (..., n_components, n_stats)
+        weights : ndarray, shape (..., n_components)
+            Of the components; that of the noise is one less their sum.
+
+        Returns
+        -------
+        natural : ndarray, shape (..., n_components + 1, n_stats)
+            As given without a noise component.
+        """
+        if not self.has_noise_component:
+            return natural
+        n_components, n_stats = natural.shape[-2:]
+        extended = np.zeros((*natural.shape[:-2], n_components + 1, n_stats))
+        extended[..., :-1, :] = natural
+        extended[..., -1, 0] = np.log(noise_weights(weights)) + self.noise_log_density
+        return extended
 
     @property
     def is_incomplete(self) -> bool:
@@ -197,7 +222,7 @@ def _congruent(covariances: Array, matrix: Array) -> Array:
     return covariances * matrix**2
 
 
-def with_row_noise(stats: Array, noise: Array | None) -> Array:
+def add_measurement_noise(stats: Array, noise: Array | None) -> Array:
     """Return sums of row statistics, with what the noise of a row adds to its quadratics."""
     if noise is not None:
         # A copy: sums from a device may be read-only.

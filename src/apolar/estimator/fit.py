@@ -12,7 +12,6 @@ from apolar._core.checks import fits_in_memory, random_generator
 from apolar._core.threads import default_threads
 from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
-from apolar.em.reach import refuse_rows_out_of_reach
 from apolar.em.result import FitResult, FitStatus, in_canonical_order
 from apolar.em.rounding import has_rounding
 from apolar.em.whitened import WhitenedData
@@ -66,7 +65,7 @@ def fit_rows(
     stored = resumed(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
     data = WhitenedData(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
-    refuse_rows_out_of_reach(data)
+    data.refuse_rows_out_of_reach()
     if estimator.noise:
         data = with_noise_component(data, estimator.noise)
     if data.n_rows < estimator.n_components:

@@ -14,10 +14,8 @@ from apolar._core.namespaces import namespace, to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
 from apolar.data.checks import MissingValueError
-from apolar.em.answers import RowAnswers
 from apolar.em.blocks import Block
-from apolar.em.e_step import LogDensity
-from apolar.em.noise import with_noise_row
+from apolar.em.e_step import LogDensity, RowAnswers
 from apolar.em.row_stats import RowStats
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.estimator.attributes import fitted_parameters
@@ -70,7 +68,7 @@ class Predictor:
     def of(cls, kind: Family, parameters: MixtureParameters) -> Predictor:
         """Return the predictor of a mixture in the units of the data."""
         whitening, inside = mixture_around(parameters, kind)
-        natural = with_noise_row(kind.natural(inside), parameters.weights, whitening)
+        natural = whitening.append_noise_component(kind.natural(inside), parameters.weights)
         return cls(kind, whitening, natural, parameters.n_components)
 
     @property

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.em.distinct import has_distinct_rows
 from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on
 from apolar.em.result import FitResult, FitStatus
@@ -211,7 +210,7 @@ def _almost_empty(data: WhitenedData, result: FitResult, sample: WhitenedData) -
 
 def _too_few_distinct(rows: WhitenedData, n_components: int) -> list[ApolarWarning]:
     """Return a warning if there are fewer different rows than components."""
-    if has_distinct_rows(rows, n_components):
+    if rows.has_distinct_rows(n_components):
         return []
     n_distinct = rows.distinct().n_rows
     message = (

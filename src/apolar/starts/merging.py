@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar.em.noise import with_noise_row
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.families.full import Full
@@ -45,7 +44,7 @@ class MergeCosts:
         compared = slice(None, None, max(1, data.n_rows // COMPARED_ROWS))
         natural = self._family.natural(parameters)
         self._densities = densities(
-            data, compared, with_noise_row(natural, parameters.weights, data.whitening)
+            data, compared, data.whitening.append_noise_component(natural, parameters.weights)
         )
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)

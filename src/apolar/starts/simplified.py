@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apolar.em.distinct import has_distinct_rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.result import FitResult
 from apolar.em.rounding import has_rounding
@@ -97,7 +96,7 @@ def _has_few_distinct_rows(data: WhitenedData) -> bool:
     rows = data.rows
     if rows.is_distributed or rows.device_template is not None or data.n_rows > MOST_ROWS:
         return False
-    return not has_distinct_rows(data, data.n_features + 2)
+    return not data.has_distinct_rows(data.n_features + 2)
 
 
 def projected_problem(data: WhitenedData, n_components: int, rng: np.random.Generator) -> SimplifiedProblem:
