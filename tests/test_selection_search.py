@@ -4,7 +4,8 @@ from apolar.data import open_rows
 from apolar.em.kernels.runs import plain_runs
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
-from apolar.selection.search import Candidate, LikelihoodSearch, is_regular
+from apolar.selection.comparable import is_regular
+from apolar.selection.search import Candidate, LikelihoodSearch
 from apolar.selection.starts import FORMS, PLAIN_TREE
 from references import table
 

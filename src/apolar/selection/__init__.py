@@ -23,10 +23,10 @@ from apolar.mixture.families import FAMILIES, UNIVARIATE, family
 from apolar.moments.available import observed_column_moments
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.candidates import fit_candidate
+from apolar.selection.comparable import NO_MAXIMUM, min_component_rows, too_many_parameters
 from apolar.selection.likelihood import ConstantColumns, Fitted, LikelihoodFits
 from apolar.selection.progress import FITTING, Callback, counted
 from apolar.selection.result import Models, Row, Selection, reason
-from apolar.selection.search import NO_MAXIMUM, min_component_rows, too_many_parameters
 
 __all__ = ["Row", "Selection", "select"]
 

@@ -27,18 +27,10 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import ColumnMoments, is_constant
 from apolar.scores import CRITERIA, FitSummary
+from apolar.selection.comparable import NO_MAXIMUM, is_regular, too_many_parameters
 from apolar.selection.progress import ON_ALL_ROWS, Callback, Progress
 from apolar.selection.result import Row
-from apolar.selection.search import (
-    NO_MAXIMUM,
-    Candidate,
-    Found,
-    LikelihoodSearch,
-    continued,
-    exact,
-    is_regular,
-    too_many_parameters,
-)
+from apolar.selection.search import Candidate, Found, LikelihoodSearch, continued, exact
 from apolar.selection.starts import FORMS
 
 __all__ = ["ConstantColumns", "Fitted", "LikelihoodFits"]

@@ -10,13 +10,13 @@ import numpy as np
 from apolar._core.threads import run_in_threads
 from apolar.em.kernels.runs import plain_runs
 from apolar.em.loop import converge
-from apolar.em.result import LEAST_ROWS, FitResult, FitStatus
+from apolar.em.result import FitResult, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
 from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.selection.lattice import contains
+from apolar.selection.comparable import NO_MAXIMUM, contains, is_regular
 from apolar.selection.progress import FITTING, REFINING, Progress
 from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
 from apolar.starts.auto import portfolio
@@ -47,17 +47,6 @@ LEAST_GAIN = 1e-3
 # Pairs of components that are merged, and steps of EM after a change of a neighbour.
 PAIRS = 5
 CHANGED_STEPS = 8
-# Without a prior, a component is taken to have collapsed if a variance is below this fraction of that of all
-# rows in the same direction.
-LEAST_VARIANCE = 1e-5
-# Several components are compared if there are this many values for each parameter, and in each component for
-# those that it does not share: the likelihood of fewer follows single values (`benchmarks/single_gaussian`).
-VALUES_PER_PARAMETER = 3
-# What is said of a candidate for which no maximum of the likelihood is found.
-NO_MAXIMUM = (
-    "the likelihood has no maximum: a component would collapse on a few rows. Ask for fewer components, a "
-    "covariance_type with fewer parameters, or criterion='evidence', which fits under a prior."
-)
 
 
 @dataclass(frozen=True)
@@ -399,37 +388,3 @@ def _higher(found: Found | None, other: Found | None) -> Found | None:
     if found is None or other is None:
         return other if found is None else found
     return other if other.value > found.value + LEAST_GAIN else found
-
-
-def too_many_parameters(kind: Family, n_components: int, n_features: int, n_samples: float) -> str | None:
-    """Return why a candidate is not compared, if there are too few values for its parameters."""
-    n_parameters = kind.n_parameters(n_components, n_features)
-    if n_components == 1 or n_samples * n_features >= VALUES_PER_PARAMETER * n_parameters:
-        return None
-    return (
-        f"{n_parameters} parameters are too many for {n_samples:.6g} rows of {n_features} columns: ask for "
-        "fewer components, or a covariance_type with fewer parameters."
-    )
-
-
-def min_component_rows(kind: Family, n_components: int, n_features: int) -> float:
-    """Return the rows that a component needs for the parameters of a covariance that it does not share."""
-    if n_components == 1 or kind.shares_covariance:
-        return LEAST_ROWS
-    # What one more component adds, without its weight.
-    of_two, of_three = (kind.n_parameters(k, n_features) for k in (2, 3))
-    return VALUES_PER_PARAMETER * (of_three - of_two - 1) / n_features
-
-
-def is_regular(data: WhitenedData, parameters: WhitenedParameters) -> bool:
-    """Return whether no component of a fit without a prior is empty, or has collapsed or is about to.
-
-    A component whose rows have too few values for its own parameters collapses on them, unless its covariance
-    is shared, or is kept from it only by its form or by rounding: such a maximum says nothing about clusters.
-    """
-    if not parameters.is_finite:
-        return False
-    min_rows = min_component_rows(data.family, *parameters.means.shape)
-    if float(parameters.weights.min()) * data.weight < min_rows:
-        return False
-    return has_rounding(data) or data.family.smallest_variance(parameters.covariances) > LEAST_VARIANCE
