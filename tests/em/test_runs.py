@@ -7,13 +7,14 @@ from apolar.data import open_rows
 from apolar.em.kernels import runs
 from apolar.em.kernels.runs import plain_runs
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import FAMILIES, compiled
+from apolar.mixture import compiled_steps
+from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
 from mixtures import FAMILY_NAMES
 
-needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
+needs_kernels = pytest.mark.skipif(compiled_steps.kernels is None, reason="The kernels are not compiled.")
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 # Rounding errors grow from step to step, where a run has not converged; they do not reach this.
 TOLERANCE = 1e-9
@@ -43,7 +44,7 @@ def example(name, n_features, *, n_components=3, n_mixtures=2, weights=None):
 
 def by_numpy(data, starts, prior, n_steps, relative_tol):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "kernels", None)
+        patch.setattr(compiled_steps, "kernels", None)
         return plain_runs(data, starts, prior, n_steps=n_steps, relative_tol=relative_tol)
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_WEIGHT
 from apolar._core.namespaces import is_device_array, to_numpy
 from apolar.em.patterns import PatternGroup, Patterns
 from apolar.em.whitening import MOST_DISTANCE, Whitening
 from apolar.mixture.conditioning import Conditioned, NaturalComponents
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI
+from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.parameters import MixtureParameters
 
 __all__ = ["Completion", "as_float64_rows", "natural_components"]

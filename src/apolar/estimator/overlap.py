@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_WEIGHT
 from apolar._core.tables import html_table, text_table
 from apolar.em.whitening import whitening_around
 from apolar.estimator.quadratic_forms import upper_tails
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import MixtureParameters
 
 __all__ = ["Overlap", "overlap"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.mixture.families import compiled
+from apolar.mixture import compiled_steps
 from apolar.mixture.families.base import LOG_2PI
 
 __all__ = ["Conditioned", "NaturalComponents", "inverses_of", "pairs", "square", "triangle"]
@@ -27,7 +27,7 @@ def pairs(n_features: int) -> tuple[IndexArray, IndexArray]:
 
 def inverses_of(matrices: Array) -> tuple[Array, Array]:
     """Return the inverses of positive definite matrices, and the logarithms of their determinants."""
-    known = compiled.inverses(matrices) if matrices.size else None
+    known = compiled_steps.inverses(matrices) if matrices.size else None
     if known is not None:
         return known
     return np.linalg.inv(matrices), np.linalg.slogdet(matrices)[1]
