@@ -73,6 +73,17 @@ def test_the_extension_does_what_numpy_does(name, prior, n_features):
 
 
 @needs_kernels
+@pytest.mark.parametrize("name", ["spherical", "tied_spherical", "diag", "tied_diag", "VEI", "EVI"])
+def test_variances_of_many_columns(name):
+    # Matrices of as many columns are left to LAPACK.
+    data, starts = example(name, 40)
+    assert compiled_steps.code_of(data.family, 40) == data.family.code
+    assert compiled_steps.code_of(FAMILIES["full"], 40) is None
+    first = plain_runs(data, starts, Prior(), n_steps=3, relative_tol=0.0)
+    assert_same(first, by_numpy(data, starts, Prior(), 3, 0.0))
+
+
+@needs_kernels
 @pytest.mark.parametrize("name", ["VEI", "EVE", "tied", "full"])
 def test_weights_of_rows_and_threads(name):
     weights = np.random.default_rng(3).uniform(0.5, 2.0, 90)
