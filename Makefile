@@ -26,6 +26,8 @@ KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests
 	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/starts/test_comparisons.py \
 	tests/starts/test_compiled_trees.py
 SANITIZED := build/sanitized
+CONSTANTS := src/apolar/_core/constants.py
+DEFINED = $(shell sed -n 's/^\([A-Z_]*\) = /-D\1=/p' $(CONSTANTS))
 PYTHON_INCLUDE = $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 
@@ -43,7 +45,7 @@ $(VENV)/.made:
 	@touch $@
 
 # One stamp an extra: installed again when the requirements change.
-$(VENV)/.base: $(VENV)/.made pyproject.toml setup.py constraints.txt $(wildcard src/kernels/*)
+$(VENV)/.base: $(VENV)/.made pyproject.toml setup.py constraints.txt $(CONSTANTS) $(wildcard src/kernels/*)
 	$(INSTALL) --editable .
 	@touch $@
 $(VENV)/.%: $(VENV)/.base
@@ -72,7 +74,7 @@ ifeq ($(wildcard $(ASAN)),)
 else
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -R src/apolar $(SANITIZED)/ && rm -f $(SANITIZED)/apolar/*.so
 	ls src/kernels/*.c | xargs -P 4 -I {} sh -c '$(CC) -c -fPIC -std=gnu11 -O1 -g -ffp-contract=fast -Wall -Wextra -Werror \
-		-fsanitize=address,undefined -fno-sanitize-recover=all -DPy_LIMITED_API=0x030B0000 -I"$(PYTHON_INCLUDE)" \
+		-fsanitize=address,undefined -fno-sanitize-recover=all -DPy_LIMITED_API=0x030B0000 $(DEFINED) -I"$(PYTHON_INCLUDE)" \
 		{} -o $(SANITIZED)/$$(basename {} .c).o'
 	$(CC) -shared -fsanitize=address,undefined $(SANITIZED)/*.o -o $(SANITIZED)/apolar/_kernels.abi3.so -lm
 	$(ONE_THREAD) LD_PRELOAD=$(ASAN) ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/$(SANITIZED) \

@@ -4,6 +4,7 @@ All else about the package is in pyproject.toml.
 """
 
 import os
+import runpy
 import sys
 import sysconfig
 from glob import glob
@@ -13,6 +14,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 # One wheel for all later versions of Python, by the limited API, which free-threaded builds do not have yet.
 IS_LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
+# The numbers that the kernels share with NumPy.
+CONSTANTS = "src/apolar/_core/constants.py"
+DEFINED = [(name, repr(value)) for name, value in runpy.run_path(CONSTANTS).items() if name.isupper()]
 if sys.platform == "win32":
     FLAGS = ["/O2", "/std:c11"]
 else:
@@ -45,9 +49,9 @@ setup(
         Extension(
             "apolar._kernels",
             sorted(glob("src/kernels/*.c")),
-            depends=sorted(glob("src/kernels/*.h")),
+            depends=[CONSTANTS, *sorted(glob("src/kernels/*.h"))],
             extra_compile_args=FLAGS,
-            define_macros=[("Py_LIMITED_API", "0x030B0000")] if IS_LIMITED else [],
+            define_macros=[*DEFINED, *([("Py_LIMITED_API", "0x030B0000")] if IS_LIMITED else [])],
             py_limited_api=IS_LIMITED,
             optional=True,
         )

@@ -2,8 +2,6 @@
 
 /* Lines are longer than a block by a cache line: with a power of two they would compete for the same places. */
 #define PADDING 8
-/* A logit is raised to this much below the largest of its row: exp(-100) is 4e-44. */
-#define LEAST_LOGIT -100.0
 /* The rows of a block: a multiple of the least number, which is one of all vectors of a loop. */
 #define MOST_ROWS 256
 #define LEAST_ROWS 32

@@ -13,16 +13,27 @@
 
 #include "sharing.h"
 
-/* The arguments of a call: buffers, of which the last are written to. */
-#define MOST_BUFFERS 32
+/* The arrays of a call. */
+#define MOST_BUFFERS 16
 typedef struct {
   Py_buffer views[MOST_BUFFERS];
   int n;
 } Buffers;
 
 INLINE void release(Buffers *buffers) {
-  for (int i = 0; i < buffers->n; i++)
-    PyBuffer_Release(&buffers->views[i]);
+  while (buffers->n) PyBuffer_Release(&buffers->views[--buffers->n]);
+}
+
+INLINE PyObject *failed(Buffers *buffers) {
+  release(buffers);
+  return NULL;
+}
+
+/* None, or an error if memory ran out. */
+INLINE PyObject *finished(Buffers *buffers, int status) {
+  release(buffers);
+  if (status) return PyErr_NoMemory();
+  Py_RETURN_NONE;
 }
 
 /* Whether the items of an array are doubles or int64, as the processor stores them. */
@@ -41,16 +52,12 @@ INLINE int take(Buffers *buffers, PyObject *const *args, Py_ssize_t n_args, int 
   }
   for (int i = 0; i < n; i++) {
     int flags = PyBUF_ND | PyBUF_FORMAT | (i >= n - n_written ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(args[i], &buffers->views[i], flags) != 0) {
-      release(buffers);
-      return 0;
-    }
-    buffers->n = i + 1;
-    if (!has_numbers(&buffers->views[i])) {
-      PyErr_Format(PyExc_TypeError, "Argument %d must be an array of float64 or int64.", i + 1);
-      release(buffers);
-      return 0;
-    }
+    int is_taken = PyObject_GetBuffer(args[i], &buffers->views[i], flags) == 0;
+    buffers->n += is_taken;
+    if (is_taken && has_numbers(&buffers->views[i])) continue;
+    if (is_taken) PyErr_Format(PyExc_TypeError, "Argument %d must be an array of float64 or int64.", i + 1);
+    release(buffers);
+    return 0;
   }
   return 1;
 }
@@ -75,11 +82,27 @@ INLINE isize number_below(PyObject *number, isize bound) {
 INLINE isize number_of(PyObject *number) { return number_below(number, INT32_MAX); }
 INLINE isize matrix_size_of(PyObject *number) { return number_below(number, 1 << 15); }
 
+/* The form of covariances, from the arguments (m, kind); 0 if these, or other numbers before, cannot be read. */
+INLINE int is_form(PyObject *const *args, Form *form) {
+  isize kind = number_of(args[1]), m = kind == FULL ? matrix_size_of(args[0]) : number_of(args[0]);
+  if (PyErr_Occurred() || m < 1 || kind < SPHERICAL || kind > FULL) return 0;
+  *form = form_of((int)kind, m);
+  return 1;
+}
+
+/* Whether an array has `size` numbers for each of n, or as many for all of them; and those for one. */
+INLINE int is_once_or(Buffers *buffers, int i, isize n, isize size) {
+  return length_of(buffers, i) == size || length_of(buffers, i) == n * size;
+}
+
+INLINE const double *one_of(Buffers *buffers, int i, isize position, isize size) {
+  return values_of(buffers, i) + (length_of(buffers, i) == size ? 0 : position * size);
+}
+
 INLINE PyObject *mismatch(Buffers *buffers) {
-  release(buffers);
   /* A number that could not be read has an error of its own. */
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "The arrays have the wrong sizes.");
-  return NULL;
+  return failed(buffers);
 }
 
 INLINE PyObject *done(Buffers *buffers, double *work, int is_positive) {
@@ -97,37 +120,16 @@ INLINE double *workspace(Buffers *buffers, isize n) {
   return work;
 }
 
-#define FUNCTION(name) PyObject *py_##name(PyObject *, PyObject *const *, Py_ssize_t)
+/* The functions, one step each. */
+#define SMALL_FUNCTIONS(X) \
+  X(inverses) X(natural) X(merging_terms) X(log_prior) X(common_covariance) X(relative_scatter) \
+  X(gradient) X(log_marginals) X(joint_rotation) X(label_stats) X(merge_costs) \
+  X(merge_by_terms) X(merge_by_costs) X(merge_tree) X(added_gains) X(maximising) X(family_m_step) \
+  X(plain_run)
 
-FUNCTION(exceed);
-FUNCTION(inverses);
-FUNCTION(natural);
-FUNCTION(merging_terms);
-FUNCTION(m_step);
-FUNCTION(log_prior);
-FUNCTION(common_covariance);
-FUNCTION(relative_scatter);
-FUNCTION(retraction);
-FUNCTION(gradient);
-FUNCTION(log_marginals);
-FUNCTION(joint_rotation);
-FUNCTION(aligned_natural);
-FUNCTION(aligned_m_step);
-FUNCTION(aligned_log_prior);
-FUNCTION(aligned_common_covariance);
-FUNCTION(aligned_log_marginals);
-FUNCTION(aligned_gradient);
-FUNCTION(lbfgs_direction);
-FUNCTION(spread_rows);
-FUNCTION(label_stats);
-FUNCTION(merge_costs);
-FUNCTION(merge_by_terms);
-FUNCTION(merge_by_costs);
-FUNCTION(merge_tree);
-FUNCTION(added_gains);
-FUNCTION(maximising);
-FUNCTION(family_m_step);
-FUNCTION(plain_run);
+#define DECLARED(name) PyObject *py_##name(PyObject *, PyObject *const *, Py_ssize_t);
+SMALL_FUNCTIONS(DECLARED)
+#undef DECLARED
 
 /* The rows of a comparison, from the buffers of these numbers; 0 if the arrays do not fit together. */
 int are_rows(Buffers *buffers, int row_stats, int weights, isize n_stats, ComparedRows *rows);
@@ -136,7 +138,8 @@ int are_rows(Buffers *buffers, int row_stats, int weights, isize n_stats, Compar
    inverse, of that number and the next; 0, with an exception, if there is none. */
 int family_of(Buffers *buffers, PyObject *const *args, int frame, Sharing *sharing);
 
-/* Add these functions to a module; 0, or -1 with an exception. */
-int add_small_matrices(PyObject *module);
+/* What a prior adds to n mixtures, from the buffers of scatters and divisors, of that number and the next: for one
+   covariance or for all, or none; 0 if these have the wrong sizes. */
+int are_prior_sums(Buffers *buffers, int scatter, isize n, const Sharing *sharing, PriorSums *prior);
 
 #endif

@@ -3,15 +3,6 @@
 
 #include "sharing.h"
 
-/* Sweeps over all planes: of each of two starts before the better one is chosen, then of that one; and from axes of
-   the step before, where EM goes on from any improvement. */
-#define FIRST_SWEEPS 10
-#define MOST_SWEEPS 200
-#define NEAR_SWEEPS 2
-/* The sine of an angle that counts as zero, and the contrast of the variances in a plane, relative to the scatter. */
-#define LEAST_SINE 1e-12
-#define LEAST_CONTRAST 1e-24
-
 typedef struct {
   const Sharing *sharing;
   const double *scatter, *divisors;
@@ -25,7 +16,7 @@ INLINE double raised(double value, double least) { return value < least ? least 
 
 /* Write the scatters along the axes, and the factors: the variances are scatters divided by them, up to one number. */
 static void write_factors(Rotation *of) {
-  isize m = of->sharing->m, r = of->sharing->n_components;
+  isize m = of->sharing->form.m, r = of->sharing->n_components;
   for (isize k = 0; k < r; k++) {
     for (isize j = 0; j < m; j++) of->along[k * m + j] = raised(of->stack[(j * m + j) * r + k], of->least);
     of->factors[k] = of->sharing->code[0] == 'E' ? exp(mean_log(of->along + k * m, m)) : of->divisors[k];
@@ -34,7 +25,7 @@ static void write_factors(Rotation *of) {
 
 /* Write the variances along the axes. */
 static void write_variances(Rotation *of) {
-  isize m = of->sharing->m, r = of->sharing->n_components;
+  isize m = of->sharing->form.m, r = of->sharing->n_components;
   write_factors(of);
   double volume = 1.0;
   if (of->sharing->code[0] == 'E') {
@@ -48,7 +39,7 @@ static void write_variances(Rotation *of) {
 
 /* Write the scatters along axes. */
 static void set_axes(Rotation *of, const double *axes, double *work) {
-  isize m = of->sharing->m, r = of->sharing->n_components;
+  isize m = of->sharing->form.m, r = of->sharing->n_components;
   double most = 0.0;
   for (isize k = 0; k < r; k++) {
     const double *scatter = of->scatter + k * m * m;
@@ -66,7 +57,7 @@ static void set_axes(Rotation *of, const double *axes, double *work) {
 
 /* The rotation in a plane that is best for the variances as they are: its sine, and its cosine. */
 INLINE double rotation_in(const Rotation *of, isize p, isize q, double *cosine) {
-  isize m = of->sharing->m, r = of->sharing->n_components;
+  isize m = of->sharing->form.m, r = of->sharing->n_components;
   const double *pp = of->stack + (p * m + p) * r, *qq = of->stack + (q * m + q) * r;
   const double *pq = of->stack + (p * m + q) * r;
   double on = 0.0, off = 0.0, size = 0.0;
@@ -92,7 +83,7 @@ INLINE double rotation_in(const Rotation *of, isize p, isize q, double *cosine) 
 
 /* Rotate in a plane: two rows of each matrix, then two columns, which are the same but where they meet. */
 INLINE void rotate_plane(Rotation *of, double *axes, isize p, isize q, double c, double s) {
-  isize m = of->sharing->m, r = of->sharing->n_components;
+  isize m = of->sharing->form.m, r = of->sharing->n_components;
   double *first = of->stack + p * m * r, *second = of->stack + q * m * r;
   int is_one_volume = of->sharing->code[0] == 'E';
   for (isize k = 0; k < r; k++) {
@@ -124,7 +115,7 @@ INLINE void rotate_plane(Rotation *of, double *axes, isize p, isize q, double c,
 
 /* Rotate the axes until they hardly change, or for so many sweeps; variances follow each rotation. */
 static void rotate(Rotation *of, double *axes, isize n_sweeps) {
-  isize m = of->sharing->m;
+  isize m = of->sharing->form.m;
   for (isize sweep = 0; sweep < n_sweeps; sweep++) {
     double largest = 0.0;
     write_factors(of);
@@ -141,7 +132,7 @@ static void rotate(Rotation *of, double *axes, isize n_sweeps) {
 
 /* What is smallest at the best axes, if the variances are the best for the axes. */
 static double cost_of(const Rotation *of) {
-  isize m = of->sharing->m;
+  isize m = of->sharing->form.m;
   double cost = 0.0;
   for (isize k = 0; k < of->sharing->n_components; k++)
     cost += of->divisors[k] * (double)m * mean_log(of->variances + k * m, m);
@@ -150,7 +141,7 @@ static double cost_of(const Rotation *of) {
 
 /* The better of two starts: the axes of all rows of the components together, and of the mean covariance. */
 static int cold_start(Rotation *of, double *axes, double *work) {
-  isize m = of->sharing->m, r = of->sharing->n_components, mm = m * m;
+  isize m = of->sharing->form.m, r = of->sharing->n_components, mm = m * m;
   double *mean = work, *other = work + mm, *values = work + 2 * mm, *rest = values + m, least = INFINITY;
   for (int start = 0; start < 2; start++) {
     memset(mean, 0, (size_t)mm * sizeof(double));
@@ -171,13 +162,13 @@ static int cold_start(Rotation *of, double *axes, double *work) {
   }
   if (!(least < INFINITY)) return 0;
   set_axes(of, axes, mean);
-  rotate(of, axes, MOST_SWEEPS - FIRST_SWEEPS);
+  rotate(of, axes, SWEEPS - FIRST_SWEEPS);
   return 1;
 }
 
 /* Sort the axes by the mean logarithm of the variances along them, so that their order does not depend on the way. */
 static void sort_axes(const Sharing *sharing, double *axes, double *variances, double *work) {
-  isize m = sharing->m, r = sharing->n_components;
+  isize m = sharing->form.m, r = sharing->n_components;
   for (isize j = 0; j < m; j++) {
     work[j] = 0.0;
     for (isize k = 0; k < r; k++) work[j] += log(variances[k * m + j]);
@@ -194,7 +185,7 @@ static void sort_axes(const Sharing *sharing, double *axes, double *variances, d
 
 int common_axes(const Sharing *sharing, const double *scatter, const double *divisors, Near *near, double *variances,
                 double *work) {
-  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  isize m = sharing->form.m, r = sharing->n_components, mm = m * m;
   Rotation of = {.sharing = sharing, .scatter = scatter, .divisors = divisors, .variances = variances};
   of.stack = work, of.along = of.stack + mm * r, of.factors = of.along + m * r;
   double *units = of.factors + r, *ones = units + mm * r, *rest = ones + r;

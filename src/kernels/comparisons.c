@@ -11,12 +11,6 @@ int are_rows(Buffers *b, int row_stats, int weights, isize n_stats, ComparedRows
   return rows->n_rows % ROWS_TOGETHER == 0 && (!rows->weights || length_of(b, weights) == rows->n_rows);
 }
 
-static PyObject *finished(Buffers *b, int status) {
-  release(b);
-  if (status) return PyErr_NoMemory();
-  Py_RETURN_NONE;
-}
-
 /* merge_costs(row_stats (n_stats, n), weights (n or 0), natural (p, n_stats), first (p), second (p), largest (n),
    total (n), parts (r, n), sums (p), n_stats) */
 PyObject *py_merge_costs(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {

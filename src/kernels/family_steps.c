@@ -4,7 +4,7 @@
 
 int family_of(Buffers *b, PyObject *const *args, int frame, Sharing *sharing) {
   const char *code = PyUnicode_AsUTF8AndSize(args[0], NULL);
-  isize m = number_below(args[1], MOST_COLUMNS + 1), r = number_below(args[2], 1 << 20);
+  isize m = matrix_size_of(args[1]), r = number_below(args[2], 1 << 20);
   double least = PyFloat_AsDouble(args[3]);
   if (PyErr_Occurred()) return 0;
   isize size = length_of(b, frame);
@@ -17,9 +17,12 @@ int family_of(Buffers *b, PyObject *const *args, int frame, Sharing *sharing) {
   return 1;
 }
 
-static PyObject *failed(Buffers *b) {
-  release(b);
-  return NULL;
+int are_prior_sums(Buffers *b, int i, isize n, const Sharing *sharing, PriorSums *prior) {
+  isize n_covariances = n * sharing->n_covariances, v = sharing->form.v;
+  if (!length_of(b, i)) return !length_of(b, i + 1);
+  prior->scatter = values_of(b, i), prior->scatter_stride = length_of(b, i) == v ? 0 : v;
+  prior->divisors = values_of(b, i + 1), prior->divisor_stride = length_of(b, i + 1) == 1 ? 0 : 1;
+  return is_once_or(b, i, n_covariances, v) && is_once_or(b, i + 1, n_covariances, 1);
 }
 
 /* maximising(scatter (n, c, v), divisors (n, c), near (as scatter, or none), frame (m, m) or none, its inverse,
@@ -29,7 +32,7 @@ PyObject *py_maximising(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
   Sharing sharing;
   if (!take(&b, args, n_args, 6, 1, 4)) return NULL;
   if (!family_of(&b, args + 6, 3, &sharing)) return failed(&b);
-  isize c = sharing.n_covariances, size = c * sharing.n_numbers, n = length_of(&b, 1) / c;
+  isize c = sharing.n_covariances, size = c * sharing.form.v, n = length_of(&b, 1) / c;
   if (length_of(&b, 1) != n * c || length_of(&b, 0) != n * size || length_of(&b, 5) != n * size ||
       (length_of(&b, 2) && length_of(&b, 2) != n * size))
     return mismatch(&b);
@@ -46,7 +49,7 @@ PyObject *py_maximising(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
   return done(&b, scatter, is_positive);
 }
 
-/* family_m_step(stats (n, r, n_stats), added (n, c, v) or none, divisors (n, c) or none, near (n, c, v) or none, frame
+/* family_m_step(stats (n, r, n_stats), added (1 or n c, v) or none, divisors (1 or n c) or none, near (n, c, v) or none, frame
    (m, m) or none, its inverse, means (n, r, m), covariances (n, c, v), code, m, r, least, shrinkage, mean_divisor) */
 PyObject *py_family_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
@@ -54,21 +57,20 @@ PyObject *py_family_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, P
   if (!take(&b, args, n_args, 8, 2, 6)) return NULL;
   if (!family_of(&b, args + 8, 4, &sharing)) return failed(&b);
   PriorSums prior = {.shrinkage = PyFloat_AsDouble(args[12]), .mean_divisor = PyFloat_AsDouble(args[13])};
-  isize c = sharing.n_covariances, size = c * sharing.n_numbers, n_stats = sharing.n_components * sharing.n_stats;
-  isize n_means = sharing.n_components * sharing.m, n = length_of(&b, 7) / size;
-  int has_prior = length_of(&b, 1) > 0;
+  isize c = sharing.n_covariances, size = c * sharing.form.v, n_stats = sharing.n_components * sharing.form.n_stats;
+  isize n_means = sharing.n_components * sharing.form.m, n = length_of(&b, 7) / size;
   if (PyErr_Occurred() || length_of(&b, 7) != n * size || length_of(&b, 0) != n * n_stats ||
-      length_of(&b, 6) != n * n_means || (has_prior && length_of(&b, 1) != n * size) ||
-      length_of(&b, 2) != (has_prior ? n * c : 0) || (length_of(&b, 3) && length_of(&b, 3) != n * size))
+      length_of(&b, 6) != n * n_means || (length_of(&b, 3) && length_of(&b, 3) != n * size) ||
+      !are_prior_sums(&b, 1, n, &sharing, &prior))
     return mismatch(&b);
   double *work = workspace(&b, working_memory(&sharing));
   if (work == NULL) return NULL;
   int is_above = 1;
   for (isize i = 0; i < n && is_above; i++) {
     Near near = {.start = length_of(&b, 3) ? NEAR_COVARIANCES : COLD, .covariances = values_of(&b, 3) + i * size};
-    if (has_prior) prior.scatter = values_of(&b, 1) + i * size, prior.divisors = values_of(&b, 2) + i * c;
     is_above = m_step_of(&sharing, values_of(&b, 0) + i * n_stats, &prior, &near, values_of(&b, 6) + i * n_means,
                          values_of(&b, 7) + i * size, work) != BELOW_FLOOR;
+    if (prior.scatter) prior.scatter += c * prior.scatter_stride, prior.divisors += c * prior.divisor_stride;
   }
   return done(&b, work, is_above);
 }

@@ -19,17 +19,36 @@ static void add_component(double *stats, double *costs, isize n, isize n_stats, 
   for (isize i = 0; i < n; i++) costs[second * n + i] = costs[i * n + second] = INFINITY;
 }
 
-/* Write weight times log-determinant of a sum of components; 0 if its covariance is below the floor. */
-static int merging_term(const double *one, const double *other, double *work, isize m, double least, double *term) {
-  isize n_stats = 1 + m + m * (m + 1) / 2;
-  double *covariance = work, *u = work + m * m, *sum = u + m * m;
-  for (isize s = 0; s < n_stats; s++) sum[s] = one[s] + (other ? other[s] : 0.0);
+/* Write the statistics and the covariance of a sum of components, and return its weight. */
+static double add_up(const double *one, const double *other, double *sum, double *covariance, isize m) {
+  for (isize s = 0; s < 1 + m + m * (m + 1) / 2; s++) sum[s] = one[s] + (other ? other[s] : 0.0);
   double count = sum[0] > LEAST_WEIGHT ? sum[0] : LEAST_WEIGHT;
   scatter_of(sum, covariance, m);
   for (isize j = 0; j < m * m; j++) covariance[j] /= count;
+  return count;
+}
+
+/* Write weight times log-determinant of a sum of components; 0 if its covariance is below the floor. */
+static int merging_term(const double *one, const double *other, double *work, isize m, double least, double *term) {
+  double *covariance = work, *u = work + m * m, count = add_up(one, other, u + m * m, covariance, m);
   if (!(factorise(covariance, u, m) > least)) return 0;
   *term = count * log_det(u, m);
   return 1;
+}
+
+/* merging_terms(stats (n, n_stats), terms (n), m, least): weight times log-determinant of components. */
+PyObject *py_merging_terms(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Buffers b;
+  if (!take(&b, args, n_args, 2, 1, 2)) return NULL;
+  isize m = matrix_size_of(args[2]), n = length_of(&b, 1), n_stats = 1 + m + m * (m + 1) / 2;
+  double least = PyFloat_AsDouble(args[3]);
+  if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats) return mismatch(&b);
+  double *work = workspace(&b, 2 * m * m + n_stats);
+  if (work == NULL) return NULL;
+  int is_positive = 1;
+  for (isize i = 0; i < n && is_positive; i++)
+    is_positive = merging_term(values_of(&b, 0) + i * n_stats, NULL, work, m, least, values_of(&b, 1) + i);
+  return done(&b, work, is_positive);
 }
 
 /* merge_by_terms(stats (n, n_stats), is_active (n), m, n_components, least): by weights and log-determinants, as
@@ -75,16 +94,12 @@ PyObject *py_merge_by_terms(PyObject *Py_UNUSED(module), PyObject *const *args, 
 /* Write the natural parameters of a sum of components in rows of a total weight; 0 if below the floor. */
 static int natural_of_sum(const double *one, const double *other, double *work, isize m, double least, double weight,
                           double *natural) {
-  isize n_stats = 1 + m + m * (m + 1) / 2;
+  Form form = form_of(FULL, m);
   double *covariance = work, *precision = work + m * m, *u = precision + m * m, *sum = u + 2 * m * m;
-  double *mean = sum + n_stats, log_of_det;
-  for (isize s = 0; s < n_stats; s++) sum[s] = one[s] + (other ? other[s] : 0.0);
-  double count = sum[0] > LEAST_WEIGHT ? sum[0] : LEAST_WEIGHT;
+  double *mean = sum + form.n_stats, log_of_det, count = add_up(one, other, sum, covariance, m);
   for (isize j = 0; j < m; j++) mean[j] = sum[1 + j] / count;
-  scatter_of(sum, covariance, m);
-  for (isize j = 0; j < m * m; j++) covariance[j] /= count;
   if (!(invert(covariance, u, precision, &log_of_det, m) > least)) return 0;
-  write_natural(precision, log_of_det, mean, sum[0] / weight, natural, m);
+  write_natural(&form, precision, log_of_det, mean, sum[0] / weight, natural);
   return 1;
 }
 

@@ -1,4 +1,6 @@
-/* What the kernels are given, and their table of functions, one table per instruction set. */
+/* What the kernels are given, and their table of functions, one table per instruction set.
+
+   Numbers that NumPy needs too, such as LEAST_WEIGHT, are those of apolar/_core/constants.py: setup.py defines them. */
 
 #ifndef APOLAR_KERNELS_H
 #define APOLAR_KERNELS_H
@@ -54,17 +56,12 @@ typedef struct {
   double *sums; /* n_parts x 3: of log-densities, logarithms of largest responsibilities, weights; or NULL */
 } RowResults;
 
-/* Rows on which mixtures are compared: their statistics, by lines, for a multiple of so many rows. */
-#define ROWS_TOGETHER 32
+/* Rows on which mixtures are compared: their statistics, by lines, for a multiple of ROWS_TOGETHER rows. */
 typedef struct {
   const double *row_stats; /* n_stats x n_rows */
   const double *weights; /* n_rows, or NULL if they are all one */
   int64_t n_rows, n_stats;
 } ComparedRows;
-
-/* Ratios of densities are clipped to exp(+-MOST_LOG_RATIO), and sums of them are at least LEAST_RATIO. */
-#define MOST_LOG_RATIO 50.0
-#define LEAST_RATIO 1e-30
 
 /* Pairs of components that may be merged; densities are relative to the largest one of each row. */
 typedef struct {

@@ -20,3 +20,16 @@ double invert(const double *covariance, double *work, double *inverse, double *l
     default: return inverted(covariance, work, inverse, log_of_det, m);
   }
 }
+
+double invert_form(const Form *form, const double *covariance, double *work, double *inverse, double *log_of_det) {
+  if (form->kind == FULL) return invert(covariance, work, inverse, log_of_det, form->m);
+  double least = INFINITY, sum = 0.0;
+  for (isize j = 0; j < form->v; j++) {
+    if (!(covariance[j] > 0.0)) return -1.0;
+    least = covariance[j] < least ? covariance[j] : least;
+    inverse[j] = 1.0 / covariance[j];
+    sum += log(covariance[j]);
+  }
+  *log_of_det = sum;
+  return least;
+}

@@ -7,12 +7,26 @@
 
 #include "kernels.h"
 
-/* The least weight of a component in logarithms and divisors, as in the families. */
-#define LEAST_WEIGHT 1e-300
 #define LOG_2PI 1.8378770664093454836
 #define LOG_PI 1.1447298858494001741
 
 typedef ptrdiff_t isize;
+
+/* How covariances are stored: as matrices, as diagonals, or as one number for all columns. */
+typedef struct {
+  int kind; /* SPHERICAL, DIAGONAL or FULL */
+  isize m, v; /* the columns, and the numbers of a covariance */
+  isize n_quadratics, n_stats; /* of a component; there are as many tangents as quadratics */
+  double unit; /* the divisor of the scatter of one row */
+} Form;
+
+INLINE Form form_of(int kind, isize m) {
+  Form form = {.kind = kind, .m = m, .v = kind == FULL ? m * m : kind == DIAGONAL ? m : 1};
+  form.n_quadratics = kind == FULL ? m * (m + 1) / 2 : form.v;
+  form.n_stats = 1 + m + form.n_quadratics;
+  form.unit = kind == SPHERICAL ? (double)m : 1.0;
+  return form;
+}
 
 /* Write U, with a = U^t U, and return the least squared pivot: a is positive definite if that is positive.
    Only the lower triangle of a is read. */
@@ -104,25 +118,19 @@ INLINE void scatter_of(const double *restrict stats, double *restrict scatter, i
   for (isize i = 0; i < m; i++) {
     double factor = inverse * first[i];
     double *restrict row = scatter + i * m;
+    double rounding = SCATTER_ROUNDING * *second;
     for (isize j = i; j < m; j++)
       row[j] = *second++ - factor * first[j];
+    row[i] += rounding;
   }
   for (isize i = 0; i < m; i++)
     for (isize j = i + 1; j < m; j++)
       scatter[j * m + i] = scatter[i * m + j];
 }
 
-/* Components without correlations have v variances: one per column, or one for all m. The square of a vector that
-   belongs to a variance: of one of its entries, or of all of them. */
-INLINE double square_of(const double *x, isize j, isize m, isize v) { return v == m ? x[j] * x[j] : dot(x, x, m); }
-
-/* Write the scatters of such a component about its mean. */
-INLINE void aligned_scatter(const double *stats, double *scatter, isize m, isize v) {
-  double count = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
-  for (isize j = 0; j < v; j++) {
-    double value = stats[1 + m + j] - square_of(stats + 1, j, m, v) / count;
-    scatter[j] = value > 0.0 ? value : 0.0;
-  }
+/* The square of a vector that belongs to a variance of a component without correlations. */
+INLINE double square_of(const Form *form, const double *x, isize j) {
+  return form->kind == DIAGONAL ? x[j] * x[j] : dot(x, x, form->m);
 }
 
 /* Add factor times the outer product of a vector with itself. */
@@ -132,6 +140,26 @@ INLINE void add_outer(double *restrict matrix, const double *restrict vector, do
     for (isize j = 0; j < m; j++)
       matrix[i * m + j] += scaled * vector[j];
   }
+}
+
+/* Write the scatter of a component about its mean. */
+INLINE void write_scatter(const Form *form, const double *stats, double *scatter) {
+  double count = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
+  if (form->kind == FULL) {
+    scatter_of(stats, scatter, form->m);
+    return;
+  }
+  for (isize j = 0; j < form->v; j++) {
+    double second = stats[1 + form->m + j], value = second - square_of(form, stats + 1, j) / count;
+    scatter[j] = (value < 0.0 ? 0.0 : value) + SCATTER_ROUNDING * second;
+  }
+}
+
+/* Add factor times the square of a vector to a scatter. */
+INLINE void add_square(const Form *form, double *scatter, const double *vector, double factor) {
+  if (form->kind == FULL) add_outer(scatter, vector, factor, form->m);
+  else
+    for (isize j = 0; j < form->v; j++) scatter[j] += factor * square_of(form, vector, j);
 }
 
 /* Write B = A s A^t, with A lower triangular and s symmetric; both triangles. */
@@ -152,37 +180,41 @@ INLINE void congruent(
       b[i * m + j] = b[j * m + i] = dot(half + i * m, a + j * m, j + 1);
 }
 
-/* Write the natural parameters of a component, from its precision and the log-determinant of its covariance. */
-INLINE void write_natural(const double *precision, double log_of_det, const double *mean, double weight, double *out,
-                          isize m) {
-  double square = 0.0;
+/* Write the natural parameters of a component, from the inverse and the log-determinant of its covariance. */
+INLINE void write_natural(const Form *form, const double *precision, double log_of_det, const double *mean,
+                          double weight, double *out) {
+  isize m = form->m;
+  double square = 0.0, *quadratic = out + 1 + m;
   for (isize j = 0; j < m; j++) {
-    out[1 + j] = dot(precision + j * m, mean, m);
+    out[1 + j] = form->kind == FULL       ? dot(precision + j * m, mean, m)
+                 : form->kind == DIAGONAL ? precision[j] * mean[j]
+                                          : precision[0] * mean[j];
     square += out[1 + j] * mean[j];
   }
   weight = weight > LEAST_WEIGHT ? weight : LEAST_WEIGHT;
-  out[0] = log(weight) - 0.5 * ((double)m * LOG_2PI + log_of_det + square);
-  double *quadratic = out + 1 + m;
-  for (isize j = 0; j < m; j++) {
-    *quadratic++ = -0.5 * precision[j * m + j];
-    for (isize k = j + 1; k < m; k++) *quadratic++ = -precision[j * m + k];
+  out[0] = log(weight) - 0.5 * ((double)m * LOG_2PI + form->unit * log_of_det + square);
+  for (isize j = 0; j < (form->kind == FULL ? m : form->v); j++) {
+    *quadratic++ = -0.5 * precision[form->kind == FULL ? j * m + j : j];
+    for (isize k = j + 1; form->kind == FULL && k < m; k++) *quadratic++ = -precision[j * m + k];
   }
 }
 
-/* The same for a component without correlations. */
-INLINE void write_aligned_natural(const double *variances, const double *mean, double weight, double *out, isize m,
-                                  isize v) {
-  double unit = (double)(m / v), sum = (double)m * LOG_2PI;
-  for (isize j = 0; j < m; j++) out[1 + j] = mean[j] / variances[v == m ? j : 0];
-  for (isize j = 0; j < v; j++) {
-    sum += unit * log(variances[j]) + square_of(mean, j, m, v) / variances[j];
-    out[1 + m + j] = -0.5 / variances[j];
-  }
-  out[0] = log(weight > LEAST_WEIGHT ? weight : LEAST_WEIGHT) - 0.5 * sum;
+/* The logarithm of the prior of a component, up to a constant: what it adds is `added` to the scatter, and `divisor`. */
+INLINE double log_prior_of(const Form *form, const double *precision, double log_of_det, const double *mean,
+                           const double *added, double divisor, double shrinkage) {
+  double square = 0.0;
+  for (isize j = 0; j < form->m && shrinkage > 0.0; j++)
+    square += form->kind == FULL ? mean[j] * dot(precision + j * form->m, mean, form->m)
+                                 : mean[j] * mean[j] * precision[form->kind == DIAGONAL ? j : 0];
+  double trace = added ? dot(precision, added, form->v) : 0.0;
+  return -0.5 * (divisor * log_of_det + trace + shrinkage * square);
 }
 
 /* Write the inverse of a covariance and the logarithm of its determinant, and return the least squared pivot: if that
    is not positive, nothing is written. `work` has room for two matrices. */
 double invert(const double *covariance, double *work, double *inverse, double *log_of_det, isize m);
+
+/* The same for any form: the sum of the logarithms of its v variances takes the place of a log-determinant. */
+double invert_form(const Form *form, const double *covariance, double *work, double *inverse, double *log_of_det);
 
 #endif

@@ -14,7 +14,7 @@
 #define FETCH_ADD(counter) __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED)
 #endif
 
-#include "kernels.h"
+#include "calls.h"
 
 int64_t next_part(int64_t *counter) {
   int64_t part = FETCH_ADD(counter);
@@ -35,17 +35,6 @@ static const Kernels *kernels = &baseline_kernels;
 const Kernels *kernels_in_use(void) { return kernels; }
 
 /* --- buffers ----------------------------------------------------------------------------------------------- */
-
-#define MOST_BUFFERS 12
-
-typedef struct {
-  Py_buffer views[MOST_BUFFERS];
-  int n;
-} Buffers;
-
-static void release(Buffers *buffers) {
-  while (buffers->n) PyBuffer_Release(&buffers->views[--buffers->n]);
-}
 
 /* Return the buffer of an array of these dimensions and formats; NULL, with an exception, if it is none. */
 static Py_buffer *buffer_of(Buffers *buffers, PyObject *array, const char *name, int n_dims, const char *formats,
@@ -139,17 +128,6 @@ static int64_t n_stats_of(int kind, int64_t m) {
   return kind == SPHERICAL ? m + 2 : kind == DIAGONAL ? 2 * m + 1 : (m + 1) * (m + 2) / 2;
 }
 
-static PyObject *done(Buffers *buffers, int status) {
-  release(buffers);
-  if (status) return PyErr_NoMemory();
-  Py_RETURN_NONE;
-}
-
-static PyObject *failed(Buffers *buffers) {
-  release(buffers);
-  return NULL;
-}
-
 /* --- functions --------------------------------------------------------------------------------------------- */
 
 /* The logits of rows are those of natural parameters of one kind; which of them are known to be zero. */
@@ -210,11 +188,11 @@ static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
   if (!out || !has_length(out, "stats", parts.n_parts * n * mixtures.n_stats)) return failed(&buffers);
   Py_buffer *sums = buffer_of(&buffers, likelihood, "log_likelihood", 2, "d", WRITE);
   if (!sums || !has_length(sums, "log_likelihood", parts.n_parts * n_mixtures)) return failed(&buffers);
-  if (!parts.n_parts) return done(&buffers, 0);
+  if (!parts.n_parts) return finished(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->e_step(&rows, &mixtures, &parts, out->buf, sums->buf);
   Py_END_ALLOW_THREADS;
-  return done(&buffers, status);
+  return finished(&buffers, status);
 }
 
 PyDoc_STRVAR(stats_doc,
@@ -254,11 +232,11 @@ static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
   }
   Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
   if (!out || !has_length(out, "stats", parts.n_parts * mixtures.n_components * n_stats)) return failed(&buffers);
-  if (!parts.n_parts) return done(&buffers, 0);
+  if (!parts.n_parts) return finished(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->e_step(&rows, &mixtures, &parts, out->buf, NULL);
   Py_END_ALLOW_THREADS;
-  return done(&buffers, status);
+  return finished(&buffers, status);
 }
 
 PyDoc_STRVAR(rows_doc,
@@ -299,11 +277,11 @@ static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
     memory[i] = view->buf;
   }
   RowResults results = {memory[0], memory[1], memory[2], memory[3], memory[4]};
-  if (!parts.n_parts) return done(&buffers, 0);
+  if (!parts.n_parts) return finished(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->rows(&rows, &mixtures, &parts, &results);
   Py_END_ALLOW_THREADS;
-  return done(&buffers, status);
+  return finished(&buffers, status);
 }
 
 PyDoc_STRVAR(third_doc,
@@ -330,11 +308,11 @@ static PyObject *third(PyObject *Py_UNUSED(module), PyObject *arguments) {
   const int64_t dim = rows.n_outputs, n_sums = rows.n_columns + dim * (dim + 1) * (dim + 2) / 6;
   Py_buffer *out = buffer_of(&buffers, sums, "sums", 2, "d", WRITE);
   if (!out || !has_length(out, "sums", parts.n_parts * n_sums)) return failed(&buffers);
-  if (!parts.n_parts) return done(&buffers, 0);
+  if (!parts.n_parts) return finished(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->third(&rows, &parts, out->buf);
   Py_END_ALLOW_THREADS;
-  return done(&buffers, status);
+  return finished(&buffers, status);
 }
 
 PyDoc_STRVAR(targets_doc, "targets()\n--\n\nReturn the names of the kernels that this processor can run, best first.");
@@ -378,13 +356,13 @@ static PyMethodDef methods[] = {
     {"use", use, METH_VARARGS, use_doc},             {NULL, NULL, 0, NULL},
 };
 
-/* In small_matrices.c. */
-int add_small_matrices(PyObject *module);
+#define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL},
+static PyMethodDef small_methods[] = {SMALL_FUNCTIONS(METHOD){NULL, NULL, 0, NULL}};
 
 static int run(PyObject *module) {
   for (size_t i = N_KERNELS; i-- > 0;)
     if (all_kernels[i]->is_supported()) kernels = all_kernels[i];
-  return add_small_matrices(module);
+  return PyModule_AddFunctions(module, small_methods);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -2,12 +2,6 @@
 
 #include "calls.h"
 
-/* A component of less than this part of the weight of the rows is empty. */
-#define LEAST_PART 1e-10
-
-/* How far the objective may fall in a step, relative to one plus its size: by rounding, with a margin. */
-#define MOST_FALL 1e-6
-
 enum { OUT_OF_STEPS, CONVERGED, COLLAPSED, OUT_OF_MEMORY };
 
 typedef struct {
@@ -29,41 +23,32 @@ typedef struct {
    definite, or a number not finite. */
 static int write_naturals(const Run *run, const Components *now, double *natural, double *log_prior, double *work) {
   const Sharing *of = &run->sharing;
+  const Form *form = &of->form;
   const PriorSums *prior = &run->prior;
-  isize m = of->m, r = of->n_components, n = of->n_numbers;
-  double *precision = work + 2 * m * m, log_of_det = 0.0, sum = 0.0;
+  isize m = form->m, v = form->v, r = of->n_components;
+  double *precision = work + 2 * v, log_of_det = 0.0;
+  *log_prior = run->constant;
   for (isize k = 0; k < r; k++) {
-    const double *mean = now->means + k * m, *covariance = now->covariances + (of->is_tied ? 0 : k * n);
-    double *out = natural + k * of->n_stats, weight = now->weights[k], square = 0.0, divisor = prior->mean_divisor;
+    const double *mean = now->means + k * m, *added = NULL;
+    double divisor = prior->mean_divisor;
     int is_first = k == 0 || !of->is_tied;
-    const double *added = prior->scatter ? prior->scatter + (of->is_tied ? 0 : k * n) : NULL;
-    if (added && is_first) divisor += prior->divisors[of->is_tied ? 0 : k];
-    if (of->kind == FULL) {
-      if (is_first && !(invert(covariance, work, precision, &log_of_det, m) > 0.0)) return 0;
-      write_natural(precision, log_of_det, mean, weight, out, m);
-      if (!added) continue;
-      for (isize j = 0; j < m; j++) square += out[1 + j] * mean[j];
-      sum += divisor * log_of_det + prior->shrinkage * square + (is_first ? dot(precision, added, n) : 0.0);
-    } else {
-      for (isize j = 0; j < n; j++)
-        if (!(covariance[j] > 0.0)) return 0;
-      write_aligned_natural(covariance, mean, weight, out, m, n);
-      if (!added) continue;
-      for (isize j = 0; j < n; j++) {
-        double numerator = prior->shrinkage * square_of(mean, j, m, n) + (is_first ? added[j] : 0.0);
-        sum += divisor * log(covariance[j]) + numerator / covariance[j];
-      }
+    if (is_first && !(invert_form(form, now->covariances + k * v, work, precision, &log_of_det) > 0.0)) return 0;
+    write_natural(form, precision, log_of_det, mean, now->weights[k], natural + k * form->n_stats);
+    if (!prior->scatter) continue;
+    if (is_first) {
+      added = prior->scatter + k * prior->scatter_stride;
+      divisor += prior->divisors[k * prior->divisor_stride];
     }
+    *log_prior += log_prior_of(form, precision, log_of_det, mean, added, divisor, prior->shrinkage);
   }
-  *log_prior = run->constant - 0.5 * sum;
-  for (isize i = 0; i < r * of->n_stats; i++)
+  for (isize i = 0; i < r * form->n_stats; i++)
     if (!(fabs(natural[i]) < INFINITY)) return 0;
   return 1;
 }
 
 /* One pass over the rows: the sums of all parts, added in their order, are in the first part. */
 static int e_step(Run *run, double *stats, double *log_likelihood) {
-  isize n = run->sharing.n_components * run->sharing.n_stats;
+  isize n = run->sharing.n_components * run->sharing.form.n_stats;
   int64_t counter = 0;
   memset(stats, 0, (size_t)(run->parts.n_parts * n) * sizeof(double));
   memset(log_likelihood, 0, (size_t)run->parts.n_parts * sizeof(double));
@@ -81,7 +66,7 @@ static int write_weights(const Run *run, const double *stats, double *weights) {
   isize r = run->sharing.n_components;
   double total = 0.0;
   for (isize k = 0; k < r; k++) {
-    double count = stats[k * run->sharing.n_stats];
+    double count = stats[k * run->sharing.form.n_stats];
     weights[k] = count < LEAST_WEIGHT ? LEAST_WEIGHT : count;
     total += weights[k];
   }
@@ -95,21 +80,21 @@ static int write_weights(const Run *run, const double *stats, double *weights) {
 
 static void copy_components(const Sharing *of, const Components *from, Components *to) {
   memcpy(to->weights, from->weights, (size_t)of->n_components * sizeof(double));
-  memcpy(to->means, from->means, (size_t)(of->n_components * of->m) * sizeof(double));
-  memcpy(to->covariances, from->covariances, (size_t)(of->n_covariances * of->n_numbers) * sizeof(double));
+  memcpy(to->means, from->means, (size_t)(of->n_components * of->form.m) * sizeof(double));
+  memcpy(to->covariances, from->covariances, (size_t)(of->n_covariances * of->form.v) * sizeof(double));
 }
 
 /* Run EM from `best`, which is written to: the components of the last pass, its sums and its objective. */
 static int run_em(Run *run, Components *best, double *stats_of_best, double *results) {
   const Sharing *of = &run->sharing;
-  isize m = of->m, r = of->n_components, size = of->n_covariances * of->n_numbers, n = r * of->n_stats;
+  isize m = of->form.m, r = of->n_components, size = of->n_covariances * of->form.v, n = r * of->form.n_stats;
   isize n_parts = (isize)run->parts.n_parts;
-  isize n_all = r + r * m + size + n + n_parts * (n + 1) + 2 * m + m * m + 3 * m * m + working_memory(of);
+  isize n_all = r + r * m + size + n + n_parts * (n + 1) + 2 * m + 4 * of->form.v + working_memory(of);
   double *memory = malloc((size_t)n_all * sizeof(double));
   if (memory == NULL) return OUT_OF_MEMORY;
   Components now = {.weights = memory, .means = memory + r, .covariances = memory + r + r * m};
   double *natural = now.covariances + size, *stats = natural + n, *log_likelihood = stats + n_parts * n;
-  double *centre = log_likelihood + n_parts, *scale = centre + m, *axes = scale + m, *work = axes + m * m;
+  double *centre = log_likelihood + n_parts, *scale = centre + m, *axes = scale + m, *work = axes + of->form.v;
   for (isize j = 0; j < m; j++) centre[j] = 0.0, scale[j] = 1.0;
   run->rows.centre = centre, run->rows.scale = scale, run->mixtures.natural = natural;
   copy_components(of, best, &now);
@@ -145,7 +130,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
   return status;
 }
 
-/* plain_run(columns (m, n), row weights (n) or none, added (c, v) or none, divisors (c) or none, frame (m, m) or none,
+/* plain_run(columns (m, n), row weights (n) or none, added (1 or c, v) or none, divisors (1 or c) or none, frame (m, m) or none,
    its inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
    shrinkage, mean_divisor, constant, part_rows, n_steps, relative_tol): see `apolar.em.kernels.runs`. The components are
    those of the start, and are written to; the results are log-likelihood, objective and number of passes. */
@@ -154,10 +139,7 @@ PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
   Run run;
   memset(&run, 0, sizeof run);
   if (!take(&b, args, n_args, 11, 5, 10)) return NULL;
-  if (!family_of(&b, args + 11, 4, &run.sharing)) {
-    release(&b);
-    return NULL;
-  }
+  if (!family_of(&b, args + 11, 4, &run.sharing)) return failed(&b);
   const Sharing *of = &run.sharing;
   run.prior.shrinkage = PyFloat_AsDouble(args[15]);
   run.prior.mean_divisor = PyFloat_AsDouble(args[16]);
@@ -165,20 +147,18 @@ PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
   isize part_rows = number_of(args[18]);
   run.n_steps = number_of(args[19]);
   run.relative_tol = PyFloat_AsDouble(args[20]);
-  isize m = of->m, r = of->n_components, c = of->n_covariances, n_rows = length_of(&b, 0) / m;
-  int has_prior = length_of(&b, 2) > 0;
+  isize m = of->form.m, r = of->n_components, c = of->n_covariances, n_rows = length_of(&b, 0) / m;
   if (PyErr_Occurred() || n_rows < 1 || length_of(&b, 0) != n_rows * m || part_rows < 1 || run.n_steps < 1 ||
-      (length_of(&b, 1) && length_of(&b, 1) != n_rows) || (has_prior && length_of(&b, 2) != c * of->n_numbers) ||
-      length_of(&b, 3) != (has_prior ? c : 0) || length_of(&b, 6) != r || length_of(&b, 7) != r * m ||
-      length_of(&b, 8) != c * of->n_numbers || length_of(&b, 9) != r * of->n_stats || length_of(&b, 10) != 3)
+      (length_of(&b, 1) && length_of(&b, 1) != n_rows) || !are_prior_sums(&b, 2, 1, of, &run.prior) ||
+      length_of(&b, 6) != r || length_of(&b, 7) != r * m ||
+      length_of(&b, 8) != c * of->form.v || length_of(&b, 9) != r * of->form.n_stats || length_of(&b, 10) != 3)
     return mismatch(&b);
-  if (has_prior) run.prior.scatter = values_of(&b, 2), run.prior.divisors = values_of(&b, 3);
   isize item = (isize)sizeof(double);
   run.rows = (Rows){.values = (const char *)values_of(&b, 0), .n_rows = n_rows, .n_columns = (int)m,
                     .row_stride = item, .column_stride = n_rows * item, .n_outputs = (int)m};
   if (length_of(&b, 1)) run.rows.weights = (const char *)values_of(&b, 1), run.rows.weight_stride = item;
-  run.mixtures = (Mixtures){.kind = of->kind, .source = SOFT, .n_mixtures = 1, .n_components = (int)r,
-                            .n_stats = (int)of->n_stats};
+  run.mixtures = (Mixtures){.kind = of->form.kind, .source = SOFT, .n_mixtures = 1, .n_components = (int)r,
+                            .n_stats = (int)of->form.n_stats};
   run.parts.part_rows = part_rows < n_rows ? part_rows : n_rows;
   run.parts.n_parts = (n_rows - 1) / part_rows + 1;
   Components best = {.weights = values_of(&b, 6), .means = values_of(&b, 7), .covariances = values_of(&b, 8)};

@@ -2,14 +2,6 @@
 
 #include "sharing.h"
 
-/* Rounds of alternating estimates of volumes and what is common, and the relative change at which they end; and from
-   volumes of the step before, where EM goes on from any improvement. */
-#define ROUNDS 500
-#define NEAR_ROUNDS 5
-#define TOLERANCE 1e-13
-/* The least volume of a component, relative to the largest, and the least divisor, relative to their sum. */
-#define LEAST_VOLUME 1e-10
-#define LEAST_PART 1e-10
 /* The least pivot of a scatter, relative to its diagonal, whose factor is used. */
 #define LEAST_PIVOT 1e-12
 
@@ -20,34 +12,31 @@ int sharing_of(Sharing *sharing, const char *code, isize m, isize n_components) 
   for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
     if (!strcmp(codes[i], code)) sharing->code = codes[i];
   if (!sharing->code) return 0;
-  sharing->kind = code[2] != 'I' ? FULL : code[1] != 'I' ? DIAGONAL : SPHERICAL;
+  sharing->form = form_of(code[2] != 'I' ? FULL : code[1] != 'I' ? DIAGONAL : SPHERICAL, m);
   sharing->is_tied = !strcmp(code, "EII") || !strcmp(code, "EEI") || !strcmp(code, "EEE");
-  sharing->m = m;
   sharing->n_components = n_components;
   sharing->n_covariances = sharing->is_tied ? 1 : n_components;
-  sharing->n_numbers = sharing->kind == FULL ? m * m : sharing->kind == DIAGONAL ? m : 1;
-  sharing->n_stats = 1 + m + (sharing->kind == FULL ? m * (m + 1) / 2 : sharing->n_numbers);
   return 1;
 }
 
 isize working_memory(const Sharing *sharing) {
-  isize m = sharing->m, r = sharing->n_components, mm = m * m;
-  /* Scatters and divisors of the M-step; and what the axes that all share take, which is most. */
-  return r * sharing->n_numbers + r + m + (3 * mm + 2 * m + 3) * r + 5 * mm + 8 * m;
+  isize m = sharing->form.m, r = sharing->n_components, v = sharing->form.v;
+  /* Scatters and divisors of the M-step; and of matrices what the axes that all share take, which is most. */
+  return r * v + 4 * r + 2 * m + (sharing->form.kind == FULL ? (3 * v + 2 * m) * r + 5 * v + 8 * m : 0);
 }
 
 /* Volumes v_k, and one shape a, for variances v_k a, by alternation; both up to a factor. It converges to the only
    maximum. The scatters (n_components, m) are raised above zero. */
 static void volumes_and_shape(const Sharing *sharing, double *scatter, const double *divisors, double *volumes,
                               double *shape) {
-  isize m = sharing->m, r = sharing->n_components;
+  isize m = sharing->form.m, r = sharing->n_components;
   double total = 0.0;
   raise_above_zero(scatter, r * m);
   for (isize k = 0; k < r; k++) {
     volumes[k] = exp(mean_log(scatter + k * m, m)) / divisors[k];
     total += divisors[k];
   }
-  for (int round = 0; round < ROUNDS; round++) {
+  for (int round = 0; round < VOLUME_ROUNDS; round++) {
     int has_changed = 0;
     memset(shape, 0, (size_t)m * sizeof(double));
     for (isize k = 0; k < r; k++) {
@@ -59,7 +48,7 @@ static void volumes_and_shape(const Sharing *sharing, double *scatter, const dou
     for (isize k = 0; k < r; k++) {
       double before = volumes[k];
       volumes[k] = dot(scatter + k * m, shape, m) / ((double)m * divisors[k]);
-      has_changed |= !(fabs(volumes[k] - before) <= TOLERANCE * volumes[k]);
+      has_changed |= !(fabs(volumes[k] - before) <= VOLUME_TOLERANCE * volumes[k]);
     }
     if (!has_changed) break;
   }
@@ -68,7 +57,7 @@ static void volumes_and_shape(const Sharing *sharing, double *scatter, const dou
 
 /* Write axes, the rows of a matrix, in the coordinates of the mixture. */
 static void in_coordinates(const Sharing *sharing, double *axes, double *work) {
-  isize m = sharing->m;
+  isize m = sharing->form.m;
   if (!sharing->inverse_frame) return;
   for (isize j = 0; j < m; j++) {
     memset(work, 0, (size_t)m * sizeof(double));
@@ -87,7 +76,7 @@ static void write_along(const double *axes, const double *variances, double *cov
 /* Put the axes of a scatter, in the coordinates of the mixture, into its place, and write its values along them, in the
    units of the data. `work` has room for two matrices and three vectors. */
 static int own_axes(const Sharing *sharing, double *scatter, double *values, double *work) {
-  isize m = sharing->m, mm = m * m;
+  isize m = sharing->form.m, mm = m * m;
   const double *frame = sharing->frame;
   double *u = work, *rows = work + mm, most = 0.0;
   for (isize j = 0; j < m; j++) most = scatter[j * m + j] > most ? scatter[j * m + j] : most;
@@ -119,7 +108,7 @@ static int own_axes(const Sharing *sharing, double *scatter, double *values, dou
 /* VEE: one matrix, with a volume per component. */
 static int of_one_form(const Sharing *sharing, const double *scatter, const double *divisors, const double *near,
                        double *covariances, double *work) {
-  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  isize m = sharing->form.m, r = sharing->n_components, mm = m * m;
   double *common = work, *inverse = common + mm, *u = inverse + mm, *volumes = u + 2 * mm, log_of_det = 0.0;
   for (isize k = 0; k < r; k++) {
     volumes[k] = 1.0;
@@ -128,7 +117,7 @@ static int of_one_form(const Sharing *sharing, const double *scatter, const doub
     volumes[k] = exp(log_det(u, m) / (double)m);
   }
   double scale = 1.0;
-  for (int round = 0; round < (near ? NEAR_ROUNDS : ROUNDS); round++) {
+  for (int round = 0; round < (near ? NEAR_ROUNDS : VOLUME_ROUNDS); round++) {
     memset(common, 0, (size_t)mm * sizeof(double));
     for (isize k = 0; k < r; k++) {
       double factor = 1.0 / volumes[k];
@@ -145,7 +134,7 @@ static int of_one_form(const Sharing *sharing, const double *scatter, const doub
     int has_changed = 0;
     for (isize k = 0; k < r; k++) {
       double volume = scale * dot(inverse, scatter + k * mm, mm) / ((double)m * divisors[k]);
-      has_changed |= !(fabs(volume - volumes[k]) <= TOLERANCE * volume);
+      has_changed |= !(fabs(volume - volumes[k]) <= VOLUME_TOLERANCE * volume);
       volumes[k] = volume;
       most = volume > most ? volume : most;
     }
@@ -161,7 +150,7 @@ static int of_one_form(const Sharing *sharing, const double *scatter, const doub
 /* EVV: matrices of one volume. */
 static int of_one_determinant(const Sharing *sharing, const double *scatter, const double *divisors,
                               double *covariances, double *work) {
-  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  isize m = sharing->form.m, r = sharing->n_components, mm = m * m;
   double *u = work, *roots = work + mm, sum = 0.0, total = 0.0;
   for (isize k = 0; k < r; k++) {
     if (!(factorise(scatter + k * mm, u, m) > sharing->least * divisors[k])) return 0;
@@ -177,7 +166,7 @@ static int of_one_determinant(const Sharing *sharing, const double *scatter, con
 /* EEV and VEV: variances in common, along axes of each component's own. */
 static int of_own_axes(const Sharing *sharing, double *scatter, const double *divisors, double *covariances,
                        double *work) {
-  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  isize m = sharing->form.m, r = sharing->n_components, mm = m * m;
   double *values = work, *shape = values + r * m, *volumes = shape + m, *rest = volumes + r;
   for (isize k = 0; k < r; k++)
     if (!own_axes(sharing, scatter + k * mm, values + k * m, rest)) return 0;
@@ -204,7 +193,7 @@ static int of_own_axes(const Sharing *sharing, double *scatter, const double *di
 /* EVE and VVE: axes in common. */
 static int of_common_axes(const Sharing *sharing, double *scatter, const double *divisors, Near *near,
                           double *covariances, double *work) {
-  isize m = sharing->m, r = sharing->n_components, mm = m * m;
+  isize m = sharing->form.m, r = sharing->n_components, mm = m * m;
   double *variances = work, *axes = variances + r * m, *rest = axes + mm;
   if (sharing->frame)
     for (isize k = 0; k < r; k++) {
@@ -223,7 +212,7 @@ static int of_common_axes(const Sharing *sharing, double *scatter, const double 
 int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *near, double *covariances,
              double *work) {
   const char *code = sharing->code;
-  isize m = sharing->m, r = sharing->n_components, n = sharing->n_numbers;
+  isize m = sharing->form.m, r = sharing->n_components, n = sharing->form.v;
   if (sharing->is_tied || !strcmp(code, "VII") || !strcmp(code, "VVI") || !strcmp(code, "VVV")) {
     for (isize k = 0; k < sharing->n_covariances; k++)
       for (isize j = 0; j < n; j++) covariances[k * n + j] = scatter[k * n + j] / divisors[k];
@@ -253,45 +242,38 @@ int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *ne
 }
 
 /* Add what a component has to the scatter and the divisor of its covariance. */
-static void add_component(const Sharing *sharing, const double *stats, const PriorSums *prior, double *mean,
-                          double *scatter, double *divisor, double *work) {
-  isize m = sharing->m, n = sharing->n_numbers;
+static void add_component(const Form *form, const double *stats, const PriorSums *prior, double *mean, double *scatter,
+                          double *divisor, double *work) {
   double shrinkage = prior->shrinkage, weight = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
-  /* The scatter between the mean of the rows and that of the prior, which is zero. */
-  double factor = weight * shrinkage / (weight + shrinkage);
-  double *own = work + m;
-  for (isize j = 0; j < m; j++) {
+  double *own = work + form->m;
+  for (isize j = 0; j < form->m; j++) {
     work[j] = stats[1 + j] / weight;
     mean[j] = stats[1 + j] / (weight + shrinkage);
   }
-  if (sharing->kind == FULL) {
-    scatter_of(stats, own, m);
-    if (shrinkage > 0.0) add_outer(own, work, factor, m);
-  } else {
-    aligned_scatter(stats, own, m, n);
-    for (isize j = 0; j < n; j++) own[j] += factor * square_of(work, j, m, n);
-  }
-  for (isize j = 0; j < n; j++) scatter[j] += own[j];
-  *divisor += weight * (sharing->kind == SPHERICAL ? (double)m : 1.0) + prior->mean_divisor;
+  write_scatter(form, stats, own);
+  /* The scatter between the mean of the rows and that of the prior, which is zero. */
+  if (shrinkage > 0.0) add_square(form, own, work, weight * shrinkage / (weight + shrinkage));
+  for (isize j = 0; j < form->v; j++) scatter[j] += own[j];
+  *divisor += weight * form->unit + prior->mean_divisor;
 }
 
 int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prior, Near *near, double *means,
               double *covariances, double *work) {
-  isize m = sharing->m, n = sharing->n_numbers, n_covariances = sharing->n_covariances;
+  isize m = sharing->form.m, n = sharing->form.v, n_covariances = sharing->n_covariances;
   double *scatter = work, *divisors = scatter + n_covariances * n, *rest = divisors + n_covariances;
   memset(scatter, 0, (size_t)(n_covariances * n) * sizeof(double));
   memset(divisors, 0, (size_t)n_covariances * sizeof(double));
   for (isize k = 0; k < sharing->n_components; k++) {
     isize own = sharing->is_tied ? 0 : k;
-    add_component(sharing, stats + k * sharing->n_stats, prior, means + k * m, scatter + own * n, divisors + own, rest);
+    add_component(&sharing->form, stats + k * sharing->form.n_stats, prior, means + k * m, scatter + own * n, divisors + own, rest);
   }
-  if (prior->scatter) {
-    for (isize j = 0; j < n_covariances * n; j++) scatter[j] += prior->scatter[j];
-    for (isize k = 0; k < n_covariances; k++) divisors[k] += prior->divisors[k];
+  for (isize k = 0; k < n_covariances && prior->scatter; k++) {
+    for (isize j = 0; j < n; j++) scatter[k * n + j] += prior->scatter[k * prior->scatter_stride + j];
+    divisors[k] += prior->divisors[k * prior->divisor_stride];
   }
   if (!maximise(sharing, scatter, divisors, near, covariances, rest)) return BELOW_FLOOR;
   int status = ABOVE_FLOOR;
-  if (sharing->kind == FULL) {
+  if (sharing->form.kind == FULL) {
     for (isize k = 0; k < n_covariances; k++)
       if (!(factorise(covariances + k * n, rest, m) > sharing->least)) return BELOW_FLOOR;
     return status;

@@ -8,16 +8,11 @@
 
 #include "matrices.h"
 
-/* The most columns for which working memory is reckoned with. */
-#define MOST_COLUMNS 32
-
 typedef struct {
   const char *code;
-  int kind; /* of the quadratics of a row: SPHERICAL, DIAGONAL or FULL */
+  Form form;
   int is_tied; /* whether there is one covariance for all components */
-  isize m, n_components, n_covariances;
-  isize n_numbers; /* of one covariance: 1, m or m m */
-  isize n_stats; /* of a component */
+  isize n_components, n_covariances;
   const double *frame, *inverse_frame; /* the map to the units of the data, x -> x frame, and its inverse; or NULL */
   double least; /* the floor of variances */
 } Sharing;
@@ -26,6 +21,7 @@ typedef struct {
 typedef struct {
   double shrinkage, mean_divisor;
   const double *scatter, *divisors; /* NULL without a prior */
+  isize scatter_stride, divisor_stride; /* from one covariance to the next: 0 if it adds the same to all */
 } PriorSums;
 
 /* The axes that all components share are found by iteration, which starts nowhere, from covariances, or from axes. */
@@ -69,7 +65,7 @@ int common_axes(const Sharing *sharing, const double *scatter, const double *div
 
 /* The least scatter of a component, relative to the largest, in logarithms and divisors. */
 INLINE double least_scatter(double most) {
-  double least = 1e-30 * most;
+  double least = LEAST_SCATTER * most;
   return least > 2.2250738585072014e-308 ? least : 2.2250738585072014e-308;
 }
 
@@ -112,7 +108,7 @@ INLINE void of_one_volume(const double *scatter, const double *divisors, double 
 
 /* Write the matrix frame^t a frame: a symmetric matrix in the units of the data. `work` has room for a matrix. */
 INLINE void in_units(const Sharing *sharing, const double *restrict a, double *restrict out, double *restrict work) {
-  isize m = sharing->m;
+  isize m = sharing->form.m;
   const double *frame = sharing->frame;
   if (!frame) {
     memcpy(out, a, (size_t)(m * m) * sizeof(double));

@@ -10,26 +10,15 @@ pytestmark = needs_kernels
 
 # The numbers of arrays, and of what follows them.
 FUNCTIONS = {
-    "exceed": (1, 2),
     "inverses": (3, 1),
-    "natural": (4, 1),
+    "natural": (4, 2),
     "merging_terms": (2, 2),
-    "m_step": (5, 3),
-    "log_prior": (5, 2),
-    "common_covariance": (3, 6),
+    "log_prior": (5, 4),
+    "common_covariance": (3, 7),
     "relative_scatter": (4, 1),
-    "retraction": (3, 2),
-    "gradient": (8, 2),
-    "log_marginals": (4, 1),
+    "gradient": (8, 4),
+    "log_marginals": (4, 2),
     "joint_rotation": (2, 3),
-    "aligned_natural": (4, 2),
-    "aligned_m_step": (5, 4),
-    "aligned_log_prior": (5, 3),
-    "aligned_common_covariance": (3, 7),
-    "aligned_log_marginals": (4, 2),
-    "aligned_gradient": (8, 3),
-    "lbfgs_direction": (2, 0),
-    "spread_rows": (5, 1),
     "label_stats": (4, 2),
     "merge_costs": (9, 1),
     "merge_by_terms": (2, 3),
@@ -79,7 +68,7 @@ def test_random_sizes_are_refused_or_fit(name):
 
 
 @pytest.mark.parametrize("size", [2**15, 2**20, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, 2**64, -1, 0])
-@pytest.mark.parametrize("name", [name for name, (_, n_numbers) in FUNCTIONS.items() if n_numbers])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_sizes_that_do_not_fit_are_refused(name, size):
     n_arrays, n_numbers = FUNCTIONS[name]
     for length in (0, 1, 32):
@@ -113,9 +102,8 @@ def test_what_is_no_contiguous_array_is_refused(name):
             function(name)(*[wrong] * n_arrays, *[1] * n_numbers)
     read_only = np.ones(32)
     read_only.flags.writeable = False
-    if name != "exceed":  # which writes nothing
-        with pytest.raises((TypeError, BufferError, ValueError)):
-            function(name)(*[read_only] * n_arrays, *[1] * n_numbers)
+    with pytest.raises((TypeError, BufferError, ValueError)):
+        function(name)(*[read_only] * n_arrays, *[1] * n_numbers)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

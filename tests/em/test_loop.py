@@ -9,7 +9,6 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
 from apolar.data import open_rows
-from apolar.em import lbfgs
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import LBFGSHistory, line_search
 from apolar.em.loop import converge
@@ -217,20 +216,6 @@ def test_the_history_of_a_quadratic_gives_its_inverse_hessian():
     np.testing.assert_allclose(curvature.direction(gradient), np.linalg.solve(hessian, gradient), atol=1e-10)
     curvature.update(np.ones(5), -np.ones(5))
     assert len(curvature.pairs) == 5
-
-
-@pytest.mark.skipif(lbfgs.kernels is None, reason="The kernels are not compiled.")
-def test_the_compiled_direction_is_that_of_numpy(monkeypatch):
-    rng = np.random.default_rng(0)
-    history = lbfgs.LBFGSHistory()
-    for n_pairs in range(lbfgs.HISTORY + 2):
-        gradient = rng.standard_normal(30)
-        compiled = history.direction(gradient)
-        with monkeypatch.context() as patch:
-            patch.setattr(lbfgs, "kernels", None)
-            np.testing.assert_allclose(compiled, history.direction(gradient), rtol=1e-9, err_msg=str(n_pairs))
-        step = rng.standard_normal(30)
-        history.update(step, step * rng.uniform(0.5, 2, size=30))
 
 
 def test_a_line_search_rises_or_returns_none():

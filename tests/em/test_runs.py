@@ -7,13 +7,14 @@ from apolar.data import open_rows
 from apolar.em.kernels import runs
 from apolar.em.kernels.runs import plain_runs
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import FAMILIES, compiled
+from apolar.mixture import compiled_steps
+from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
 from mixtures import FAMILY_NAMES
 
-needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
+needs_kernels = pytest.mark.skipif(compiled_steps.kernels is None, reason="The kernels are not compiled.")
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 # Rounding errors grow from step to step, where a run has not converged; they do not reach this.
 TOLERANCE = 1e-9
@@ -43,7 +44,7 @@ def example(name, n_features, *, n_components=3, n_mixtures=2, weights=None):
 
 def by_numpy(data, starts, prior, n_steps, relative_tol):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "kernels", None)
+        patch.setattr(compiled_steps, "kernels", None)
         return plain_runs(data, starts, prior, n_steps=n_steps, relative_tol=relative_tol)
 
 
@@ -69,6 +70,17 @@ def test_the_extension_does_what_numpy_does(name, prior, n_features):
     first = plain_runs(data, starts, prior, n_steps=n_steps, relative_tol=0.0)
     assert_same(first, by_numpy(data, starts, prior, n_steps, 0.0))
     assert not first.is_collapsed.any()
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", ["spherical", "tied_spherical", "diag", "tied_diag", "VEI", "EVI"])
+def test_variances_of_many_columns(name):
+    # Matrices of as many columns are left to LAPACK.
+    data, starts = example(name, 40)
+    assert compiled_steps.code_of(data.family, 40) == data.family.code
+    assert compiled_steps.code_of(FAMILIES["full"], 40) is None
+    first = plain_runs(data, starts, Prior(), n_steps=3, relative_tol=0.0)
+    assert_same(first, by_numpy(data, starts, Prior(), 3, 0.0))
 
 
 @needs_kernels

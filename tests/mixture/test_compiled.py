@@ -8,14 +8,15 @@ import pytest
 from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.whitened import WhitenedData
+from apolar.mixture import compiled_steps
 from apolar.mixture.evidence import log_evidence
-from apolar.mixture.families import compiled, family
+from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior, common_covariance, evidence_of_strengths
 from apolar.mixture.stats import SufficientStats
 
-pytestmark = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
+pytestmark = pytest.mark.skipif(compiled_steps.kernels is None, reason="The kernels are not compiled.")
 
 # The covariances below have condition numbers below a thousand.
 TOLERANCE = 1e-10
@@ -31,7 +32,7 @@ NAMES = ["full", "diag", "spherical", "tied", "tied_diag"]
 @contextmanager
 def without_kernels():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "kernels", None)
+        patch.setattr(compiled_steps, "kernels", None)
         yield
 
 
@@ -117,19 +118,18 @@ def test_matrices_that_are_not_positive_definite_are_left_to_numpy():
     flat[0, 0] = full.moments(WhitenedParameters(np.ones(1), np.ones((1, 3)), np.zeros((1, 3, 3)))).array[0]
     for array in (flat, np.full_like(flat, np.nan)):
         each = SufficientStats(array, 3)
-        assert compiled.m_step(array, 3, None, full.least_variance) is None
-        assert compiled.merging_terms(array, 3, full.least_variance) is None
+        assert compiled_steps.m_step(full, each, None, None) is None
+        assert compiled_steps.merging_terms(each, full.least_variance) is None
         assert_same(lambda each=each: full.m_step(each, None).covariances)
     indefinite = np.diag([1.0, -1.0, 1.0])[None]
-    assert compiled.inverses(indefinite) is None
-    assert not compiled.exceed(indefinite, 0.0)
+    assert compiled_steps.inverses(indefinite) is None
     assert_same(lambda: full.floored(indefinite))
 
 
 def test_arrays_of_wrong_sizes_are_refused():
     with pytest.raises(ValueError, match="wrong sizes"):
-        compiled.kernels.natural(np.ones(2), np.ones((2, 3)), np.ones((2, 3, 3)), np.ones(4), 3)
+        compiled_steps.kernels.natural(np.ones(2), np.ones((2, 3)), np.ones((2, 3, 3)), np.ones(4), 3, 2)
     with pytest.raises(TypeError, match="arguments are needed"):
-        compiled.kernels.exceed(np.ones((2, 2)))
+        compiled_steps.kernels.inverses(np.ones((2, 2)))
     with pytest.raises(ValueError, match="contiguous"):
-        compiled.kernels.exceed(np.ones((4, 4)).T[::2], 2, 0.0)
+        compiled_steps.kernels.inverses(np.ones((4, 4)).T[::2], np.ones((2, 2, 2)), np.ones(2), 2)

@@ -5,12 +5,12 @@ import pytest
 
 from apolar.data import open_rows
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import compiled, family
+from apolar.mixture import compiled_steps
+from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
-from apolar.starts import comparisons, seeds
+from apolar.starts import comparisons
 from apolar.starts.comparisons import CompiledDensities, added_gains, densities
 from apolar.starts.merging import MergeCosts, greedily_merged_stats
-from apolar.starts.seeds import spread_stats
 
 pytestmark = pytest.mark.skipif(comparisons.kernels is None, reason="The kernels are not compiled.")
 
@@ -20,7 +20,7 @@ NAMES = ["full", "tied", "diag", "spherical"]
 def without_kernels(compute):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparisons, "kernels", None)
-        patch.setattr(compiled, "kernels", None)
+        patch.setattr(compiled_steps, "kernels", None)
         return compute()
 
 
@@ -73,20 +73,6 @@ def test_components_merged_by_terms():
     single = data.hard_stats(np.arange(517) % 300, 300)[:9]
     merged = greedily_merged_stats(data.family, single, 4)
     np.testing.assert_allclose(merged.array.sum(axis=0), single.array.sum(axis=0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("name", NAMES)
-def test_seeds_and_the_rows_nearest_to_them(name, is_weighted):
-    data, _ = example(name, is_weighted=is_weighted)
-    here = spread_stats(data, 9, np.random.default_rng(3))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seeds, "kernels", None)
-        there = spread_stats(data, 9, np.random.default_rng(3))
-    np.testing.assert_allclose(here.array, there.array, rtol=1e-12, atol=1e-12 * data.weight)
-    # Of rows that are all equal, all seeds but the first are without rows.
-    same = WhitenedData(open_rows(np.ones((20, 3))), family(name))
-    assert len(spread_stats(same, 4, np.random.default_rng(0))) == 1
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])

@@ -20,7 +20,7 @@ from apolar.starts import STARTS, start_candidates
 from apolar.starts.auto import MORE_ROWS, MOST_ROWS, _Search, portfolio
 from apolar.starts.merging import greedily_merged_stats, mixture_distances
 from apolar.starts.overseed import from_overseeding
-from apolar.starts.seeds import random_rows, spread_rows
+from apolar.starts.seeds import nearest_stats, random_rows, spread_rows
 from apolar.starts.single import best_of_short_runs, from_kmeans
 from apolar.starts.splitting import with_one_more
 from mixtures import FAMILY_NAMES
@@ -101,7 +101,7 @@ def test_merging_puts_the_parts_of_a_cluster_together(name):
 def test_seeds_are_rows_far_apart():
     rows, _ = data("spherical", 2000)
     for choose in (random_rows, spread_rows):
-        seeds = choose(rows, 8, np.random.default_rng(0))
+        seeds = choose(rows, 8, np.random.default_rng(0)).ravel()
         assert len(set(seeds)) == 8
         assert np.all((seeds >= 0) & (seeds < 2000))
     # Clusters that are far apart get a seed each.
@@ -109,9 +109,17 @@ def test_seeds_are_rows_far_apart():
     far = WhitenedData(
         open_rows(100 * np.eye(4)[np.arange(400) % 4] + rng.standard_normal((400, 4))), family("spherical")
     )
-    assert {int(seed) % 4 for seed in spread_rows(far, 4, rng)} == {0, 1, 2, 3}
+    assert {int(seed) % 4 for seed in spread_rows(far, 4, rng)[0]} == {0, 1, 2, 3}
     same = WhitenedData(open_rows(np.ones((10, 2))), family("spherical"))
     assert np.all(spread_rows(same, 3, rng) < 10)
+    assert len(nearest_stats(same, spread_rows(same, 3, rng)[0])) == 1
+    # A row of weight two counts twice: as the first seed, and as one after the row in the middle.
+    weighted = WhitenedData(open_rows(np.array([[-1.0], [0], [1]]), np.array([1.0, 1, 2])), family("full"))
+    seeds = spread_rows(weighted, 2, rng, 4000)
+    # Four standard errors of a frequency.
+    np.testing.assert_allclose(np.bincount(seeds[:, 0]) / 4000, [0.25, 0.25, 0.5], atol=0.032)
+    after = seeds[seeds[:, 0] == 1, 1]
+    np.testing.assert_allclose(np.bincount(after) / len(after), [1 / 3, 0, 2 / 3], atol=0.06)
 
 
 @each_family

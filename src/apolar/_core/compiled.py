@@ -21,7 +21,8 @@ from apolar._core.threads import default_threads, run_in_threads
 
 VARIABLE = "APOLAR_KERNELS"
 NUMPY = "numpy"
-# The kinds of quadratics of a row: |z|^2, the squares of its columns, or all products of two columns.
+# The kinds of quadratics of a row: |z|^2, the squares of its columns, or all products of two columns. A kind
+# is the number of axes of a covariance.
 SPHERICAL, DIAGONAL, FULL = 0, 1, 2
 # Rows are summed in parts, whose sums are added in order: results do not depend on the number of threads. A
 # part has at least this many rows; there are at most so many parts, or so many that their sums take this many

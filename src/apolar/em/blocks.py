@@ -9,13 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_LOGIT
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
 from apolar.data import Scratch
 from apolar.em.whitening import Whitening
 from apolar.moments.sums import row_squares
-
-# Logits are raised to this much below the largest of a row: exp(-100) is 4e-44.
-LEAST_LOGIT = -100.0
 
 
 class Block(ABC):

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar._core.constants import LEAST_WEIGHT
+from apolar.mixture import compiled_steps
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_COUNT, LEAST_WEIGHT
+from apolar.mixture.families.base import LEAST_COUNT
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -144,7 +146,7 @@ class LocalCoordinates:
         terms = None if prior is None else prior.terms(family, r, m)
         scales = self._covariance_scales
         tangents = self._parts(tangent)[2] / scales
-        known = family.compiled_gradient(self._root, tangents, means, stats, terms)
+        known = compiled_steps.gradient(family, self._root, tangents, means, stats, terms)
         if known is not None:
             by_mean, by_covariance = known[0] / self._count_roots[:, None], known[1] / scales
             return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])

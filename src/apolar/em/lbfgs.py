@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.compiled import extension
-
-kernels = extension()
 
 # Pairs of steps and gradient differences that a history holds.
 HISTORY = 12
-# With more coordinates BLAS is faster than the compiled kernel.
-MOST_COORDINATES = 2000
 # The least cosine between a step and its gradient difference: below, the curvature has the wrong sign or is
 # dominated by rounding.
 LEAST_COSINE = 1e-10
@@ -54,16 +48,10 @@ class LBFGSHistory:
         """Add a step, unless the function is convex along it."""
         product = float(step @ gradient_difference)
         if product > LEAST_COSINE * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
-            pair = np.ascontiguousarray(step), np.ascontiguousarray(gradient_difference)
-            self.pairs.append((*pair, product))
+            self.pairs.append((step, gradient_difference, product))
 
     def direction(self, gradient: Array) -> Array:
         """Return the inverse Hessian times the gradient, by the two-loop recursion [nocedal2006]."""
-        if kernels is not None and len(gradient) <= MOST_COORDINATES:
-            direction = np.empty(len(gradient))
-            pairs = itertools.chain.from_iterable(self.pairs)
-            kernels.lbfgs_direction(np.ascontiguousarray(gradient), direction, *pairs)
-            return direction
         q = gradient.copy()
         factors = []
         for step, difference, product in reversed(self.pairs):

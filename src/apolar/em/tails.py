@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_WEIGHT
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI
+from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.parameters import WhitenedParameters
 
 __all__ = ["has_long_tails", "tail_ratio"]

@@ -12,6 +12,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
+from apolar._core.constants import LEAST_WEIGHT
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch
 from apolar.em.blocks import Block, weights_to_device_of
@@ -32,7 +33,6 @@ from apolar.em.row_stats import (
 )
 from apolar.em.whitening import RowScale, Whitening, add_measurement_noise, scale_of, whitening_of
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats

@@ -9,11 +9,11 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_WEIGHT
 from apolar._core.tables import html_table, text_table
 from apolar.em.whitening import mixture_around
 from apolar.mixture.conditioning import FULL
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_WEIGHT
 from apolar.mixture.parameters import MixtureParameters
 
 __all__ = ["Overlap", "overlap"]

@@ -122,6 +122,7 @@ def standard_errors(
     """
     _check_rows_held(data, parameters)
     family, whitened = data.family, data.whitening.transform_parameters(parameters)
+    _check_not_collapsed(family, whitened)
     coordinates = data.coordinates(whitened)
     positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
     stats = data.e_step(whitened[None])[0][0]
@@ -161,6 +162,18 @@ def _check_rows_held(data: WhitenedData, parameters: Parameters) -> None:
         shown = min(counts[least], 0.99)
         problem = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
         raise ComponentError(least, problem)
+
+
+def _check_not_collapsed(family: Family, whitened: WhitenedParameters) -> None:
+    if family.smallest_variance(whitened.covariances) > 2 * family.least_variance:
+        return
+    matrices = family.matrices(whitened.covariances, *whitened.means.shape)
+    narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))
+    raise ComponentError(
+        narrowest,
+        "has collapsed: it has no variance in some direction. Fit with the default prior, or ask for fewer "
+        "components.",
+    )
 
 
 def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> None:

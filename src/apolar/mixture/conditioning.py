@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI
+from apolar._core.constants import LEAST_WEIGHT
+from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.families.full import Full
 
 __all__ = [

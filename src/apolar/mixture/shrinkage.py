@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.mixture import compiled_steps
 from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
@@ -179,7 +180,8 @@ def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> A
     n_components = stats.counts.shape[-1]
     base = Prior.terms(prior, family, n_components, n_features)
     added = base.scatter / base.divisor
-    known = family.compiled_common_covariance(
+    known = compiled_steps.common_covariance(
+        family,
         stats,
         added,
         least_count=LEAST_COUNT,

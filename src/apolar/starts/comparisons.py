@@ -8,22 +8,18 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.compiled import extension
+from apolar._core.constants import LEAST_RATIO, MOST_LOG_RATIO, ROWS_TOGETHER
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families.compiled import MOST_COLUMNS
+from apolar.mixture.compiled_steps import MOST_COLUMNS
 
 __all__ = ["CompiledDensities", "Densities", "added_gains", "densities"]
 
 kernels = extension()
 
-# The kernels take row statistics of at most this many numbers, of a multiple of so many rows.
+# The kernels take row statistics of at most this many numbers.
 MOST_NUMBERS = 2**21
-ROWS_TOGETHER = 32
 # The length of a cache line in bytes.
 ALIGNMENT = 64
-# Bounds of single precision: ratios of densities are clipped to exp(+-MOST_LOG_RATIO), and sums of them are
-# at least LEAST_RATIO.
-MOST_LOG_RATIO = 50.0
-LEAST_RATIO = 1e-30
 NO_WEIGHTS = np.empty(0)
 # The weight of an added component before the first step of EM.
 FIRST_WEIGHT = 0.02

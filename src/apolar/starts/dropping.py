@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from apolar._core.constants import LEAST_WEIGHT
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI
+from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.stats import SufficientStats

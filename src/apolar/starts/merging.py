@@ -7,6 +7,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar.em.whitened import WhitenedData
+from apolar.mixture import compiled_steps
 from apolar.mixture.families import Family
 from apolar.mixture.families.full import Full
 from apolar.mixture.parameters import WhitenedParameters
@@ -197,9 +198,10 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
     n = len(array)
     if n <= n_components:
         return SufficientStats(array, n_features)
-    known = family.compiled_merging(stats, n_components)
-    if known is not None:
-        return known
+    if family.n_axes == 2:
+        known = compiled_steps.merged_by_terms(stats, n_components, family.least_variance)
+        if known is not None:
+            return known
 
     def terms_of(part: Array) -> Array:
         return family.merging_term(SufficientStats(part, n_features))

@@ -10,7 +10,7 @@ from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 from apolar.starts.merging import greedily_merged_stats, merged_stats, resized_stats
-from apolar.starts.seeds import spread_stats
+from apolar.starts.seeds import nearest_stats, spread_rows
 
 # Seeds per component, and steps of EM with all of them.
 SEEDS_PER_COMPONENT = 4
@@ -75,7 +75,7 @@ def merged_runs(
 ) -> list[SufficientStats]:
     """Return the statistics of short runs from many seeds, each merged to the components asked for."""
     family = data.family
-    seeded = [spread_stats(data, n_seeds, rng) for _ in range(n_runs)]
+    seeded = [nearest_stats(data, seeds) for seeds in spread_rows(data, n_seeds, rng, n_runs)]
     # A batch needs mixtures of the same number of components, and seeds may be without rows.
     n_common = min(len(stats) for stats in seeded)
     merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]

@@ -22,16 +22,8 @@ from apolar.mixture.families import Family
 
 def has_kernel(family: Family, n_features: int) -> bool:
     """Return whether the extension is used, and sums the row statistics of a family."""
-    return compiled.is_available() and family.n_stats(n_features) == compiled.n_stats(
-        kind_of(family), n_features
-    )
-
-
-def kind_of(family: Family) -> int:
-    """Return the kind of the quadratics of a family, by which the extension knows it."""
-    if family.is_spherical:
-        return compiled.SPHERICAL
-    return compiled.DIAGONAL if family.is_axis_aligned else compiled.FULL
+    n_stats = compiled.n_stats(family.n_axes, n_features)
+    return compiled.is_available() and family.n_stats(n_features) == n_stats
 
 
 def as_readable(values: Any) -> Array:
@@ -88,7 +80,7 @@ class CompiledBlock(Block):
 
     def __init__(self, values: Array, family: Family, row_map: RowMap, n_threads: int = 1) -> None:
         self.values, self.row_map, self.n_threads = values, row_map, n_threads
-        self.kind, self.scratch = kind_of(family), thread_scratch()
+        self.kind, self.scratch = family.n_axes, thread_scratch()
 
     @property
     def n_rows(self) -> int:

@@ -13,19 +13,17 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.compiled import extension, part_rows
+from apolar._core.constants import LEAST_PART, MOST_FALL
 from apolar._core.threads import run_in_threads
 from apolar.em.whitened import WhitenedData
-from apolar.mixture.families import Family, family, sharing
+from apolar.mixture import compiled_steps
+from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
 
 __all__ = ["PlainRuns", "plain_runs"]
 
-# A component of less than this part of the weight of the rows is empty, as in the extension.
-LEAST_PART = 1e-10
-# How far the objective may fall in a step, relative to one plus its size: by rounding, with a margin.
-MOST_FALL = 1e-6
 # How the extension says that a run ended by the collapse of a component.
 COLLAPSED = 2
 # A variance is at its floor if it is above it by no more than this, relative to it: rounding, with a margin.
@@ -99,7 +97,7 @@ def plain_runs(
 
 def _has_kernel(data: WhitenedData) -> bool:
     """Return whether the extension runs EM on these rows: they are stored for it, and have no noise."""
-    if sharing.code_of(data.family, data.n_features) is None or data.kept_columns is None:
+    if compiled_steps.code_of(data.family, data.n_features) is None or data.kept_columns is None:
         return False
     if data.is_incomplete or data.whitening.has_noise_component:
         return False
@@ -120,13 +118,12 @@ def _compiled_runs(
     columns, row_weights = data.kept_columns, data.row_weights()
     assert columns is not None
     terms = None if prior is None else prior.terms(each, n_components, n_features)
-    prior_numbers, constants = (0.0, 0.0), np.zeros(n_mixtures)
+    prior_numbers = (0.0, 0.0, 0.0)
     if terms is not None:
-        prior_numbers = terms.shrinkage, terms.mean_divisor
-        constants = np.broadcast_to(terms.constant, n_mixtures)
-    added, divisors = sharing.prior_arrays(each, terms, shape, n_features)
+        prior_numbers = terms.shrinkage, terms.mean_divisor, float(terms.constant)
+    added = compiled_steps.prior_arrays(each, terms, (n_components,), n_features)
     rows = np.ascontiguousarray(columns), np.ascontiguousarray([] if row_weights is None else row_weights)
-    frames = sharing.frames_of(each)
+    frames = compiled_steps.frames_of(each)
     # Copies, in which the extension writes the ends.
     weights, means, covariances = (
         np.array(array, np.float64, order="C")
@@ -136,7 +133,7 @@ def _compiled_runs(
     stats = np.zeros((*shape, n_stats))
     results = np.tile([-np.inf, -np.inf, 0.0], (n_mixtures, 1))
     statuses = np.zeros(n_mixtures, np.int64)
-    known = (sharing.code_of(each, n_features), n_features, n_components, each.least_variance)
+    known = (compiled_steps.code_of(each, n_features), n_features, n_components, each.least_variance)
     numbers = (part_rows(len(rows[0].T), n_components * n_stats), n_steps, relative_tol)
     left = deque(range(n_mixtures))
 
@@ -146,11 +143,10 @@ def _compiled_runs(
                 i = left.popleft()
             except IndexError:  # another thread took the last one
                 return
-            # Slices, as a covariance that is a number would not be an array.
-            arrays = (added[i : i + 1], divisors[i : i + 1], *frames)
+            # A slice, as a covariance that is a number would not be an array.
             out = (weights[i], means[i], covariances[i : i + 1], stats[i], results[i])
             statuses[i] = extension().plain_run(
-                *(*rows, *arrays, *out, *known, *prior_numbers, float(constants[i]), *numbers)
+                *(*rows, *added, *frames, *out, *known, *prior_numbers, *numbers)
             )
 
     run_in_threads(run_those_left, min(n_threads, n_mixtures))

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar._core.constants import LEAST_WEIGHT
+from apolar.mixture import compiled_steps
 from apolar.mixture.families.components import ComponentCovariances
 from apolar.mixture.parameters import AnyParameters, WhitenedParameters
 from apolar.mixture.prior import Prior, PriorTerms
@@ -17,8 +19,6 @@ from apolar.mixture.shrinkage import Shrinkage
 from apolar.mixture.stats import SufficientStats
 
 LOG_2PI = float(np.log(2 * np.pi))
-# The least weight of a component in logarithms and divisors: an empty component must not give NaN.
-LEAST_WEIGHT = 1e-300
 # In local coordinates a component of less than one row is scaled like a component of one row.
 LEAST_COUNT = 1.0
 
@@ -302,7 +302,7 @@ class Family(ComponentCovariances):
         if prior is not None:
             terms = prior.adapted_to(self, stats).terms(self, n_components, n_features)
         weight = np.maximum(stats.counts, LEAST_WEIGHT)
-        known = self.compiled_m_step(stats, terms, near)
+        known = compiled_steps.m_step(self, stats, terms, near)
         if known is not None:
             return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), *known)
         scatter = self.scatter(stats)
@@ -355,7 +355,7 @@ class Family(ComponentCovariances):
             return np.zeros(shape[:-1])
         n_components, n_features = parameters.means.shape[-2:]
         terms = prior.terms(self, n_components, n_features)
-        known = self.compiled_log_prior(parameters, terms)
+        known = compiled_steps.log_prior(self, parameters, terms)
         if known is not None:
             return np.asarray(known.sum(axis=-1) + terms.constant)
         shrinkage, added, dof, mean_dof, constant = terms

@@ -9,23 +9,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.constants import FIRST_SWEEPS, LEAST_CONTRAST, LEAST_SINE, NEAR_SWEEPS, SWEEPS
+from apolar.mixture.compiled_steps import MOST_COLUMNS
 from apolar.mixture.families.parts import least_scatter
 from apolar.mixture.families.rotated_parts import RotatedParts
 
-# Sweeps of rotations: of each of two starts before the better one is chosen, then of that one; and from axes
-# that are near, where EM goes on from any improvement.
-FIRST_SWEEPS = 10
-SWEEPS = 200
-NEAR_SWEEPS = 2
-# With more columns than this, there are too many planes: all axes are moved together, so often at most, until
-# the objective changes by less than this per row.
-MOST_COLUMNS = 32
+# With more columns than the kernels take there are too many planes: all axes are moved together, so often at
+# most, until the objective changes by less than this per row.
 MAJORISATIONS = 100
 LEAST_CHANGE = 1e-9
-# The sine of an angle that counts as zero, and the contrast of the variances in a plane, relative to the
-# scatter: without any, a rotation would gain nothing, and never end.
-LEAST_SINE = 1e-12
-LEAST_CONTRAST = 1e-24
 # Axes are common to covariances if they are correlated by no more than this.
 SAME_AXES = 1e-7
 

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import write
-from apolar.mixture.families.aligned import AxisAligned
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
+from apolar.mixture import compiled_steps
+from apolar.mixture.families.base import LOG_2PI, Family, Invariance
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.families.storage import scalar_log_marginal
 from apolar.mixture.parameters import WhitenedParameters
@@ -15,7 +16,7 @@ from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 
-class Diagonal(AxisAligned):
+class Diagonal(Family):
     """Components whose columns are independent."""
 
     name = "diag"
@@ -43,7 +44,7 @@ class Diagonal(AxisAligned):
         write("multiply", x, x, out=out)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
-        known = self.compiled_natural(parameters)
+        known = compiled_steps.natural(self, parameters)
         if known is not None:
             return known
         weights, means = parameters.weights, parameters.means
@@ -58,7 +59,8 @@ class Diagonal(AxisAligned):
 
     def scatter(self, stats: SufficientStats) -> Array:
         counts = np.maximum(stats.counts, LEAST_WEIGHT)
-        return np.maximum(stats.second - stats.first**2 / counts[..., None], 0.0)
+        differences = np.maximum(stats.second - stats.first**2 / counts[..., None], 0.0)
+        return differences + SCATTER_ROUNDING * stats.second
 
     def identity(self, n_features: int) -> Array:
         return np.ones(n_features)
@@ -81,7 +83,7 @@ class Diagonal(AxisAligned):
         return (scatter / covariances).sum(axis=-1)
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
-        known = self.compiled_log_marginal(counts, spectrum, strength, n_features)
+        known = compiled_steps.log_marginals(self, counts, spectrum, strength, n_features)
         if known is not None:
             return known
         n_values = np.maximum(counts - 1, 0.0)[..., None]
@@ -126,6 +128,3 @@ class Diagonal(AxisAligned):
 
     def covariance_gradient(self, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
         return scatter / self.covariance_retraction(root, tangents) - divisor[..., None]
-
-
-Diagonal.compiled_for = Diagonal

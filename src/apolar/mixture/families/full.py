@@ -7,9 +7,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from apolar._core.arrays import Array, IndexArray
+from apolar._core.constants import LEAST_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import write_pairs
-from apolar.mixture.families import compiled
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
+from apolar.mixture import compiled_steps
+from apolar.mixture.families.base import LOG_2PI, Family, Invariance
 from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.parameters import WhitenedParameters
@@ -70,13 +71,13 @@ class Full(Family):
         write_pairs(x, out)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
+        known = compiled_steps.natural(self, parameters)
+        if known is not None:
+            return known
         weights, means = parameters.weights, parameters.means
         n_features = means.shape[-1]
         rows, columns, counts = _upper(n_features)
         covariances = self.per_component(parameters.covariances)
-        out = compiled.natural(weights, means, covariances)
-        if out is not None:
-            return out
         precisions, log_dets = self.inverses(covariances)
         linear = (precisions @ means[..., None])[..., 0]
         out = np.empty((*weights.shape, self.n_stats(n_features)))
@@ -91,7 +92,9 @@ class Full(Family):
 
     def scatter(self, stats: SufficientStats) -> Array:
         counts = np.maximum(stats.counts, LEAST_WEIGHT)
-        return _square(stats.second, stats.n_features) - self.between(stats.first, 1 / counts)
+        second = _square(stats.second, stats.n_features)
+        rounding = SCATTER_ROUNDING * np.eye(stats.n_features) * second
+        return second - self.between(stats.first, 1 / counts) + rounding
 
     def identity(self, n_features: int) -> Array:
         return np.eye(n_features)
@@ -111,8 +114,6 @@ class Full(Family):
         return PriorTerms(shrinkage, scale * np.eye(n_features), divisor, 1.0)
 
     def floored(self, covariances: Array) -> Array:
-        if compiled.exceed(covariances, self.least_variance):
-            return covariances
         # Usually all are positive definite, and Cholesky, which is faster, is enough to see that.
         try:
             factors = np.linalg.cholesky(covariances)
@@ -138,7 +139,7 @@ class Full(Family):
 
         Both are from `root`, and NaN where there is none: of matrices that are not finite or not positive.
         """
-        known = compiled.inverses(covariances)
+        known = compiled_steps.inverses(covariances)
         if known is not None:
             return known
         try:
@@ -158,7 +159,7 @@ class Full(Family):
         return np.asarray(np.maximum(values, 0.0))
 
     def relative_spectrum(self, stats: SufficientStats, covariances: Array) -> tuple[Array, Array]:
-        known = compiled.relative_scatter(stats.array, covariances)
+        known = compiled_steps.relative_scatter(stats, covariances)
         if known is None:
             return super().relative_spectrum(stats, covariances)
         return np.maximum(np.linalg.eigvalsh(known[0]), 0.0), known[1]
@@ -167,10 +168,9 @@ class Full(Family):
         return n_features
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
-        if np.size(strength) == len(strength) and strength.ndim == counts.ndim + 1:
-            known = compiled.log_marginals(counts, spectrum, strength)
-            if known is not None:
-                return known
+        known = compiled_steps.log_marginals(self, counts, spectrum, strength, n_features)
+        if known is not None:
+            return known
         n_values = np.maximum(counts - 1, 0.0)
         dof = strength + n_features + 1
         after = dof + n_values
@@ -291,9 +291,6 @@ class Full(Family):
         return out
 
     def covariance_retraction(self, root: Array, tangents: Array) -> Array:
-        known = compiled.retraction(root, tangents, 0.0)
-        if known is not None:
-            return known
         factor = root @ self._triangle(tangents, root.shape[-1])
         return factor @ np.swapaxes(factor, -1, -2)
 
@@ -310,45 +307,6 @@ class Full(Family):
         rows, columns, _ = _upper(n_features)
         return gradient[..., columns, rows]
 
-    # --- steps that are compiled for this family itself: others may share a part of the covariances ---
-
-    @property
-    def compiled_code(self) -> str | None:
-        return self.code if type(self) is Full else None
-
-    def compiled_m_step(
-        self,
-        stats: SufficientStats,
-        terms: PriorTerms | None,
-        near: WhitenedParameters | None,
-    ) -> tuple[Array, Array] | None:
-        if type(self) is not Full:
-            return None
-        return compiled.m_step(stats.array, stats.n_features, terms, self.least_variance)
-
-    def compiled_log_prior(self, parameters: WhitenedParameters, terms: PriorTerms) -> Array | None:
-        if type(self) is not Full:
-            return None
-        return compiled.log_prior(parameters.means, parameters.covariances, terms)
-
-    def compiled_common_covariance(
-        self, stats: SufficientStats, added: Array, **options: Any
-    ) -> Array | None:
-        least = self.least_variance
-        return compiled.common_covariance(stats.array, stats.n_features, added, least=least, **options)
-
-    def compiled_merging(self, stats: SufficientStats, n_components: int) -> SufficientStats | None:
-        n_features, least = stats.n_features, self.least_variance
-        merged = compiled.merged_by_terms(stats.array, n_features, n_components, least)
-        return None if merged is None else SufficientStats(merged, n_features)
-
-    def compiled_gradient(
-        self, root: Array, tangents: Array, means: Array, stats: SufficientStats, terms: PriorTerms | None
-    ) -> tuple[Array, Array] | None:
-        if type(self) is not Full:
-            return None
-        return compiled.gradient(root, tangents, means, stats.array, terms)
-
     def merging_term(self, stats: SufficientStats) -> Array:
-        known = compiled.merging_terms(stats.array, stats.n_features, self.least_variance)
+        known = compiled_steps.merging_terms(stats, self.least_variance)
         return super().merging_term(stats) if known is None else known

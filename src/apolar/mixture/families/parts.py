@@ -13,22 +13,11 @@ import functools
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar.mixture.families import sharing
+from apolar._core.constants import LEAST_PART, LEAST_SCATTER, VOLUME_ROUNDS, VOLUME_TOLERANCE
+from apolar.mixture import compiled_steps
 from apolar.mixture.families.base import LEAST_COUNT, Family
-from apolar.mixture.families.shared_steps import SharedSteps
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.families.tied_spherical import TiedSpherical
-
-# The scatter of a component is at least this fraction of that of all rows, in logarithms and divisors.
-LEAST_SCATTER = 1e-30
-# The least divisor of a component, relative to their sum, and the least volume, relative to the largest.
-LEAST_PART = 1e-10
-LEAST_VOLUME = 1e-10
-# Rounds of alternating estimates of volumes and a shape, and the relative change at which they end.
-ROUNDS = 500
-TOLERANCE = 1e-13
-# The rounds from volumes that are near: EM goes on from any improvement.
-NEAR_ROUNDS = 5
 
 
 @functools.lru_cache(maxsize=64)
@@ -39,7 +28,7 @@ def contrasts(n_features: int) -> Array:
     return frozen(np.linalg.qr(steps)[0])
 
 
-class PartlyShared(SharedSteps):
+class PartlyShared(Family):
     """Covariances of which a part is shared, stored per component.
 
     To be named as a base class before the one that stores a covariance: `class VEI(PartlyShared, Diagonal)`.
@@ -99,7 +88,7 @@ class PartlyShared(SharedSteps):
         return self.covariances_maximising(weights[extra] * covariances, weights)
 
     def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
-        known = sharing.maximising(self, scatter, divisor, near)
+        known = compiled_steps.maximising(self, scatter, divisor, near)
         if known is not None:
             return known
         # An empty component must not have any influence on the others.
@@ -160,10 +149,10 @@ def volumes_and_shape(scatter: Array, divisor: Array) -> tuple[Array, Array]:
     volumes = geometric_mean(scatter / divisor[..., None])
     # With this factor volumes do not grow or shrink from round to round.
     total = divisor.sum(axis=-1)[..., None]
-    for _ in range(ROUNDS):
+    for _ in range(VOLUME_ROUNDS):
         shape = (scatter / volumes[..., None]).sum(axis=-2) / total
         before, volumes = volumes, (scatter / shape[..., None, :]).mean(axis=-1) / divisor
-        if np.all(np.abs(volumes - before) <= TOLERANCE * volumes):
+        if np.all(np.abs(volumes - before) <= VOLUME_TOLERANCE * volumes):
             break
     return volumes, shape
 

@@ -7,9 +7,10 @@ import abc
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_SCATTER
 from apolar.mixture.families.base import Family, Invariance
 from apolar.mixture.families.full import Full
-from apolar.mixture.families.parts import LEAST_SCATTER, PartlyShared, contrasts
+from apolar.mixture.families.parts import PartlyShared, contrasts
 from apolar.mixture.families.tied import Tied
 
 # The least information of a row about an angle: that of axes of about the same variance is near zero.

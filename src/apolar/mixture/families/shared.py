@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.mixture.families.shared_steps import SharedSteps
+from apolar.mixture.families.base import Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.stats import SufficientStats
 
 
-class SharedCovariance(SharedSteps):
+class SharedCovariance(Family):
     """One covariance for all components, stored without an axis of components.
 
     To be named as a base class before the one that stores a covariance: `class Tied(SharedCovariance, Full)`.

@@ -5,16 +5,17 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.constants import LEAST_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import namespace
-from apolar.mixture.families.aligned import AxisAligned
-from apolar.mixture.families.base import LEAST_WEIGHT, LOG_2PI, Family, Invariance
+from apolar.mixture import compiled_steps
+from apolar.mixture.families.base import LOG_2PI, Family, Invariance
 from apolar.mixture.families.storage import scalar_log_marginal
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 
-class Spherical(AxisAligned):
+class Spherical(Family):
     """Components of covariance v_k I."""
 
     name = "spherical"
@@ -45,7 +46,7 @@ class Spherical(AxisAligned):
             out[0, :] = namespace(x).sum(x * x, axis=0)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
-        known = self.compiled_natural(parameters)
+        known = compiled_steps.natural(self, parameters)
         if known is not None:
             return known
         variances = self.per_component(parameters.covariances)
@@ -64,7 +65,7 @@ class Spherical(AxisAligned):
     def scatter(self, stats: SufficientStats) -> Array:
         first = stats.first
         squares = np.einsum("...i,...i->...", first, first) / np.maximum(stats.counts, LEAST_WEIGHT)
-        return np.maximum(stats.second[..., 0] - squares, 0.0)
+        return np.maximum(stats.second[..., 0] - squares, 0.0) + SCATTER_ROUNDING * stats.second[..., 0]
 
     def identity(self, n_features: int) -> Array:
         return np.ones(())
@@ -86,7 +87,7 @@ class Spherical(AxisAligned):
         return scatter / covariances
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
-        known = self.compiled_log_marginal(counts, spectrum, strength, n_features)
+        known = compiled_steps.log_marginals(self, counts, spectrum, strength, n_features)
         if known is not None:
             return known
         n_values = n_features * np.maximum(counts - 1, 0.0)
@@ -134,6 +135,3 @@ class Spherical(AxisAligned):
 
     def covariance_gradient(self, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
         return (scatter / self.covariance_retraction(root, tangents) - divisor)[..., None]
-
-
-Spherical.compiled_for = Spherical

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from apolar._core.arrays import Array
-from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import PriorTerms
 from apolar.mixture.stats import SufficientStats
 
 # The least variance without a prior, relative to the variance of all rows.
@@ -45,6 +42,9 @@ class CovarianceStorage(abc.ABC):
     """The number of axes of one covariance: 0 for a number, 1 for a diagonal, 2 for a matrix."""
     least_variance = LEAST_VARIANCE
     """The floor of the variances in whitened coordinates, for fits without a prior."""
+    frame: Array | None = None
+    """The map from the coordinates of covariances to the units of the data, if a family has to know it."""
+    inverse_frame: Array | None = None
 
     @abc.abstractmethod
     def identity(self, n_features: int) -> Array:
@@ -179,40 +179,3 @@ class CovarianceStorage(abc.ABC):
         -------
         gradient : ndarray, shape (n_components, n_features)
         """
-
-    # --- steps of EM that are compiled for some families; None where NumPy is to compute them ---
-
-    frame: Array | None = None
-    """The map from the coordinates of covariances to the units of the data, if a family has to know it."""
-    inverse_frame: Array | None = None
-
-    @property
-    def compiled_code(self) -> str | None:
-        """The code by which the kernels know the M-step of this family; None if they do not."""
-        return None
-
-    def compiled_m_step(
-        self, stats: SufficientStats, terms: PriorTerms | None, near: WhitenedParameters | None
-    ) -> tuple[Array, Array] | None:
-        """Return the means and covariances of the M-step, given what the prior adds."""
-        return None
-
-    def compiled_log_prior(self, parameters: WhitenedParameters, terms: PriorTerms) -> Array | None:
-        """Return the logarithm of the prior of each component, up to a constant."""
-        return None
-
-    def compiled_common_covariance(
-        self, stats: SufficientStats, added: Array, **options: Any
-    ) -> Array | None:
-        """Return the common covariance of components: see `apolar.mixture.shrinkage`."""
-        return None
-
-    def compiled_merging(self, stats: SufficientStats, n_components: int) -> SufficientStats | None:
-        """Return statistics after greedy merging: see `apolar.starts.merging`."""
-        return None
-
-    def compiled_gradient(
-        self, root: Array, tangents: Array, means: Array, stats: SufficientStats, terms: PriorTerms | None
-    ) -> tuple[Array, Array] | None:
-        """Return the gradient in the tangent vectors of means and of covariances."""
-        return None

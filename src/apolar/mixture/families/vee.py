@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.mixture.families.base import LEAST_WEIGHT, Family
-from apolar.mixture.families.parts import LEAST_VOLUME, NEAR_ROUNDS, ROUNDS, TOLERANCE
+from apolar._core.constants import (
+    LEAST_VOLUME,
+    LEAST_WEIGHT,
+    NEAR_ROUNDS,
+    VOLUME_ROUNDS,
+    VOLUME_TOLERANCE,
+)
+from apolar.mixture.families.base import Family
 from apolar.mixture.families.triangular_parts import TriangularParts
 from apolar.mixture.families.vei import VEI
 
@@ -24,7 +30,7 @@ class VEE(TriangularParts):
     def covariances_estimated(self, scatter: Array, divisor: Array, near: Array | None) -> Array:
         n_features = scatter.shape[-1]
         if near is None:
-            volumes, rounds = np.ones_like(divisor), ROUNDS
+            volumes, rounds = np.ones_like(divisor), VOLUME_ROUNDS
         else:
             volumes, rounds = np.exp(self.log_det(near, n_features) / n_features), NEAR_ROUNDS
         for _ in range(rounds):
@@ -38,6 +44,6 @@ class VEE(TriangularParts):
             volumes = self.trace_ratio(scatter, common[..., None, :, :]) / (n_features * divisor)
             least = np.maximum(LEAST_VOLUME * volumes.max(axis=-1, keepdims=True), LEAST_WEIGHT)
             volumes = np.maximum(volumes, least)
-            if np.all(np.abs(volumes - before) <= TOLERANCE * volumes):
+            if np.all(np.abs(volumes - before) <= VOLUME_TOLERANCE * volumes):
                 break
         return volumes[..., None, None] * common[..., None, :, :]
