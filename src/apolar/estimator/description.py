@@ -92,7 +92,7 @@ class DescriptionMixin:
         cluster      1      2      3
               1         <0.1%   2.2%
               2  <0.1%         <0.1%
-              3   1.7%  <0.1%
+              3   1.6%  <0.1%
         <BLANKLINE>
         Share of the rows of the cluster of each line that the cluster of the column would get: clusters 1 ...
         """
@@ -129,7 +129,7 @@ class DescriptionMixin:
         3 components combine into 2 clusters: 1+3, 2.
         <BLANKLINE>
         clusters  entropy  combined
-               3     4.8...
+               3     4.79
                2        0  1 with 3  <-
                1        0  1+3 with 2
         """

@@ -112,7 +112,7 @@ class Overlap:
 def _share(probability: float) -> str:
     """Return a probability in per cent; one that is small is not shown to be zero."""
     percentage = 100 * float(probability)
-    return "<0.1%" if 0 < percentage < 0.05 else f"{percentage:.1f}%"
+    return "<0.1%" if percentage < 0.05 else f"{percentage:.1f}%"
 
 
 def overlap(kind: Family, parameters: MixtureParameters) -> Overlap:
