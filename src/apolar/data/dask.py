@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -253,11 +252,10 @@ class Partitions:
         A call is the index of a partition, and further arguments of the function. By default, there is one
         call for each partition.
         """
-        # All tasks refer to the function by one key, so that it is sent once.
         task = dask.delayed(PartitionTask(function, self.n_features, self.names), pure=False, traverse=False)
-        call, first_rows = dask.delayed(operator.call, pure=False), _first_rows(self.lengths, len(self.parts))
+        first_rows = _first_rows(self.lengths, len(self.parts))
         return [
-            call(task, self.parts[i], i, first_rows[i], *arguments)
+            task(self.parts[i], i, first_rows[i], *arguments)
             for i, *arguments in calls or [(i,) for i in range(len(self.parts))]
         ]
 
@@ -267,15 +265,21 @@ class Partitions:
         Scheduling a task takes longer than the arithmetic of a small partition. Partitions that are few, or
         that are larger than Dask's own chunks when merged, are not worth a copy.
         """
-        n_merged = max(1, sum(_client().nthreads().values()))
-        max_values = n_merged * parse_bytes(dask.config.get("array.chunk-size")) // 8
-        if len(self.parts) <= FAN_IN * n_merged or self.n_features * self.counts[:, 0].sum() > max_values:
+        n_parts, n_merged = len(self.parts), max(1, sum(_client().nthreads().values()))
+        if n_parts <= FAN_IN * n_merged:
             return self
-        groups = np.array_split(np.arange(len(self.parts)), n_merged)
-        counts = np.array([self.counts[group].sum(axis=0) for group in groups])
-        pairs, stack = self.apply(_values_and_weights), dask.delayed(_stack, pure=False)
-        parts = dask.persist(*(stack([pairs[i] for i in group]) for group in groups))
-        return Partitions(list(parts), self.n_features, self.is_weighted, counts[:, 0], _counts=counts)
+        lengths = self.counts[:, 0] if self.lengths is None else self.lengths
+        if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
+            return self
+        task, merge = (
+            PartitionTask(_values_and_weights, self.n_features, self.names),
+            dask.delayed(_merge, pure=False),
+        )
+        calls = list(zip(self.parts, range(n_parts), _first_rows(lengths, n_parts), strict=True))
+        groups = np.array_split(np.arange(n_parts), n_merged)
+        parts = dask.persist(*(merge(task, [calls[i] for i in group]) for group in groups))
+        n_rows = np.array([lengths[group].sum() for group in groups])
+        return Partitions(list(parts), self.n_features, self.is_weighted, n_rows)
 
 
 def open_partitions(
@@ -366,6 +370,9 @@ class PartitionTask:
     `n_features` and `names` are the expected number of columns and, if known, their names.
     """
 
+    # Dask makes the keys of its tasks from this name; without it, from the text of all fields.
+    __name__ = "apolar-rows"
+
     function: Callable[..., Any]
     n_features: int
     names: tuple[str, ...] | None
@@ -424,9 +431,14 @@ def _values_and_weights(rows: ArrayRows) -> tuple[Any, Any]:
 
 
 def _stack(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the rows and the weights of several partitions as those of one."""
+    """Return pairs of rows and their weights or None as one pair."""
     values, weights = zip(*pairs, strict=True)
     return stack_rows(list(values)), None if weights[0] is None else np.concatenate(weights)
+
+
+def _merge(task: PartitionTask, calls: list[tuple[Any, ...]]) -> tuple[Any, Any]:
+    """Return the rows and the weights of several partitions as those of one."""
+    return _stack([task(*call) for call in calls])
 
 
 def _weighted_positions(rows: ArrayRows) -> IndexArray:
