@@ -22,7 +22,7 @@ from apolar.data.opening import source_kind
 from apolar.data.reduce import CHECKED, Preparation, Statistic, add_up
 from apolar.data.rows import CHUNK_SIZE, MAX_SAMPLE_VALUES, ArrayRows, Rows
 
-# The number of sums that one task adds up, and of tasks per thread that cost less than to merge partitions.
+# The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
 FAN_IN = 8
 # A graph of more bytes per task than this contains data, not only tasks that make them.
 MAX_TASK_BYTES = 2**11
@@ -127,10 +127,9 @@ class DaskRows(Rows):
         partitions = self._partitions()
         of_rows = functools.partial(ArrayRows.first, function=function, prepare=prepare)
         for i in range(len(partitions.parts)):
-            if partitions.lengths is None or partitions.lengths[i]:
-                (result,) = dask.compute(*partitions.apply(of_rows, [(i,)]))
-                if result is not None:
-                    return result
+            (result,) = dask.compute(*partitions.apply(of_rows, [(i,)]))
+            if result is not None:
+                return result
         raise ValueError(partitions.message_if_empty())
 
     def systematic_sample(self, step: int) -> Rows:
@@ -141,12 +140,11 @@ class DaskRows(Rows):
         if n_values <= (MAX_SAMPLE_VALUES if _client() is None else CHUNK_SIZE):
             return ArrayRows(*self.take(sample_positions(0, self.n_rows, step)))
         calls = [(i, start, step) for i, start in enumerate(partitions.starts.tolist())]
-        sample = Partitions(
-            partitions.apply(_sample_rows, calls), self.n_features, is_weighted=partitions.is_weighted
-        )
+        parts = partitions.apply(_sample_rows, calls)
+        sample = Partitions(parts, self.n_features, partitions.is_weighted)
         if n_values <= MAX_SAMPLE_VALUES:
             # Otherwise each pass would compute all rows again, or read them from files, to sample them.
-            sample.parts = list(dask.persist(*sample.parts))
+            sample.parts = list(dask.persist(*parts))
             sample = sample.merged()
         return DaskRows(lambda: sample, self.n_features, row_size=self.row_size)
 
@@ -253,33 +251,32 @@ class Partitions:
         call for each partition.
         """
         task = dask.delayed(PartitionTask(function, self.n_features, self.names), pure=False, traverse=False)
-        first_rows = _first_rows(self.lengths, len(self.parts))
-        return [
-            task(self.parts[i], i, first_rows[i], *arguments)
-            for i, *arguments in calls or [(i,) for i in range(len(self.parts))]
-        ]
+        parts = self._numbered_parts()
+        return [task(*parts[i], *arguments) for i, *arguments in calls or [(i,) for i in range(len(parts))]]
+
+    def _numbered_parts(self) -> list[tuple[Any, int, int | None]]:
+        """Return each partition, its index, and the index of its first row if that is known."""
+        n_parts = len(self.parts)
+        return list(zip(self.parts, range(n_parts), _first_rows(self.lengths, n_parts), strict=True))
 
     def merged(self) -> Partitions:
         """Return partitions that a cluster holds as one for each thread of its workers, in their order.
 
-        Scheduling a task takes longer than the arithmetic of a small partition. Partitions that are few, or
-        that are larger than Dask's own chunks when merged, are not worth a copy.
+        Scheduling a task takes longer than the arithmetic of a small partition. Few partitions are left as
+        they are, and so are those that would become larger than Dask's own chunks.
         """
-        n_parts, n_merged = len(self.parts), max(1, sum(_client().nthreads().values()))
-        if n_parts <= FAN_IN * n_merged:
+        n_merged = max(1, sum(_client().nthreads().values()))
+        if len(self.parts) <= FAN_IN * n_merged:
             return self
         lengths = self.counts[:, 0] if self.lengths is None else self.lengths
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        task, merge = (
-            PartitionTask(_values_and_weights, self.n_features, self.names),
-            dask.delayed(_merge, pure=False),
-        )
-        calls = list(zip(self.parts, range(n_parts), _first_rows(lengths, n_parts), strict=True))
-        groups = np.array_split(np.arange(n_parts), n_merged)
-        parts = dask.persist(*(merge(task, [calls[i] for i in group]) for group in groups))
+        task = PartitionTask(_values_and_weights, self.n_features, self.names)
+        merge, parts = dask.delayed(_merge, pure=False), self._numbered_parts()
+        groups = np.array_split(np.arange(len(parts)), n_merged)
+        merged = dask.persist(*(merge(task, [parts[i] for i in group]) for group in groups))
         n_rows = np.array([lengths[group].sum() for group in groups])
-        return Partitions(list(parts), self.n_features, self.is_weighted, n_rows)
+        return Partitions(list(merged), self.n_features, self.is_weighted, n_rows)
 
 
 def open_partitions(
@@ -298,7 +295,7 @@ def open_partitions(
 def _parts(X: Any) -> tuple[list[Any], bool]:
     """Return the partitions of a collection, and whether a cluster holds them, or what they are made of.
 
-    Data inside the graph of the collection are sent there now: otherwise they would be in every pass.
+    If the data are inside the graph, they are sent to the cluster now, and not again in every pass.
     """
     # This optimises the graph once.
     delayed = X.to_delayed()
@@ -311,8 +308,7 @@ def _parts(X: Any) -> tuple[list[Any], bool]:
         return parts, True
     graph = dict(parts[0].__dask_graph__())
     n_bytes = X.nbytes if isinstance(X, da.Array) else np.nan
-    # Tasks that make the data are smaller than these. Where the size of the data is not known, tasks are
-    # smaller than some kilobytes.
+    # A graph that only makes the data is smaller than they are.
     max_bytes = MAX_TASK_BYTES * len(graph) if np.isnan(n_bytes) else n_bytes / 2
     if len(cloudpickle.dumps(graph)) <= max_bytes:
         return parts, False
@@ -436,9 +432,9 @@ def _stack(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
     return stack_rows(list(values)), None if weights[0] is None else np.concatenate(weights)
 
 
-def _merge(task: PartitionTask, calls: list[tuple[Any, ...]]) -> tuple[Any, Any]:
+def _merge(task: PartitionTask, numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
     """Return the rows and the weights of several partitions as those of one."""
-    return _stack([task(*call) for call in calls])
+    return _stack(task(*part) for part in numbered_parts)
 
 
 def _weighted_positions(rows: ArrayRows) -> IndexArray:
