@@ -92,7 +92,7 @@ def _open_again(rows: Rows, sample_weight: Any) -> Rows:
 
 
 def _open_dask(X: Any, sample_weight: Any) -> Rows:
-    from apolar.data.dask.rows import from_dask
+    from apolar.data.dask import from_dask
 
     return from_dask(X, sample_weight)
 

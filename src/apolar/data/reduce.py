@@ -160,7 +160,7 @@ class _WholeBlock:
 
 def is_one_array(rows: Rows) -> bool:
     """Return whether the compiled extension can read all rows as one array, as they are stored."""
-    if not is_available() or rows.is_distributed or not (rows.can_take and rows.in_memory and rows.n_rows):
+    if not is_available() or not (rows.can_take and rows.in_memory and rows.n_rows):
         return False
     return can_read(rows.take(slice(0, 1))[0])
 

@@ -46,7 +46,7 @@ class IncompleteRows:
     @classmethod
     def of(cls, rows: Rows, family: Family, whitening: Whitening, n_threads: int) -> IncompleteRows:
         """Return the sums over rows, which are kept sorted if they are in memory."""
-        if not rows.in_memory or not rows.can_take or rows.is_distributed:
+        if not rows.in_memory or not rows.can_take:
             return cls(rows, family, whitening, n_threads)
         values, weights = rows.take(slice(None))
         block = incomplete_block(as_float64_rows(values), family, whitening, n_threads)

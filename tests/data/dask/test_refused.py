@@ -51,7 +51,7 @@ def test_shapes_that_are_no_table():
         with pytest.raises(ValueError, match="X has no rows"):
             call(da.zeros((4, 3), chunks=2)[da.zeros(4, chunks=2) > 0])
     wrong = da.map_blocks(lambda block: block[:, :1], da.zeros((4, 3), chunks=(2, 3)), dtype=float)
-    with pytest.raises(ValueError, match="Partition 0 of X has shape"):
+    with pytest.raises(ValueError, match="Partition 0 of X has 1 columns, not 3"):
         model().fit(wrong)
     with pytest.raises(ValueError, match="n_features_in_|features, but"):
         model().fit(rows_of_block(99, 0)).predict(da.zeros((4, 3)))

@@ -1,1 +1,0 @@
-"""Rows in the partitions of an array or a dataframe of Dask."""
