@@ -57,7 +57,7 @@ class Settings:
     @property
     def by_prediction(self) -> bool:
         """Whether candidates are compared by what they predict."""
-        return self.criterion == "log_loss"
+        return self.criterion == "brier_score"
 
     @property
     def tries_shared(self) -> bool:
@@ -160,14 +160,12 @@ def _shared(rows: ClassRows, settings: Settings, fits: Fits) -> tuple[list[Candi
     """
     kinds = settings.kinds(rows.values.shape[1])
     names = {family(kind).name for kind in kinds}
-    is_shrunk = settings.by_prediction and settings.prior == "default"
+    # With the default prior these are shrunk as strongly as rows left out say, not as the evidence does.
+    shrinking = names & {"full", "tied"} if settings.prior == "default" and settings.by_prediction else set()
     shrunk: list[Candidate] = []
-    if names & {"full", "tied"} and (
-        is_shrunk or (settings.by_prediction and settings.covariance_type is None)
-    ):
-        shrunk = shrunk_candidates(rows, own="full" in names)
-    # With the default prior, rows left out choose the strength, not the evidence.
-    left = [kind for kind in kinds if not (is_shrunk and family(kind).name in ("full", "tied"))]
+    if shrinking or (settings.by_prediction and settings.covariance_type is None):
+        shrunk = shrunk_candidates(rows, own=shrinking != {"tied"})
+    left = [kind for kind in kinds if family(kind).name not in shrinking]
     candidates = shrunk + shared_candidates(left, settings.prior)
     found, problem = _fits(rows, candidates)
     notes: dict[str, Notes] = {}

@@ -29,10 +29,9 @@ __all__ = [
     "shrunk_candidates",
 ]
 
-# How far the covariances of the classes are moved towards their common one, and all towards the diagonal of
-# the common one: coarse, as rows that are left out cannot tell nearby values apart.
-TOWARDS_COMMON = (1.0, 0.3)
-TOWARDS_DIAGONAL = (1.0, 0.5, 0.2, 0.05, 0.0)
+# How far the covariances of the classes are moved towards their common one: coarse, as rows that are left out
+# cannot tell nearby values apart.
+TOWARDS_COMMON = (1.0, 0.6, 0.3, 0.1, 0.0)
 # How often missing values are drawn, where covariances are shared: the sums then have their expected values
 # up to a third of what sampling rows does to them.
 N_DRAWS = 10
@@ -100,7 +99,7 @@ class Candidate:
     covariance_type : str or None
         The family, where it is shared.
     is_linear : bool
-        Whether all classes have the same covariance.
+        Whether it is linear discriminant analysis: the first such candidate is what others have to surpass.
     """
 
     name: str
@@ -224,17 +223,18 @@ def shared_candidates(kinds: Iterable[str], prior: Any) -> list[Candidate]:
             f"one Gaussian for each class ({kind})",
             functools.partial(_of_family, kind=kind, prior=prior),
             kind,
-            family(kind).shares_covariance,
+            family(kind).name == "tied",
         )
         for kind in kinds
     ]
 
 
 def shrunk_candidates(rows: ClassRows, own: bool = True) -> list[Candidate]:
-    """Return one Gaussian for each class, of covariances between own and common, full and diagonal.
+    """Return one Gaussian for each class, of covariances between own and common, and shrunk to a diagonal.
 
-    They are those of regularised discriminant analysis [friedman1989], with another target: the diagonal of
-    the common covariance, not a multiple of the identity, so that the units of columns do not matter.
+    They are those of regularised discriminant analysis [friedman1989], with the diagonal of the common
+    covariance as the target, so that the units of columns do not matter, and with the strength of
+    [ledoit2004], which is not to be chosen.
 
     Parameters
     ----------
@@ -247,50 +247,56 @@ def shrunk_candidates(rows: ClassRows, own: bool = True) -> list[Candidate]:
     Returns
     -------
     candidates : list of Candidate
-        The most shrunk first.
+        The simplest first.
     """
     variances = _moments(rows)[1]
     candidates = []
     for common in TOWARDS_COMMON if own else TOWARDS_COMMON[:1]:
-        for diagonal in TOWARDS_DIAGONAL:
-            if diagonal == 1 and common < 1:
-                continue  # no covariance of a class is left
-            kind = "tied" if common == 1 else "full"
-            steps = [f"{diagonal:g} towards its diagonal"] if diagonal > 0 else []
-            if common < 1:
-                steps.insert(0, f"{common:g} towards the common covariance")
-            words = ", shrunk " + " and ".join(steps) if steps else ", unbiased"
-            candidates.append(
-                Candidate(
-                    f"one Gaussian for each class ({kind}{words})",
-                    functools.partial(_shrunk, common=common, diagonal=diagonal, variances=variances),
-                    kind,
-                    common == 1,
-                )
+        kind = "tied" if common == 1 else "full"
+        steps = f"{common:g} towards the common one and " if 0 < common < 1 else ""
+        candidates.append(
+            Candidate(
+                f"one Gaussian for each class ({kind}, shrunk {steps}towards a diagonal)",
+                functools.partial(_shrunk, common=common, variances=variances),
+                kind,
+                common == 1,
             )
+        )
     return candidates
 
 
-def _shrunk(rows: ClassRows, common: float, diagonal: float, variances: Array) -> tuple[GaussianMixture, ...]:
-    """Return one Gaussian for each class, of covariances shrunk by two fractions."""
+def _shrunk(rows: ClassRows, common: float, variances: Array) -> tuple[GaussianMixture, ...]:
+    """Return one Gaussian for each class, of covariances moved towards the common one and its diagonal."""
     complete, counts = rows.complete, rows.counts()
+    weights = np.ones(len(complete.values)) if complete.weights is None else complete.weights
     means, scatters = [], []
+    centred = np.empty_like(complete.values)
     for code in range(len(counts)):
-        values, weights = complete.of_class(code)
-        means.append(np.average(values, axis=0, weights=weights))
-        centred = values - means[-1]
-        scatters.append((centred if weights is None else centred * weights[:, None]).T @ centred)
+        chosen = complete.codes == code
+        means.append(np.average(complete.values[chosen], axis=0, weights=weights[chosen]))
+        centred[chosen] = complete.values[chosen] - means[-1]
+        scatters.append((centred[chosen] * weights[chosen, None]).T @ centred[chosen])
     pooled = np.sum(scatters, axis=0)
     n_free = max(counts.sum() - len(counts), 0.0)
-    target = np.diag((np.diagonal(pooled) + variances) / (n_free + 1))
+    target = (np.diagonal(pooled) + variances) / (n_free + 1)
+    diagonal = _ledoit_wolf(centred / np.sqrt(target), weights)
     mixtures = []
     for mean, scatter, count in zip(means, scatters, counts, strict=True):
         divisor = (1 - common) * max(count - 1, 0.0) + common * n_free
-        mixed = (1 - common) * scatter + common * pooled
-        # Without any two rows of a class, nothing but the target is known.
-        covariance = target if divisor <= 0 else (1 - diagonal) * mixed / divisor + diagonal * target
+        mixed = ((1 - common) * scatter + common * pooled) / max(divisor, 1.0)
+        covariance = (1 - diagonal) * mixed + diagonal * np.diag(target)
         mixtures.append(_gaussian("full", mean, covariance[None], count))
     return tuple(mixtures)
+
+
+def _ledoit_wolf(centred: Array, weights: Array) -> float:
+    """Return how far to shrink the covariance of centred rows towards the identity [ledoit2004]."""
+    n_rows, n_features = weights.sum(), centred.shape[1]
+    covariance = (centred * weights[:, None]).T @ centred / n_rows
+    distance = np.sum((covariance - np.eye(n_features) * np.trace(covariance) / n_features) ** 2)
+    # The variance of the entries of the covariance, summed.
+    error = (weights @ np.sum(centred**2, axis=1) ** 2 / n_rows - np.sum(covariance**2)) / n_rows
+    return float(error / distance) if 0 <= error < distance else 1.0
 
 
 def larger_class(rows: ClassRows) -> tuple[GaussianMixture, ...]:

@@ -55,18 +55,18 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         then not used [bensmail1996]. False: each class has a mixture of its own, and "tied" is shared only
         within a class. None: what predicts better; False if `n_components` or another criterion is given.
         Where the classes have too few rows for a family, they share more, with a warning.
-    criterion : {"log_loss", "bic", "aic", "icl", "evidence"}, default="log_loss"
-        What is lowest for the choice. "log_loss": minus the log-probability of the classes of rows that are
-        left out; of the mixtures of a class with up to one component, up to two and so on, those of the
-        lowest BIC are compared by it. Others: how mixtures of a class are compared, see `apolar.select`; with
-        `shared=True`, the BIC of all classes.
+    criterion : {"brier_score", "bic", "aic", "icl", "evidence"}, default="brier_score"
+        What is lowest for the choice. "brier_score": the mean squared error of the predicted probabilities of
+        rows that are left out [brier1950]; of the mixtures of a class with up to one component, up to two and
+        so on, those of the lowest BIC are compared by it. Others: how mixtures of a class are compared, see
+        `apolar.select`; with `shared=True`, the BIC of all classes.
     class_prior : array_like, shape (n_classes,), or None, default=None
         The probabilities of the classes, in the order of `classes_`; None: their shares of the rows.
     prior : {"default", "conjugate"}, Prior or None, default=None
         Of the parameters of the mixtures, as in `GaussianMixture`. None: maximum likelihood, as in mclust.
-        With `shared=True` and "default", "full" covariances of the classes are shrunk towards a common one,
-        and that, as is "tied", towards its diagonal, as strongly as predicts left-out rows best: between
-        quadratic and linear discriminant analysis and naive Bayes [friedman1989].
+        With `shared=True` and "default", "full" covariances of the classes are moved towards a common one, as
+        far as predicts rows left out best, and these, as is "tied", towards its diagonal: between quadratic
+        and linear discriminant analysis and naive Bayes [friedman1989], [ledoit2004].
     random_state : int, RandomState, Generator or None, default=None
 
     Attributes
@@ -80,7 +80,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     message_ : str
         What was chosen, and why.
     losses_ : dict of str to float
-        The mean log-loss of rows left out, of each of several choices, with `criterion="log_loss"`.
+        The mean Brier score of rows left out, of each of several choices, with `criterion="brier_score"`.
     selections_ : tuple of Selection
         The mixtures of each class that were compared, if they were.
     covariance_type_ : str
@@ -109,7 +109,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         *,
         covariance_type: CovarianceType | str | Iterable[str] | None = None,
         shared: bool | None = None,
-        criterion: Criterion | Literal["log_loss"] | str = "log_loss",
+        criterion: Criterion | Literal["brier_score"] | str = "brier_score",
         class_prior: Any = None,
         prior: PriorName | Prior | None = None,
         random_state: Any = None,
@@ -156,7 +156,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         self : MixtureClassifier
         """
         numbers = self._checked_numbers()
-        one_of(self.criterion, "criterion", ("log_loss", *CRITERIA))
+        one_of(self.criterion, "criterion", ("brier_score", *CRITERIA))
         X, y = validate_data(
             self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
         )

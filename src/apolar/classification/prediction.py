@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import softmax
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.classification.class_mixtures import Candidate, ClassRows
@@ -26,7 +26,7 @@ class Choice:
     best : Candidate or None
         None: always the most probable class.
     losses : dict of str to float
-        The mean log-loss of each candidate that did not fall behind, by its name.
+        The mean Brier score of each candidate that did not fall behind, by its name.
     reason : str
     """
 
@@ -45,10 +45,12 @@ def log_joint(mixtures: tuple[GaussianMixture, ...], values: Array, class_prior:
 def best_prediction(
     rows: ClassRows, candidates: list[Candidate], class_prior: Array, *, or_none: bool
 ) -> Choice:
-    """Return the candidate with the lowest log-loss of rows that are left out.
+    """Return the candidate with the lowest Brier score of rows that are left out [brier1950].
 
-    One without a common covariance has to be better than the best with one by more than the standard error
-    of the difference; mixtures, which take longest, are given up as soon as they are worse by more.
+    It is proper, as the log-loss is, and bounded: no single row decides.
+
+    Where linear discriminant analysis is among them, another one has to be better by more than the standard
+    error of the difference; mixtures, which take longest, are given up as soon as they are worse by more.
 
     Parameters
     ----------
@@ -83,10 +85,11 @@ def best_prediction(
                 del left[name]
             else:
                 joints[name][here] = joint
-                losses[name][here] = logsumexp(joint, axis=1) - joint[np.arange(len(codes)), codes]
+                wrong = softmax(joint, axis=1) - np.eye(len(class_prior))[codes]
+                losses[name][here] = (wrong**2).sum(axis=1)
         done |= here
         means = {name: _mean(losses[name][done], weights[done]) for name in left}
-        plain = min((name for name in left if left[name].is_linear), key=means.__getitem__, default=None)
+        plain = next((name for name in left if left[name].is_linear), None)
         if plain is None:
             continue
         # Behind by more than a standard error, a mixture will not end ahead by one.
@@ -100,7 +103,7 @@ def best_prediction(
     weights, codes = weights[done], rows.codes[done]
     means = {name: means[name] for name in left}
     best = min(means, key=means.__getitem__)
-    reason = "the lowest log-loss of rows left out"
+    reason = "the lowest Brier score of rows left out"
     if plain and best != plain and not _is_above((losses[plain] - losses[best])[done], weights):
         best, reason = plain, f"no more than a standard error above {best}"
     errors = (np.argmax(joints[best][done], axis=1) != codes).astype(float)
