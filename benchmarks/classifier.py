@@ -31,7 +31,7 @@ N_FOLDS = 5
 # MclustDA is given up after so many seconds for all folds of a seed.
 PATIENCE = 300
 # Few rows: so many draws of them, of so many rows per class or column, tested on at most so many others.
-DRAWS = 5
+DRAWS = 8
 SIZES = {"3 per class": (3, 0), "1 per column": (0, 1), "5 per column": (0, 5)}
 MOST_TESTED = 1500
 MOST_ROWS = 800
@@ -176,7 +176,7 @@ def few_row_tables(folder: Path | None) -> dict[str, tuple[np.ndarray, np.ndarra
 
 
 def drawn(y: np.ndarray, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows to fit, the share of each class but at least two of it, and rows to test."""
+    """Return rows to fit, in proportion to the classes, and rows to test."""
     rng = np.random.default_rng(seed)
     counts = np.bincount(y)
     wanted = np.minimum(np.maximum(2, np.round(size * counts / len(y)).astype(int)), counts - 1)
@@ -217,7 +217,7 @@ def few_row_errors(X: np.ndarray, y: np.ndarray, size: int) -> tuple[dict[str, n
             begun = time.perf_counter()
             try:
                 wrong = classifier.fit(X[fitted], y[fitted]).predict(X[tested]) != y[tested]
-            except (ValueError, np.linalg.LinAlgError):
+            except (ValueError, IndexError):  # LDA of scikit-learn, with constant columns
                 wrong = np.ones(1)
             times.setdefault(name, []).append(time.perf_counter() - begun)
             errors.setdefault(name, []).append(float(np.mean(wrong)))
@@ -236,6 +236,8 @@ def few_rows(folder: Path | None, half: int | None) -> list[str]:
         seen: set[int] = set()
         for title, (per_class, per_column) in SIZES.items():
             size = max(3 * (y.max() + 1), per_class * (y.max() + 1), per_column * X.shape[1])
+            # In proportion, with at least two rows of each class.
+            size = max(size, int(np.ceil(1.5 * len(y) / np.bincount(y).min())))
             if size in seen or size > min(0.7 * len(y), MOST_ROWS):
                 continue
             seen.add(size)
