@@ -1,6 +1,7 @@
 """A mixture for each class beside LDA, QDA and naive Bayes of scikit-learn, and MclustDA of R.
 
-``python -m benchmarks.classifier --help`` has parts of it.
+``python -m benchmarks.classifier --help`` has parts of it. Tables of a folder, such as those of KEEL, are
+files ``name.npz`` with arrays ``X`` and ``y``.
 """
 
 import argparse
@@ -17,23 +18,24 @@ import numpy as np
 from sklearn import datasets
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
 import apolar
-from apolar.classification import class_mixtures
 from benchmarks import problems
 
 SEEDS = range(2)
-OTHER_SEEDS = (10, 11)
 N_FOLDS = 5
 # MclustDA is given up after so many seconds for all folds of a seed.
 PATIENCE = 300
-LIMIT_NOTE = (
-    "That a component has two rows for each column was decided after a first run on these folds, in which "
-    "the error of `MixtureClassifier()` on wine was 25.6%. With and without this limit, on other folds:"
-)
+# Few rows: so many draws of them, of so many rows per class or column, tested on at most so many others.
+DRAWS = 8
+SIZES = {"3 per class": (3, 0), "1 per column": (0, 1), "5 per column": (0, 5)}
+MOST_TESTED = 1500
+MOST_ROWS = 800
+REFERENCES = ("LinearDiscriminantAnalysis", "larger class")
 R_TABLES = """
 suppressMessages(library(mclust)); folder <- commandArgs(TRUE)[1]
 data(banknote); data(thyroid); data(diabetes)
@@ -80,6 +82,9 @@ def classifiers(seed: int) -> dict[str, Any]:
     ours = apolar.MixtureClassifier
     return {
         "MixtureClassifier()": ours(random_state=seed),
+        "MixtureClassifier(shared=False, criterion='bic')": ours(
+            shared=False, criterion="bic", random_state=seed
+        ),
         "MixtureClassifier(shared=True)": ours(shared=True, random_state=seed),
         "MixtureClassifier(shared=True, covariance_type='full', prior='default')": ours(
             shared=True, covariance_type="full", prior="default", random_state=seed
@@ -155,37 +160,123 @@ def compared(only: list[str]) -> str:
     return problems.table(["table", "classifier", "error, %", "s per fit and prediction"], rows)
 
 
-def limited() -> str:
-    """Return a table of errors with and without the limit on components by columns, on other folds."""
+def few_row_tables(folder: Path | None) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return tables by name, in alphabetical order: bundled ones, and those of a folder."""
+    found = {}
+    for name in ("iris", "wine", "breast_cancer", "digits"):
+        loaded = getattr(datasets, f"load_{name}")()
+        found[name] = loaded.data, loaded.target
+    for name in ("olive", "diabetes"):
+        loaded = getattr(apolar.datasets, f"load_{name}")()
+        found[name] = np.asarray(loaded.data, dtype=float), np.asarray(loaded.target)
+    for path in sorted(folder.glob("*.npz")) if folder else ():
+        with np.load(path) as file:
+            found[path.stem] = file["X"], file["y"]
+    return {name: (X, np.unique(y, return_inverse=True)[1]) for name, (X, y) in sorted(found.items())}
+
+
+def drawn(y: np.ndarray, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows to fit, in proportion to the classes, and rows to test."""
+    rng = np.random.default_rng(seed)
+    counts = np.bincount(y)
+    wanted = np.minimum(np.maximum(2, np.round(size * counts / len(y)).astype(int)), counts - 1)
+    fitted = np.concatenate(
+        [rng.choice(np.flatnonzero(y == code), count, replace=False) for code, count in enumerate(wanted)]
+    )
+    others = np.setdiff1d(np.arange(len(y)), fitted)
+    return fitted, rng.permutation(others)[:MOST_TESTED]
+
+
+def few_row_classifiers(seed: int) -> dict[str, Any]:
+    """Return classifiers by name."""
+    ours = apolar.MixtureClassifier
+    return {
+        "MixtureClassifier()": ours(random_state=seed),
+        "MixtureClassifier(shared=True)": ours(shared=True, random_state=seed),
+        "MixtureClassifier(shared=True, covariance_type='full', prior='default')": ours(
+            shared=True, covariance_type="full", prior="default", random_state=seed
+        ),
+        "MixtureClassifier(shared=True, covariance_type='tied')": ours(
+            shared=True, covariance_type="tied", random_state=seed
+        ),
+        "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis(),
+        "LinearDiscriminantAnalysis(shrinkage='auto')": LinearDiscriminantAnalysis(
+            solver="lsqr", shrinkage="auto"
+        ),
+        "larger class": DummyClassifier(),
+    }
+
+
+def few_row_errors(X: np.ndarray, y: np.ndarray, size: int) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Return the errors of each classifier in each draw, and the seconds of its fits in the median."""
+    errors: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
+    for seed in range(DRAWS):
+        fitted, tested = drawn(y, size, seed)
+        for name, classifier in few_row_classifiers(seed).items():
+            begun = time.perf_counter()
+            try:
+                wrong = classifier.fit(X[fitted], y[fitted]).predict(X[tested]) != y[tested]
+            except (ValueError, IndexError):  # LDA of scikit-learn, with constant columns
+                wrong = np.ones(1)
+            times.setdefault(name, []).append(time.perf_counter() - begun)
+            errors.setdefault(name, []).append(float(np.mean(wrong)))
+    return {name: np.array(value) for name, value in errors.items()}, {
+        name: float(np.median(value)) for name, value in times.items()
+    }
+
+
+def few_rows(folder: Path | None, half: int | None) -> list[str]:
+    """Return tables of errors with few rows, of each bundled table and by size."""
+    found = few_row_tables(folder)
+    cells: dict[tuple[str, str], tuple[dict[str, np.ndarray], dict[str, float]]] = {}
+    chosen = list(found) if half is None else list(found)[half::2]
+    for name in chosen:
+        X, y = found[name]
+        seen: set[int] = set()
+        for title, (per_class, per_column) in SIZES.items():
+            size = max(3 * (y.max() + 1), per_class * (y.max() + 1), per_column * X.shape[1])
+            # In proportion, with at least two rows of each class.
+            size = max(size, int(np.ceil(1.5 * len(y) / np.bincount(y).min())))
+            if size in seen or size > min(0.7 * len(y), MOST_ROWS):
+                continue
+            seen.add(size)
+            cells[name, title] = few_row_errors(X, y, size)
+            errors = cells[name, title][0]
+            print(name, title, size, *(f"{100 * value.mean():.1f}" for value in errors.values()), flush=True)
+    every = list(few_row_classifiers(0))
     rows = []
-    usual = class_mixtures.ROWS_PER_COLUMN
-    with tempfile.TemporaryDirectory() as there:
-        found = tables(Path(there))
-    for title in ("wine", "banknote", "diabetes", "thyroid"):
-        if title not in found:
-            continue
-        X, y = found[title]
-        cells = []
-        for class_mixtures.ROWS_PER_COLUMN in (usual, 0):
-            errors = [
-                error_rate(apolar.MixtureClassifier(random_state=seed), X, y, folds(X, y, seed))
-                for seed in OTHER_SEEDS
-            ]
-            cells.append(f"{100 * np.mean(errors):.1f}")
-        rows.append([title, *cells])
-    class_mixtures.ROWS_PER_COLUMN = usual
-    return problems.table(["table", "error with the limit, %", "without, %"], rows)
+    for title in (*SIZES, "all"):
+        of_size = [value for (_, size), value in cells.items() if title in (size, "all")]
+        for name in every if of_size else ():
+            excess, above = [], 0
+            for errors, _ in of_size:
+                better = min((errors[other] for other in REFERENCES), key=np.mean)
+                excess.append(np.mean(errors[name] - better))
+                above += excess[-1] > np.std(errors[name] - better, ddof=1) / np.sqrt(DRAWS) + 1e-12
+            mean = np.mean([errors[name].mean() for errors, _ in of_size])
+            seconds = np.median([times[name] for _, times in of_size])
+            rows.append(
+                [title, f"{len(of_size)}", name, f"{100 * mean:.1f}", f"{100 * np.mean(excess):+.1f}",
+                 f"{above}", f"{100 * max(excess):.1f}", f"{seconds:.3f}"]
+            )  # fmt: skip
+    heads = [
+        "rows", "tables", "classifier", "error, %", "less that of the better of LDA and the larger class",
+        "tables above it by more than a standard error", "most above, %", "s",
+    ]  # fmt: skip
+    return [problems.table(heads, rows)]
 
 
-def main(only: list[str] | None = None) -> None:
+def main(only: list[str] | None = None, folder: Path | None = None, half: int | None = None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        few = [] if only else few_rows(folder, half)
         parts = [
             f"Cross-validated error, {N_FOLDS} folds, the mean of {len(SEEDS)} draws of the folds; the time "
             "is that of one fold, the median of the draws. MclustDA of R's mclust with its defaults.",
             compared(only or []),
-            LIMIT_NOTE,
-            limited(),
+            f"With few rows, {DRAWS} draws of each size; all others are tested, at most {MOST_TESTED}.",
+            *few,
         ]
     problems.save("classifier", "A mixture for each class", parts, ("numpy", "scipy", "scikit-learn"))
 
@@ -193,4 +284,7 @@ def main(only: list[str] | None = None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("tables", nargs="*", help="the beginnings of their names; all by default")
-    main(parser.parse_args().tables)
+    parser.add_argument("--folder", type=Path, help="further tables, with few rows only")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="every second table, with few rows")
+    given = parser.parse_args()
+    main(given.tables, given.folder, given.half)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,22 @@ from apolar.estimator.attributes import fitted_parameters, set_parameters
 from apolar.exceptions import CollapsedWarning, ColumnWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
-from apolar.selection import Selection, default_kinds, select
+from apolar.selection import Selection, select
 
-__all__ = ["ClassRows", "separate_mixtures", "shared_mixtures"]
+__all__ = [
+    "Candidate",
+    "ClassRows",
+    "bic",
+    "larger_class",
+    "separate_candidates",
+    "separate_mixtures",
+    "shared_candidates",
+    "shrunk_candidates",
+]
 
-# A component of fewer rows may be due to chance, and one of few rows for its columns is flat, so that the
-# likelihood rewards it, and new rows are far from it: no more components than rows allow are tried.
-ROWS_PER_COMPONENT, ROWS_PER_COLUMN = 5, 2
+# How far the covariances of the classes are moved towards their common one: coarse, as rows that are left out
+# cannot tell nearby values apart.
+TOWARDS_COMMON = (1.0, 0.6, 0.3, 0.1, 0.0)
 # How often missing values are drawn, where covariances are shared: the sums then have their expected values
 # up to a third of what sampling rows does to them.
 N_DRAWS = 10
@@ -41,16 +51,24 @@ class ClassRows:
         Above zero.
     classes : ndarray
         The classes by code.
+    seed : int
+        Of the draws of missing values.
     """
 
     values: Array
     codes: IndexArray
     weights: Array | None
     classes: Any
+    seed: int
 
     def counts(self) -> Array:
         """Return the sums of weights of the classes."""
         return np.bincount(self.codes, self.weights, minlength=len(self.classes)).astype(float)
+
+    def taken(self, chosen: Array) -> ClassRows:
+        """Return the chosen rows."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return ClassRows(self.values[chosen], self.codes[chosen], weights, self.classes, self.seed)
 
     def of_class(self, code: int) -> tuple[Array, Array | None]:
         """Return the rows of a class, and their weights."""
@@ -62,18 +80,48 @@ class ClassRows:
         value = self.classes[code]
         return f"Class {value.item() if isinstance(value, np.generic) else value!r}"
 
+    @functools.cached_property
+    def complete(self) -> ClassRows:
+        """The rows without missing values: several draws of them, under one Gaussian for each class."""
+        return _completed(self)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to describe the classes.
+
+    Attributes
+    ----------
+    name : str
+        In words.
+    fit : callable
+        Returns the mixtures of classes from their rows; ValueError or LinAlgError where these are too few.
+    covariance_type : str or None
+        The family, where it is shared.
+    is_linear : bool
+        Whether it is linear discriminant analysis: the first such candidate is what others have to surpass.
+    """
+
+    name: str
+    fit: Callable[[ClassRows], tuple[GaussianMixture, ...]]
+    covariance_type: str | None = None
+    is_linear: bool = False
+
 
 def separate_mixtures(
     rows: ClassRows,
-    n_components: Iterable[int],
+    numbers: tuple[int, ...],
+    rows_each: int,
     covariance_type: Any,
     criterion: str,
     prior: Any,
-    random_state: int,
-) -> tuple[Selection, ...]:
-    """Return for each class the choice among mixtures that are fitted to its rows alone."""
-    numbers = tuple(n_components)
-    selections = []
+) -> tuple[tuple[Selection, ...], list[tuple[type[Warning], str]]]:
+    """Return for each class the choice among mixtures of its rows alone, and the warnings of the fits.
+
+    No more components are tried than there are `rows_each` of the rows; one always is.
+    """
+    selections: list[Selection] = []
+    notes: list[tuple[type[Warning], str]] = []
     for code, count in enumerate(rows.counts()):
         values, weights = rows.of_class(code)
         if count < 2 * (1 - 1e-12) or _are_equal(values):
@@ -81,7 +129,6 @@ def separate_mixtures(
                 f"{rows.named(code)} has no two rows that differ, and a mixture of its own needs them: leave "
                 "it out, or use shared=True, where the classes share a covariance."
             )
-        rows_each = max(ROWS_PER_COMPONENT, ROWS_PER_COLUMN * values.shape[1])
         most = max(1, int(count * (1 + 1e-12)) // rows_each)
         tried = tuple(number for number in numbers if number <= most) or (most,)
         settings = {} if prior is None else {"prior": prior}
@@ -94,7 +141,7 @@ def separate_mixtures(
                     covariance_type,
                     criterion,
                     sample_weight=weights,
-                    random_state=random_state,
+                    random_state=rows.seed,
                     **settings,
                 )
             except ValueError as error:
@@ -102,12 +149,62 @@ def separate_mixtures(
                     f"{rows.named(code)}: {error} If its rows are too few, leave it out, or use shared=True, "
                     "where the classes share a covariance."
                 ) from error
-        for warning in caught:
-            # A column that is constant in one class can tell it from the others.
-            if not issubclass(warning.category, ColumnWarning):
-                warnings.warn(f"{rows.named(code)}: {warning.message}", warning.category, stacklevel=4)
+        # A column that is constant in one class can tell it from the others.
+        notes += [
+            (warning.category, f"{rows.named(code)}: {warning.message}")
+            for warning in caught
+            if not issubclass(warning.category, ColumnWarning)
+        ]
         selections.append(selection)
-    return tuple(selections)
+    return tuple(selections), notes
+
+
+def separate_candidates(rows: ClassRows, selections: tuple[Selection, ...]) -> list[Candidate]:
+    """Return mixtures of each class with at most one component, at most two, and so on.
+
+    Up to each number, the criterion of the selections chooses for each class.
+    """
+    numbers = sorted({row.n_components for selection in selections for row in selection.table})
+    found: dict[tuple[tuple[str, int], ...], Candidate] = {}
+    for most in numbers:
+        keys = []
+        for selection in selections:
+            allowed = [row for row in selection.table if row.is_fitted and row.n_components <= most]
+            if allowed:
+                best = min(allowed, key=lambda row: getattr(row, selection.criterion))
+                keys.append((best.covariance_type, best.n_components))
+        if len(keys) == len(selections):
+            models = tuple(selection.models[key] for selection, key in zip(selections, keys, strict=True))
+            words = ", ".join(f"{number} {kind}" for kind, number in keys)
+            found.setdefault(
+                tuple(keys),
+                Candidate(
+                    f"a mixture for each class ({words})", functools.partial(_fitted_again, rows, models)
+                ),
+            )
+    return list(found.values())
+
+
+def _fitted_again(
+    every: ClassRows, models: tuple[GaussianMixture, ...], rows: ClassRows
+) -> tuple[GaussianMixture, ...]:
+    """Return mixtures of the same families and numbers, fitted to some of the rows."""
+    if rows is every:
+        return models
+    fitted = []
+    for code, model in enumerate(models):
+        values, weights = rows.of_class(code)
+        again = GaussianMixture(
+            model.n_components,
+            covariance_type=model.covariance_type,
+            prior=model.prior,
+            init_params=model.predict(values),
+            random_state=rows.seed,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted.append(again.fit(values, sample_weight=weights))
+    return tuple(fitted)
 
 
 def _are_equal(values: Array) -> bool:
@@ -115,83 +212,151 @@ def _are_equal(values: Array) -> bool:
     return all(len(np.unique(column[~np.isnan(column)])) < 2 for column in values.T)
 
 
-def shared_mixtures(
-    rows: ClassRows, covariance_type: Iterable[str] | None, prior: Any, random_state: int
-) -> tuple[tuple[GaussianMixture, ...], str, dict[str, float]]:
-    """Return one Gaussian for each class, of the family with the lowest BIC [bensmail1996].
+def shared_candidates(kinds: Iterable[str], prior: Any) -> list[Candidate]:
+    """Return one Gaussian for each class, of covariances of each family [bensmail1996].
 
     The covariances are those of an M-step whose responsibilities are the classes: a family says what they
     share.
+    """
+    return [
+        Candidate(
+            f"one Gaussian for each class ({kind})",
+            functools.partial(_of_family, kind=kind, prior=prior),
+            kind,
+            family(kind).name == "tied",
+        )
+        for kind in kinds
+    ]
+
+
+def shrunk_candidates(rows: ClassRows, own: bool = True) -> list[Candidate]:
+    """Return one Gaussian for each class, of covariances between own and common, and shrunk to a diagonal.
+
+    They are those of regularised discriminant analysis [friedman1989], with the diagonal of the common
+    covariance as the target, so that the units of columns do not matter, and with the strength of
+    [ledoit2004], which is not to be chosen.
+
+    Parameters
+    ----------
+    rows : ClassRows
+        All rows: one more row of the variances of their columns keeps a column that is constant within the
+        classes from being singular.
+    own : bool, default=True
+        Whether to include covariances that differ between the classes.
 
     Returns
     -------
-    mixtures : tuple of GaussianMixture
-    covariance_type : str
-        The family.
-    bics : dict of str to float
-        Of the rows with their classes, by family; lower is better. Families whose covariances would be
-        singular are not there.
+    candidates : list of Candidate
+        The simplest first.
     """
-    n_features = rows.values.shape[1]
-    kinds = default_kinds(n_features) if covariance_type is None else tuple(covariance_type)
-    counts = rows.counts()
-    complete = _completed(rows, random_state)
-    log_priors = counts @ np.log(counts / counts.sum())
-    made: dict[str, tuple[GaussianMixture, ...]] = {}
-    bics: dict[str, float] = {}
-    problem = ""
-    for kind in kinds:
-        try:
-            mixtures = _of_family(complete, kind, prior, counts)
-        except (ValueError, np.linalg.LinAlgError) as error:
-            problem = problem or str(error)
-            continue
-        log_likelihood = log_priors
-        for code, mixture in enumerate(mixtures):
-            values, weights = rows.of_class(code)
-            densities = mixture.score_samples(values)
-            log_likelihood += densities.sum() if weights is None else weights @ densities
-        n_parameters = family(kind).n_parameters(len(counts), n_features)
-        made[kind], bics[kind] = mixtures, n_parameters * np.log(counts.sum()) - 2 * float(log_likelihood)
-    if not made:
-        least = int(np.argmin(counts))
-        raise ValueError(
-            f"No family could be fitted to the classes: {problem} {rows.named(least)} has the fewest rows, "
-            f"{counts[least]:g}: leave it out, or try covariance_type='tied' or 'tied_diag'."
+    variances = _moments(rows)[1]
+    candidates = []
+    for common in TOWARDS_COMMON if own else TOWARDS_COMMON[:1]:
+        kind = "tied" if common == 1 else "full"
+        steps = f"{common:g} towards the common one and " if 0 < common < 1 else ""
+        candidates.append(
+            Candidate(
+                f"one Gaussian for each class ({kind}, shrunk {steps}towards a diagonal)",
+                functools.partial(_shrunk, common=common, variances=variances),
+                kind,
+                common == 1,
+            )
         )
-    best = min(bics, key=lambda kind: bics[kind])
-    return made[best], best, bics
+    return candidates
 
 
-def _of_family(rows: ClassRows, kind: str, prior: Any, counts: Array) -> tuple[GaussianMixture, ...]:
+def _shrunk(rows: ClassRows, common: float, variances: Array) -> tuple[GaussianMixture, ...]:
+    """Return one Gaussian for each class, of covariances moved towards the common one and its diagonal."""
+    complete, counts = rows.complete, rows.counts()
+    weights = np.ones(len(complete.values)) if complete.weights is None else complete.weights
+    means, scatters = [], []
+    centred = np.empty_like(complete.values)
+    for code in range(len(counts)):
+        chosen = complete.codes == code
+        means.append(np.average(complete.values[chosen], axis=0, weights=weights[chosen]))
+        centred[chosen] = complete.values[chosen] - means[-1]
+        scatters.append((centred[chosen] * weights[chosen, None]).T @ centred[chosen])
+    pooled = np.sum(scatters, axis=0)
+    n_free = max(counts.sum() - len(counts), 0.0)
+    target = (np.diagonal(pooled) + variances) / (n_free + 1)
+    diagonal = _ledoit_wolf(centred / np.sqrt(target), weights)
+    mixtures = []
+    for mean, scatter, count in zip(means, scatters, counts, strict=True):
+        divisor = (1 - common) * max(count - 1, 0.0) + common * n_free
+        mixed = ((1 - common) * scatter + common * pooled) / max(divisor, 1.0)
+        covariance = (1 - diagonal) * mixed + diagonal * np.diag(target)
+        mixtures.append(_gaussian("full", mean, covariance[None], count))
+    return tuple(mixtures)
+
+
+def _ledoit_wolf(centred: Array, weights: Array) -> float:
+    """Return how far to shrink the covariance of centred rows towards the identity [ledoit2004]."""
+    n_rows, n_features = weights.sum(), centred.shape[1]
+    covariance = (centred * weights[:, None]).T @ centred / n_rows
+    distance = np.sum((covariance - np.eye(n_features) * np.trace(covariance) / n_features) ** 2)
+    # The variance of the entries of the covariance, summed.
+    error = (weights @ np.sum(centred**2, axis=1) ** 2 / n_rows - np.sum(covariance**2)) / n_rows
+    return float(error / distance) if 0 <= error < distance else 1.0
+
+
+def larger_class(rows: ClassRows) -> tuple[GaussianMixture, ...]:
+    """Return the same Gaussian for each class: a row then goes to the most probable class."""
+    mean, variances = _moments(rows)
+    return tuple(_gaussian("diag", mean, variances[None], count) for count in rows.counts())
+
+
+def _moments(rows: ClassRows) -> tuple[Array, Array]:
+    """Return the means and variances of the columns over all rows."""
+    complete = rows.complete
+    mean = np.average(complete.values, axis=0, weights=complete.weights)
+    return mean, np.average((complete.values - mean) ** 2, axis=0, weights=complete.weights)
+
+
+def bic(rows: ClassRows, kind: str, mixtures: tuple[GaussianMixture, ...]) -> float:
+    """Return the BIC of the rows with their classes, under one Gaussian for each; lower is better."""
+    counts = rows.counts()
+    log_likelihood = counts @ np.log(counts / counts.sum())
+    for code, mixture in enumerate(mixtures):
+        values, weights = rows.of_class(code)
+        densities = mixture.score_samples(values)
+        log_likelihood += densities.sum() if weights is None else weights @ densities
+    n_parameters = family(kind).n_parameters(len(counts), rows.values.shape[1])
+    return float(n_parameters * np.log(counts.sum()) - 2 * log_likelihood)
+
+
+def _of_family(rows: ClassRows, kind: str, prior: Any) -> tuple[GaussianMixture, ...]:
     """Return one Gaussian for each class, of covariances of a family."""
+    complete, counts = rows.complete, rows.counts()
     model = GaussianMixture(
-        len(counts), covariance_type=kind, init_params=rows.codes, prior=prior, max_iter=0
+        len(counts), covariance_type=kind, init_params=complete.codes, prior=prior, max_iter=0
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(rows.values, sample_weight=rows.weights)
+        model.fit(complete.values, sample_weight=complete.weights)
     for warning in caught:
         if issubclass(warning.category, CollapsedWarning):
             raise ValueError(str(warning.message))
     known = family(kind)
     parameters = fitted_parameters(model)
-    alone = known.untied
     matrices = known.per_component(parameters.covariances)
-    mixtures = []
-    for code, mean in enumerate(parameters.means):
-        mixture = GaussianMixture(1, covariance_type=alone.name, prior=prior)
-        covariance = matrices[code % len(matrices)][None]
-        set_parameters(mixture, MixtureParameters(np.ones(1), mean[None], covariance))
-        mixture.n_features_in_ = model.n_features_in_
-        mixture.n_samples_seen_ = float(counts[code])
-        mixture.converged_, mixture.n_iter_, mixture.start_ = True, 0, "classes"
-        mixture.message_ = "The M-step from the classes."
-        mixtures.append(mixture)
-    return tuple(mixtures)
+    return tuple(
+        _gaussian(known.untied.name, mean, matrices[code % len(matrices)][None], count)
+        for code, (mean, count) in enumerate(zip(parameters.means, counts, strict=True))
+    )
 
 
-def _completed(rows: ClassRows, random_state: int) -> ClassRows:
+def _gaussian(kind: str, mean: Array, covariance: Array, count: float) -> GaussianMixture:
+    """Return a fitted mixture of one component."""
+    mixture = GaussianMixture(1, covariance_type=kind)
+    set_parameters(mixture, MixtureParameters(np.ones(1), mean[None], covariance))
+    mixture.n_features_in_ = len(mean)
+    mixture.n_samples_seen_ = float(count)
+    mixture.converged_, mixture.n_iter_, mixture.start_ = True, 0, "classes"
+    mixture.message_ = "The M-step from the classes."
+    return mixture
+
+
+def _completed(rows: ClassRows) -> ClassRows:
     """Return rows without missing values: several draws of them, under one Gaussian for each class."""
     if not np.isnan(rows.values).any():
         return rows
@@ -200,7 +365,7 @@ def _completed(rows: ClassRows, random_state: int) -> ClassRows:
         of_class, of_rows = rows.of_class(code)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = GaussianMixture(1, prior="conjugate", random_state=random_state).fit(
+            model = GaussianMixture(1, prior="conjugate", random_state=rows.seed).fit(
                 of_class, sample_weight=of_rows
             )
         drawn = model.impute(of_class, n_draws=N_DRAWS)
@@ -208,4 +373,5 @@ def _completed(rows: ClassRows, random_state: int) -> ClassRows:
         codes.append(np.full(len(values[-1]), code))
         each = np.ones(len(of_class)) if of_rows is None else of_rows
         weights.append(np.tile(each, N_DRAWS) / N_DRAWS)
-    return ClassRows(np.concatenate(values), np.concatenate(codes), np.concatenate(weights), rows.classes)
+    joined = np.concatenate(values), np.concatenate(codes), np.concatenate(weights)
+    return ClassRows(*joined, rows.classes, rows.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, Literal, Self
 
@@ -14,7 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array, one_of, random_generator
 from apolar._core.literals import CovarianceType, Criterion, PriorName
-from apolar.classification.class_mixtures import ClassRows, separate_mixtures, shared_mixtures
+from apolar.classification.choice import Settings, described
+from apolar.classification.class_mixtures import ClassRows
+from apolar.classification.prediction import log_joint
 from apolar.data.weights import as_counts
 from apolar.estimator import GaussianMixture
 from apolar.mixture.prior import Prior
@@ -23,38 +26,47 @@ from apolar.selection import Selection
 
 __all__ = ["MixtureClassifier"]
 
-# The numbers of components that "auto" tries in each class, as mclust's MclustDA does.
-AUTO = range(1, 6)
-
 
 class MixtureClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that describes each class by a Gaussian mixture [hastie1996].
 
     A row goes to the class under which it is most probable, with the shares of the classes taken into
-    account. By default the number of components and the family of covariances are chosen by BIC, class by
-    class, as mclust's `MclustDA` does. With one component and full covariances this is quadratic discriminant
+    account. By default, what describes the classes is chosen by the rows: parts of them are left out in turn,
+    and what predicts their classes best is fitted to all rows. The simplest choice is linear discriminant
+    analysis, with a common covariance that is shrunk towards its diagonal; one Gaussian for each class, or a
+    mixture, is chosen only where it predicts better by more than a standard error. So few rows are enough.
+    `message_` says what was chosen and why.
+
+    What is given is not chosen. With one component and full covariances this is quadratic discriminant
     analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian, and the family
     says what their covariances have in common, as in mclust's EDDA: "tied" is linear discriminant analysis.
+    With `shared=False` each class has a mixture of its own, and `criterion="bic"` chooses its number of
+    components and family as mclust's `MclustDA` does.
 
     Parameters
     ----------
     n_components : int, iterable of int, or "auto", default="auto"
-        For each class: a number, or several, of which the criterion chooses; "auto": 1 to 5. A class has no
-        more than one component for every five rows, and for every two rows per column: with fewer rows, the
-        likelihood rewards flat components, which say nothing of new rows. One is always allowed.
+        For each class: a number, or several to choose from, of no more than it has rows; "auto": 1 to 5,
+        with at least five rows, and more rows than columns, for each.
     covariance_type : str, iterable of str or None, default=None
-        A family, or several, of which the criterion chooses; None: all of mclust's fourteen.
-    shared : bool, default=False
-        Whether each class is one Gaussian, of covariances that share what the family says; the family is then
-        chosen by BIC for all classes together, and `n_components` is not used [bensmail1996].
-    criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
-        How mixtures of a class are compared: see `apolar.select`.
+        A family, or several to choose from; None: all of mclust's fourteen.
+    shared : bool or None, default=None
+        Whether each class is one Gaussian, of covariances that share what the family says; `n_components` is
+        then not used [bensmail1996]. False: each class has a mixture of its own, and "tied" is shared only
+        within a class. None: what predicts better; False if `n_components` or another criterion is given.
+        Where the classes have too few rows for a family, they share more, with a warning.
+    criterion : {"brier_score", "bic", "aic", "icl", "evidence"}, default="brier_score"
+        What is lowest for the choice. "brier_score": the mean squared error of the predicted probabilities of
+        rows that are left out [brier1950]; of the mixtures of a class with up to one component, up to two and
+        so on, those of the lowest BIC are compared by it. Others: how mixtures of a class are compared, see
+        `apolar.select`; with `shared=True`, the BIC of all classes.
     class_prior : array_like, shape (n_classes,), or None, default=None
         The probabilities of the classes, in the order of `classes_`; None: their shares of the rows.
     prior : {"default", "conjugate"}, Prior or None, default=None
         Of the parameters of the mixtures, as in `GaussianMixture`. None: maximum likelihood, as in mclust.
-        With `shared=True` and "default", covariances of the classes are shrunk towards a common one, as
-        strongly as the rows suggest: between quadratic and linear discriminant analysis [friedman1989].
+        With `shared=True` and "default", "full" covariances of the classes are moved towards a common one, as
+        far as predicts rows left out best, and these, as is "tied", towards its diagonal: between quadratic
+        and linear discriminant analysis and naive Bayes [friedman1989], [ledoit2004].
     random_state : int, RandomState, Generator or None, default=None
 
     Attributes
@@ -65,12 +77,16 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     class_prior_ : ndarray, shape (n_classes,)
     class_count_ : ndarray, shape (n_classes,)
         The sums of the weights of their rows.
+    message_ : str
+        What was chosen, and why.
+    losses_ : dict of str to float
+        The mean Brier score of rows left out, of each of several choices, with `criterion="brier_score"`.
     selections_ : tuple of Selection
-        What each class was chosen from, without `shared`.
+        The mixtures of each class that were compared, if they were.
     covariance_type_ : str
-        The family that was chosen, with `shared`.
+        The family that was chosen, if each class is one Gaussian of covariances that share it.
     bics_ : dict of str to float
-        The BIC of each family, with `shared`; lower is better.
+        The BIC of each family, with `shared` and another criterion; lower is better.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X has column names.
@@ -92,8 +108,8 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         n_components: int | Iterable[int] | Literal["auto"] = "auto",
         *,
         covariance_type: CovarianceType | str | Iterable[str] | None = None,
-        shared: bool = False,
-        criterion: Criterion | str = "bic",
+        shared: bool | None = None,
+        criterion: Criterion | Literal["brier_score"] | str = "brier_score",
         class_prior: Any = None,
         prior: PriorName | Prior | None = None,
         random_state: Any = None,
@@ -110,6 +126,8 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     mixtures_: tuple[GaussianMixture, ...]
     class_prior_: Array
     class_count_: Array
+    message_: str
+    losses_: dict[str, float]
     selections_: tuple[Selection, ...]
     covariance_type_: str
     bics_: dict[str, float]
@@ -138,7 +156,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         self : MixtureClassifier
         """
         numbers = self._checked_numbers()
-        one_of(self.criterion, "criterion", tuple(CRITERIA))
+        one_of(self.criterion, "criterion", ("brier_score", *CRITERIA))
         X, y = validate_data(
             self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
         )
@@ -153,30 +171,30 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         self.classes_, codes = np.unique(y, return_inverse=True)
         self._varies = _varying_columns(X)
-        rows = ClassRows(X[:, self._varies], codes, weights, self.classes_)
+        seed = int(random_generator(self.random_state).integers(2**31))
+        rows = ClassRows(X[:, self._varies], codes, weights, self.classes_, seed)
         self.class_count_ = rows.counts()
         self.class_prior_ = self._checked_prior()
-        seed = int(random_generator(self.random_state).integers(2**31))
-        for name in ("selections_", "covariance_type_", "bics_"):
+        settings = Settings(numbers, self.covariance_type, self.shared, self.criterion, self.prior)
+        found = described(rows, settings, self.class_prior_)
+        for category, note in found.notes:
+            warnings.warn(note, category, stacklevel=2)
+        self.mixtures_, self.message_ = found.mixtures, found.message
+        for name in ("losses_", "selections_", "covariance_type_", "bics_"):
             self.__dict__.pop(name, None)
-        if self.shared:
-            kinds = [self.covariance_type] if isinstance(self.covariance_type, str) else self.covariance_type
-            self.mixtures_, self.covariance_type_, self.bics_ = shared_mixtures(rows, kinds, self.prior, seed)
-        else:
-            self.selections_ = separate_mixtures(
-                rows, numbers, self.covariance_type, self.criterion, self.prior, seed
-            )
-            self.mixtures_ = tuple(selection.best for selection in self.selections_)
+            value = getattr(found, name[:-1])
+            if value:
+                setattr(self, name, value)
         return self
 
     def _checked_numbers(self) -> tuple[int, ...]:
-        """Return the numbers of components to try."""
+        """Return the numbers of components to try, none for "auto"."""
         if isinstance(self.n_components, str):
             if self.n_components != "auto":
                 raise ValueError(
                     f"n_components must be a number, several, or 'auto'; got {self.n_components!r}."
                 )
-            return tuple(AUTO)
+            return ()
         given = self.n_components if isinstance(self.n_components, Iterable) else [self.n_components]
         numbers = tuple(check_integer(number, "n_components", least=1) for number in given)
         if not numbers:
@@ -201,10 +219,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
         """Return the logarithms of class probability times density, shape (n_samples, n_classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
-        X = X[:, self._varies]
-        with np.errstate(divide="ignore"):  # a class of probability zero
-            log_prior = np.log(self.class_prior_)
-        return np.column_stack([mixture.score_samples(X) for mixture in self.mixtures_]) + log_prior
+        return log_joint(self.mixtures_, X[:, self._varies], self.class_prior_)
 
     def decision_function(self, X: Any) -> Array:
         """Return the logarithms of class probability times density, shape (n_samples, n_classes).
