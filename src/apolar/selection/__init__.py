@@ -143,7 +143,7 @@ def select(
         in_order = None if fits.is_incomplete else fits.table(kinds, numbers)
     if in_order is None:
         in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs, callback)
-        if criterion != "evidence":
+        if criterion != "evidence" and len(numbers) > 1:
             in_order = [(_compared(row, make), make) for row, make in in_order]
     models = Models(
         {

@@ -255,6 +255,8 @@ class _Comparison:
         """Return the candidates for which there are too few rows, each with the reason."""
         data = self.by_form[FORMS[0]]
         scale, out = data.scale, {}
+        # Of a number that is given, nothing is chosen.
+        is_choice = len({each.n_components for each in candidates}) > 1
         constant = [] if scale is None else np.flatnonzero(is_constant(scale.mean, scale.variances)).tolist()
         for each in candidates:
             too_many = too_many_parameters(each.family, each.n_components, data.n_features, data.weight)
@@ -265,7 +267,7 @@ class _Comparison:
                 )
             elif len(constant) and not each.family.is_spherical:
                 out[each] = f"column {constant[0]} of X is constant: leave it out."
-            elif too_many is not None:
+            elif is_choice and too_many is not None:
                 out[each] = too_many
         return out
 
