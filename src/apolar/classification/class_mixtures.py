@@ -65,10 +65,12 @@ class ClassRows:
         """Return the sums of weights of the classes."""
         return np.bincount(self.codes, self.weights, minlength=len(self.classes)).astype(float)
 
-    def taken(self, chosen: Array) -> ClassRows:
-        """Return the chosen rows."""
-        weights = None if self.weights is None else self.weights[chosen]
-        return ClassRows(self.values[chosen], self.codes[chosen], weights, self.classes, self.seed)
+    def without(self, weights: Array) -> ClassRows:
+        """Return the rows less some of their weights."""
+        rest = (np.ones(len(self.codes)) if self.weights is None else self.weights) - weights
+        # Up to rounding, nothing is left of rows that are left out.
+        kept = rest > 1e-9 * weights
+        return ClassRows(self.values[kept], self.codes[kept], rest[kept], self.classes, self.seed)
 
     def of_class(self, code: int) -> tuple[Array, Array | None]:
         """Return the rows of a class, and their weights."""

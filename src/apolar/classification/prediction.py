@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array
 from apolar.classification.class_mixtures import Candidate, ClassRows
 from apolar.estimator import GaussianMixture
 
@@ -65,29 +65,28 @@ def best_prediction(
     -------
     choice : Choice
     """
-    fold = _folds(rows)
-    weights = np.ones(len(fold)) if rows.weights is None else rows.weights
+    rows, shares = _left_out(rows)
     # With the given probabilities of the classes, and not the shares of the rows.
-    weights = weights * (class_prior / (rows.counts() / rows.counts().sum()))[rows.codes]
+    weights = shares * (class_prior / (rows.counts() / rows.counts().sum()))[rows.codes, None]
     left = {one.name: one for one in candidates}
-    joints = {name: np.zeros((len(fold), len(class_prior))) for name in left}
-    losses = {name: np.zeros(len(fold)) for name in left}
-    done = np.zeros(len(fold), dtype=bool)
+    joints = {name: np.zeros((*shares.shape, len(class_prior))) for name in left}
+    losses = {name: np.zeros(shares.shape) for name in left}
+    done = np.zeros(shares.shape, dtype=bool)
     for part in range(N_FOLDS):
-        here = (fold == part) & (weights > 0)
+        here = weights[:, part] > 0
         if not np.any(here):
             continue
-        others, codes = rows.taken(fold != part), rows.codes[here]
+        others, codes = rows.without(shares[:, part]), rows.codes[here]
         for name, candidate in list(left.items()):
             try:
                 joint = log_joint(candidate.fit(others), rows.values[here], class_prior)
             except (ValueError, np.linalg.LinAlgError):
                 del left[name]
             else:
-                joints[name][here] = joint
+                joints[name][here, part] = joint
                 wrong = softmax(joint, axis=1) - np.eye(len(class_prior))[codes]
-                losses[name][here] = (wrong**2).sum(axis=1)
-        done |= here
+                losses[name][here, part] = (wrong**2).sum(axis=1)
+        done[here, part] = True
         means = {name: _mean(losses[name][done], weights[done]) for name in left}
         plain = next((name for name in left if left[name].is_linear), None)
         if plain is None:
@@ -100,7 +99,7 @@ def best_prediction(
         }
     if not left or not np.any(done):
         return Choice(candidates[0], {}, f"{candidates[0].name}: no rows could be left out to compare.")
-    weights, codes = weights[done], rows.codes[done]
+    weights, codes = weights[done], np.broadcast_to(rows.codes[:, None], shares.shape)[done]
     means = {name: means[name] for name in left}
     best = min(means, key=means.__getitem__)
     reason = "the lowest Brier score of rows left out"
@@ -115,20 +114,31 @@ def best_prediction(
     return Choice(left[best], means, f"{best}: {reason}, {means[best]:.3g}.")
 
 
-def _folds(rows: ClassRows) -> IndexArray:
-    """Return the part of each row, -1 for classes of which no two rows differ: they are never left out.
+def _left_out(rows: ClassRows) -> tuple[ClassRows, Array]:
+    """Return the distinct rows, and how much of the weight of each is left out in each part.
 
-    Equal rows are in the same part, so that a weight is the same as a repeated row.
+    The copies of a row are left out one by one, as new rows may be copies too. A row with a weight of two is
+    the same as the row given twice. Rows of a class that has no other row are never left out.
+
+    Returns
+    -------
+    rows : ClassRows
+    shares : ndarray, shape (n_distinct, N_FOLDS)
     """
     table = np.column_stack([rows.codes, np.where(np.isnan(rows.values), np.inf, rows.values)])
-    distinct, position = np.unique(table, axis=0, return_inverse=True)
-    codes = distinct[:, 0].astype(int)
-    rng = np.random.default_rng(rows.seed)
-    fold = np.empty(len(codes), dtype=int)
-    # One class after the other, so that each part has its share of each.
-    fold[np.lexsort((rng.random(len(codes)), codes))] = np.arange(len(codes)) % N_FOLDS
-    fold[np.bincount(codes)[codes] < 2] = -1
-    return np.asarray(fold[position.reshape(-1)])
+    _, first, position = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    weights = np.bincount(position.reshape(-1), rows.weights).astype(float)
+    distinct = ClassRows(rows.values[first], rows.codes[first], weights, rows.classes, rows.seed)
+    codes, rng = distinct.codes, np.random.default_rng(rows.seed)
+    n_copies = np.clip(np.round(weights), 1, N_FOLDS).astype(int)
+    # One class after the other, and copies in successive parts, so that each part has its share of each.
+    order = np.lexsort((rng.random(len(codes)), codes))
+    start = np.empty(len(codes), dtype=int)
+    start[order] = np.cumsum(n_copies[order]) - n_copies[order]
+    parts = (np.arange(N_FOLDS) - start[:, None]) % N_FOLDS
+    shares = np.where(parts < n_copies[:, None], (weights / n_copies)[:, None], 0.0)
+    shares[np.bincount(codes)[codes] < 2] = 0.0
+    return distinct, shares
 
 
 def _mean(values: Array, weights: Array) -> float:
