@@ -227,6 +227,6 @@ def test_memory_of_the_device_stays_bounded():
 
 def test_what_is_wrong_is_named():
     bad = X.copy()
-    bad[777, 3] = np.nan
+    bad[777, 3] = np.inf
     with pytest.raises(ValueError, match="row 777, column 3"):
         fitted(tensor(bad))
