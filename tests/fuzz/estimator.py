@@ -166,7 +166,8 @@ def not_worse_than_one_component(model, X, sample_weight):
     n_rows = min(model.n_samples_seen_, shares.sum() ** 2 / (shares**2).sum())
     if n_rows <= model.n_features_in_:
         return  # no covariance is determined: floors of variances decide
-    distinct = np.unique(np.where(np.abs(X.astype(float)) < np.finfo(float).tiny, 0.0, X), axis=0)
+    # Rows that differ in what is missing alone are not distinct.
+    distinct = np.unique(np.where(np.abs(X.astype(float)) >= np.finfo(float).tiny, X, 0.0), axis=0)
     if has_prior and (len(distinct) < 10 or n_rows < 2 * model.n_parameters_):
         return  # the prior, which depends on the number of components, decides
     single = apolar.GaussianMixture(**model.get_params() | {"n_components": 1})
