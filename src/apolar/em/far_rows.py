@@ -24,9 +24,9 @@ def is_host_array(rows: Rows) -> bool:
 def find_far_rows(rows: Rows, moments: ColumnMoments) -> IndexArray:
     """Return the positions of rows with a value that is far from the values of all other rows.
 
-    The standard deviation is that of the rows without the square root of their number that are furthest from
-    the median: so few rows can set the scale of a column, as codes of missing values do, but are no cluster
-    by whose size the others should be measured.
+    The standard deviation leaves out the rows that are furthest from the median: the square root of their
+    number. A few rows, such as codes for missing values, can set the scale of a column, but they should not
+    be the measure of the others.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def find_far_rows(rows: Rows, moments: ColumnMoments) -> IndexArray:
     if not is_host_array(rows) or moments.weight < 2:
         return np.zeros(0, dtype=np.intp)
     values, weights = rows.take(slice(None))
-    # Of rows that stand for less than one each, the square root of their number.
+    # Rows with weights below one are counted by their number.
     most = min(math.sqrt(moments.weight), moments.weight / math.sqrt(len(values)))
     # Values that are far from the others are at least this far from the mean of all.
     least = MIN_DEVIATIONS / math.sqrt(1 + MIN_DEVIATIONS**2 * most / moments.weight)

@@ -367,7 +367,7 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
 
 
 def _shares(parameters: MixtureParameters) -> Array:
-    """Return the weights of the components; beside noise, as shares of the rows that are not noise."""
+    """Return the weights of the components; with noise, as fractions of the rows that are not noise."""
     weights = parameters.weights
     return weights if parameters.noise is None else weights / weights.sum()
 

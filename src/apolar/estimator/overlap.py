@@ -20,7 +20,7 @@ __all__ = ["Overlap", "overlap"]
 
 # Covariances that agree to this are the same: what is left of the quadratic terms is rounding.
 SAME = 1e-11
-# Quasi-random points of an estimate, if so many numbers of all columns fit into 128 MB.
+# The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
 N_POINTS, MAX_NUMBERS = 2**14, 2**24
 # Of more components than this, a display shows the pairs that overlap most.
 MOST_SHOWN = 12

@@ -66,7 +66,7 @@ class ConstantColumns:
 
     @classmethod
     def of(cls, columns: ColumnMoments) -> ConstantColumns | None:
-        """Return the constant columns, if there are any beside others."""
+        """Return the constant columns, if some columns are constant and others are not."""
         constant = is_constant(columns.mean, columns.variances)
         if not np.any(constant) or np.all(constant):
             return None
@@ -255,7 +255,7 @@ class _Comparison:
         """Return the candidates for which there are too few rows, each with the reason."""
         data = self.by_form[FORMS[0]]
         scale, out = data.scale, {}
-        # Of a number that is given, nothing is chosen.
+        # A single number is given, not chosen.
         is_choice = len({each.n_components for each in candidates}) > 1
         constant = [] if scale is None else np.flatnonzero(is_constant(scale.mean, scale.variances)).tolist()
         for each in candidates:
