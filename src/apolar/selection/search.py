@@ -262,7 +262,8 @@ class LikelihoodSearch:
             if np.isfinite(runs.log_likelihood[j]):
                 steps = int(short.n_steps[i] + runs.n_steps[j])
                 best = _higher(best, self._maximum(data, runs.parameters[j], names[i], steps))
-        for i in order[n_kept:] if best is None else ():
+        # Rounded rows are searched once more where that may matter: see `_searched`.
+        for i in order[n_kept:] if best is None and not np.any(self._rounding) else ():
             best = _higher(best, self._maximum(data, short.parameters[i], names[i], int(short.n_steps[i])))
         return best
 
