@@ -33,8 +33,8 @@ PATIENCE = 300
 # Few rows: so many draws of them, of so many rows per class or column, tested on at most so many others.
 DRAWS = 8
 SIZES = {"3 per class": (3, 0), "1 per column": (0, 1), "5 per column": (0, 5)}
-MOST_TESTED = 1500
-MOST_ROWS = 800
+MAX_TESTED = 1500
+MAX_ROWS = 800
 REFERENCES = ("LinearDiscriminantAnalysis", "larger class")
 R_TABLES = """
 suppressMessages(library(mclust)); folder <- commandArgs(TRUE)[1]
@@ -184,7 +184,7 @@ def drawn(y: np.ndarray, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         [rng.choice(np.flatnonzero(y == code), count, replace=False) for code, count in enumerate(wanted)]
     )
     others = np.setdiff1d(np.arange(len(y)), fitted)
-    return fitted, rng.permutation(others)[:MOST_TESTED]
+    return fitted, rng.permutation(others)[:MAX_TESTED]
 
 
 def few_row_classifiers(seed: int) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def few_rows(folder: Path | None, half: int | None) -> list[str]:
             size = max(3 * (y.max() + 1), per_class * (y.max() + 1), per_column * X.shape[1])
             # In proportion, with at least two rows of each class.
             size = max(size, int(np.ceil(1.5 * len(y) / np.bincount(y).min())))
-            if size in seen or size > min(0.7 * len(y), MOST_ROWS):
+            if size in seen or size > min(0.7 * len(y), MAX_ROWS):
                 continue
             seen.add(size)
             cells[name, title] = few_row_errors(X, y, size)
@@ -275,7 +275,7 @@ def main(only: list[str] | None = None, folder: Path | None = None, half: int | 
             f"Cross-validated error, {N_FOLDS} folds, the mean of {len(SEEDS)} draws of the folds; the time "
             "is that of one fold, the median of the draws. MclustDA of R's mclust with its defaults.",
             compared(only or []),
-            f"With few rows, {DRAWS} draws of each size; all others are tested, at most {MOST_TESTED}.",
+            f"With few rows, {DRAWS} draws of each size; all others are tested, at most {MAX_TESTED}.",
             *few,
         ]
     problems.save("classifier", "A mixture for each class", parts, ("numpy", "scipy", "scikit-learn"))

@@ -12,7 +12,7 @@ from benchmarks import pool, problems, random_mixtures, small_clusters
 FAMILIES = small_clusters.FAMILIES
 # Other data sets than those of the benchmarks that they are borrowed from.
 SMALL_SEEDS, SMALL_ROWS = range(100, 120), (600, 2000)
-MIXTURES, MOST_ROWS = range(200, 220), 1000
+MIXTURES, MAX_ROWS = range(200, 220), 1000
 N_NEW_ROWS = 20_000
 # Where EM starts, beside the true means: each name with as many seeds.
 STARTS = {"auto": 3, "overseed": 6, "kmeans": 3, "random_from_data": 3}
@@ -35,7 +35,7 @@ def problem(kind: str, family: str, *numbers: int) -> tuple[np.ndarray, np.ndarr
         X, labels, means = small_clusters.example(seed, n_samples + N_NEW_ROWS, family)
         return X[:n_samples], labels[:n_samples], means, X[n_samples:]
     truth, _, n_samples, rng = random_mixtures.drawn(family, numbers[0])
-    X, labels = truth.sample(min(n_samples, MOST_ROWS), rng)
+    X, labels = truth.sample(min(n_samples, MAX_ROWS), rng)
     return X, labels, truth.means, truth.sample(N_NEW_ROWS, rng)[0]
 
 
@@ -96,7 +96,7 @@ def report(records: list[dict[str, Any]]) -> str:
         "these optima, in nats: the mean, and how often it is above one. Lost: the choice is more than one "
         "nat less likely than EM from the true means. ARI: with the true components. Small clusters are "
         f"those of `small_clusters`, of {SMALL_ROWS[0]} and {SMALL_ROWS[1]} rows, and mixtures those of "
-        f"`random_mixtures`, of at most {MOST_ROWS} rows, with other seeds."
+        f"`random_mixtures`, of at most {MAX_ROWS} rows, with other seeds."
     )
     header = ["data", "data sets", "compared by", "mean regret", "% above 1", "lost", "ARI"]
     return setting + "\n\n" + problems.table(header, summary(records))

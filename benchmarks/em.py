@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import apolar
 from apolar._core.threads import one_blas_thread
 from apolar.data import open_rows
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.starts.mbhc import merge_tree
@@ -74,20 +74,18 @@ def passes() -> str:
 
         kind = family(name)
         for threads in (1, 2):
-            data = WhitenedData(open_rows(X), kind, threads=threads)
+            data = Problem(open_rows(X), kind, threads=threads)
             start = MixtureParameters(theirs.weights_, theirs.means_, theirs.covariances_)
             whitened = data.whitening.transform_parameters(start)[None]
 
-            def our_pass(
-                data: WhitenedData = data, whitened: WhitenedParameters = whitened, kind=kind
-            ) -> None:
+            def our_pass(data: Problem = data, whitened: WhitenedParameters = whitened, kind=kind) -> None:
                 kind.m_step(data.e_step(whitened)[0], None)
 
             def our_first_pass(
                 whitened: WhitenedParameters = whitened, kind=kind, threads: int = threads
             ) -> None:
                 with one_blas_thread():
-                    kind.m_step(WhitenedData(open_rows(X), kind, threads=threads).e_step(whitened)[0], None)
+                    kind.m_step(Problem(open_rows(X), kind, threads=threads).e_step(whitened)[0], None)
 
             with one_blas_thread():
                 ours = seconds(our_pass)

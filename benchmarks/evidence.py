@@ -12,8 +12,8 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
 from apolar.data import open_rows
+from apolar.em.problem import Problem
 from apolar.em.tails import tail_ratio
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
@@ -46,7 +46,7 @@ def ours(n_components: int, seed: int = 0, **settings: Any) -> apolar.GaussianMi
 
 def evidence(X: np.ndarray, model: Any) -> float:
     """Return the lower bound on the log-evidence of a fit, of scikit-learn's too, in the units of X."""
-    data = WhitenedData(open_rows(X), family(model.covariance_type))
+    data = Problem(open_rows(X), family(model.covariance_type))
     mixture = MixtureParameters(model.weights_, model.means_, model.covariances_)
     parameters = data.whitening.transform_parameters(mixture)[None]
     bounds = log_evidence(data.family, parameters, *data.e_step(parameters))
@@ -230,7 +230,7 @@ def tail_ratios() -> dict[str, float]:
     ratios = {}
     for name, (X, n_components) in tables.items():
         model = ours(n_components).fit(X)
-        data = WhitenedData(open_rows(X), family("full"))
+        data = Problem(open_rows(X), family("full"))
         mixture = MixtureParameters(model.weights_, model.means_, model.covariances_)
         ratios[name] = tail_ratio(data, data.whitening.transform_parameters(mixture))[0]
     return ratios

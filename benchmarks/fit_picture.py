@@ -13,9 +13,9 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 import apolar
 from apolar.data import open_rows
 from apolar.em.loop import converge
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.run import plain_em
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import family
 
 # Colours that the colour-blind can tell apart.
@@ -40,9 +40,9 @@ for panel, model, name in ((panels[0], theirs, "scikit-learn"), (panels[1], ours
     panel.set_xlabel("coloured by true cluster; black: the fit, 2 sd")
 
 rows, _ = apolar.datasets.make_example(2, 1000, random_state=9)
-data = WhitenedData(open_rows(rows), family("spherical"))
+data = Problem(open_rows(rows), family("spherical"))
 first = KMeans(3, n_init=1, random_state=9).fit_predict(rows)
-start = FitResult(data.family.m_step(data.hard_stats(first, 3), apolar.Prior()), "kmeans")
+start = Fit(data.family.m_step(data.hard_stats(first, 3), apolar.Prior()), "kmeans")
 slow = plain_em(data, start, apolar.Prior(), relative_tol=0.0, max_iter=1000).history
 fast = converge(data, start, apolar.Prior(), tol=1e-3, max_iter=1000, checked_on=data).history
 top = max(*slow, *fast) + 1e-3

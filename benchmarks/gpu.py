@@ -10,7 +10,7 @@ import numpy as np
 import apolar
 from apolar.data import open_rows
 from apolar.em.kernels import triton
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.estimator.attributes import fitted_parameters
 from apolar.mixture.families import family
 from apolar.starts.moments import whitened_spherical
@@ -97,7 +97,7 @@ def predictions(model: apolar.GaussianMixture, X: Any) -> list[list[Any]]:
 
 def full_timings(X: Any, moments: Any) -> list[list[Any]]:
     """Return the times of steps, the fit and predictions with full covariances."""
-    data = WhitenedData(open_rows(X), family("full"))
+    data = Problem(open_rows(X), family("full"))
     start = whitened_spherical(data, moments, np.ones(N_COLUMNS))[None]
     rows = [["step of EM, one kernel", *milliseconds(lambda: data.e_step(start))]]
     rows.append(
@@ -117,10 +117,10 @@ def main() -> None:
     rows = [["read all rows once", *milliseconds(lambda: X.sum())]]
     moments = apolar.mixture_from_moments(X, N_COMPONENTS)
     rows.append(["moment start", *milliseconds(lambda: apolar.mixture_from_moments(X, N_COMPONENTS))])
-    data = WhitenedData(open_rows(X), family("spherical"))
+    data = Problem(open_rows(X), family("spherical"))
     start = whitened_spherical(data, moments, np.ones(N_COLUMNS))[None]
     rows.append(["step of EM, one kernel", *milliseconds(lambda: data.e_step(start))])
-    diagonal = WhitenedData(open_rows(X), family("diag"))
+    diagonal = Problem(open_rows(X), family("diag"))
     diagonal_start = whitened_spherical(diagonal, moments, np.ones(N_COLUMNS))[None]
     rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.e_step(diagonal_start))])
     rows.append(["step of EM, by chunks, without the kernel", *without_kernels(lambda: data.e_step(start))])

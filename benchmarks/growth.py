@@ -17,7 +17,7 @@ import json, sys, time
 import numpy as np
 import apolar
 from apolar.data import open_rows
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar._core.threads import one_blas_thread
 from apolar.mixture.families import family
 from apolar.starts.moments import whitened_spherical
@@ -39,7 +39,7 @@ X = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, n_columns)
 repeats = 3 if len(X) <= 1_000_000 else 1
 moments, mixture = seconds(lambda: apolar.mixture_from_moments(X, n_components), repeats)
 with one_blas_thread():
-    data = WhitenedData(open_rows(X), family("spherical"), threads=2)
+    data = Problem(open_rows(X), family("spherical"), threads=2)
     start = whitened_spherical(data, mixture, np.ones(n_columns))[None]
     step, _ = seconds(lambda: data.e_step(start), 3)
 model = apolar.GaussianMixture(n_components, covariance_type="spherical", random_state=0)

@@ -21,7 +21,7 @@ import apolar
 from apolar._core.compiled import kernels_in_use
 from apolar._core.threads import one_blas_thread
 from apolar.data import open_rows
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from benchmarks import problems
@@ -58,7 +58,7 @@ def example(
     return X, means
 
 
-def _pass_of(data: WhitenedData, start: MixtureParameters) -> Callable[[], None]:
+def _pass_of(data: Problem, start: MixtureParameters) -> Callable[[], None]:
     """Return a function that runs an E-step and an M-step."""
     whitened = data.whitening.transform_parameters(start)[None]
 
@@ -86,7 +86,7 @@ def passes() -> str:
             start = MixtureParameters(theirs.weights_, theirs.means_, theirs.covariances_)
             ours = []
             for n_threads in THREADS:
-                data = WhitenedData(open_rows(X), family(name), threads=n_threads)
+                data = Problem(open_rows(X), family(name), threads=n_threads)
                 ours.append(seconds(_pass_of(data, start), 7))
             other = []
             for n_threads in THREADS[:2]:
@@ -165,11 +165,11 @@ before = size()
 what, name = sys.argv[1:]
 if what == "pass":
     from apolar.data import open_rows
-    from apolar.em.whitened import WhitenedData
+    from apolar.em.problem import Problem
     from apolar.mixture.families import family
     from apolar.mixture.parameters import WhitenedParameters
     kind = family(name)
-    data = WhitenedData(open_rows(X), kind, threads=2)
+    data = Problem(open_rows(X), kind, threads=2)
     means = rng.standard_normal((5, 10))
     covariances = {"spherical": np.ones(5), "full": np.tile(np.eye(10), (5, 1, 1))}[name]
     kind.m_step(data.e_step(WhitenedParameters(np.full(5, 0.2), means, covariances)[None])[0], None)

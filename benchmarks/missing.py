@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import apolar
 from apolar._core.threads import default_threads
 from apolar.data import open_rows
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import FAMILIES
 from apolar.scores import adjusted_rand_index
 from benchmarks import problems
@@ -58,7 +58,7 @@ def passes() -> str:
         times = []
         for fraction in (0.0, *FRACTIONS):
             Z = X if fraction == 0 else holed(X, fraction, 0)
-            data = WhitenedData(open_rows(Z), FAMILIES[name], threads=default_threads())
+            data = Problem(open_rows(Z), FAMILIES[name], threads=default_threads())
             stats = data.completed().nearest_stats(data.whitening.transform(means))
             mixture = data.family.m_step(stats, None)[None]
             measured = []

@@ -8,9 +8,9 @@ import numpy as np
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.run import plain_em
-from apolar.em.whitened import WhitenedData
 from apolar.mixture import SphericalMixture
 from apolar.moments import spherical_moments
 from apolar.paper.methods import MAX_ITER, RELATIVE_TOL, SPHERICAL, clustering
@@ -39,21 +39,19 @@ RULES = {
 }
 
 
-def fitted(data: WhitenedData, components: object) -> tuple[float, np.ndarray]:
+def fitted(data: Problem, components: object) -> tuple[float, np.ndarray]:
     """Return log-likelihood and labels of the paper's EM."""
-    fit = plain_em(data, FitResult(components, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
+    fit = plain_em(data, Fit(components, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
     labels = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
     return fit.log_likelihood + data.whitening.log_det * data.weight, labels
 
 
-def from_parameters(data: WhitenedData, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
+def from_parameters(data: Problem, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
     stats, _ = data.e_step(whitened_spherical(data, mixture, np.ones(data.n_features))[None])
     return fitted(data, SPHERICAL.m_step(stats[0], None))
 
 
-def from_nearest_means(
-    data: WhitenedData, X: np.ndarray, means: np.ndarray
-) -> tuple[float, np.ndarray] | None:
+def from_nearest_means(data: Problem, X: np.ndarray, means: np.ndarray) -> tuple[float, np.ndarray] | None:
     labels = np.square(X[:, None] - means).sum(axis=2).argmin(axis=1)
     if len(np.unique(labels)) < len(means):
         return None
@@ -64,7 +62,7 @@ def outcomes(example: int, seed: int) -> dict[tuple[str, str], tuple[float, floa
     """Return, on one data set, whether each variant is at the optimum, and has an ARI of 0.99 or more."""
     rng = np.random.default_rng([example, 1, seed])
     task = simulated(example, rng)
-    data = WhitenedData(open_rows(task.X), SPHERICAL)
+    data = Problem(open_rows(task.X), SPHERICAL)
     oracle = clustering("oracle", task, 0).log_likelihood
     moments = spherical_moments(task.X)
     results = {}

@@ -23,7 +23,7 @@ THEIR_FAMILIES = ("full", "tied", "diag", "spherical")
 N_EACH = 112
 N_NEW_ROWS = 5000
 ROWS = (300, 1000, 2000, 5000)
-LEAST_WEIGHT = 0.03
+MIN_WEIGHT = 0.03
 # Log-likelihood of all rows below that of EM from the truth that counts as lost, in nats.
 LOSS = 0.5
 # Partitions with a larger adjusted Rand index are the same for the purpose of counting them.
@@ -119,7 +119,7 @@ def drawn(family: str, index: int) -> tuple[Truth, float, int, np.random.Generat
     n_features, n_components = int(rng.integers(2, 21)), int(rng.integers(2, 9))
     n_samples = int(rng.choice(ROWS))
     weights = rng.dirichlet(np.full(n_components, 2.0))
-    while weights.min() < LEAST_WEIGHT:
+    while weights.min() < MIN_WEIGHT:
         weights = rng.dirichlet(np.full(n_components, 2.0))
     covariances, precisions, n_free = random_covariances(family, n_components, n_features, rng)
     means = rng.standard_normal((n_components, n_features))
@@ -171,7 +171,7 @@ def measured(family: str, index: int) -> dict[str, Any]:
     for name, model in models(family, truth).items():
         fitted, record[f"{name}_seconds"], record[f"{name}_error"] = pool.attempt(model, X)
         # Failed: the values are there, and empty.
-        record |= {f"{name}_{value}": None for value in ("ari", "log_likelihood", "held_out", "least_rows")}
+        record |= {f"{name}_{value}": None for value in ("ari", "log_likelihood", "held_out", "min_rows")}
         if fitted is None:
             continue
         partitions[name] = fitted.predict(X)
@@ -179,7 +179,7 @@ def measured(family: str, index: int) -> dict[str, Any]:
             f"{name}_ari": float(adjusted_rand_score(labels, partitions[name])),
             f"{name}_log_likelihood": float(fitted.score(X)) * n_samples,
             f"{name}_held_out": float(fitted.score(new_rows)),
-            f"{name}_least_rows": float(fitted.weights_.min()) * n_samples,
+            f"{name}_min_rows": float(fitted.weights_.min()) * n_samples,
         }
     has_default = "default" in partitions
     record |= dict.fromkeys(("gain", "agreement", "at_optimum", "same_partition"))
@@ -255,7 +255,7 @@ def parts(records: list[dict[str, Any]]) -> list[str]:
     rows = ", ".join(map(str, ROWS))
     setting = (
         f"{len(records)} random mixtures of 2 to 20 columns (m) and 2 to 8 components, {rows} rows (n), p "
-        f"free parameters; weights Dirichlet(2), at least {LEAST_WEIGHT}; the nearest two means 1.5 to 5 "
+        f"free parameters; weights Dirichlet(2), at least {MIN_WEIGHT}; the nearest two means 1.5 to 5 "
         "deviations apart. ARI: adjusted Rand index with the true components. At its optimum: the default "
         f"fit ends at most {LOSS} nats below EM from the truth, or above it. Its partition: adjusted Rand "
         f"index with that of EM from the truth above {SAME_PARTITION}. With fewer rows: the smallest "

@@ -10,7 +10,7 @@ import apolar
 from apolar.decomposition.ranks import generic_rank
 from benchmarks import problems
 
-MOST_COEFFICIENTS = 126
+MAX_COEFFICIENTS = 126
 SEEDS = range(2)
 # Variables and order of sums of powers, of up to five ranks each, the generic one and those below.
 SUMS = [
@@ -49,7 +49,7 @@ def timed(form: object, seed: int) -> tuple[apolar.Waring, float]:
 
 def generic_rows() -> list[list[str]]:
     rows = []
-    shapes = [(m, d) for m in range(3, 9) for d in range(3, 10) if comb(m + d - 1, d) <= MOST_COEFFICIENTS]
+    shapes = [(m, d) for m in range(3, 9) for d in range(3, 10) if comb(m + d - 1, d) <= MAX_COEFFICIENTS]
     for dim, order in shapes:
         found, seconds = 0, []
         for seed in SEEDS:

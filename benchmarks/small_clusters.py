@@ -16,7 +16,7 @@ ROWS = (600, 2_000, 6_000, 20_000, 100_000)
 # Log-likelihood of all rows below that of EM from the true means that counts as a loss.
 LOSS = 1.0
 # Rows up to which scikit-learn is run too: it takes long to reach the optimum.
-MOST_ROWS_OF_PEER = 2_000
+MAX_ROWS_OF_PEER = 2_000
 
 
 def example(seed: int, n_samples: int, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -52,7 +52,7 @@ def main() -> None:
     for name in FAMILIES:
         for n_samples in ROWS:
             lost, lost_score, theirs_lost, spent, largest = 0, 0, 0, 0.0, 0.0
-            has_peer = name in ("full", "tied", "diag", "spherical") and n_samples <= MOST_ROWS_OF_PEER
+            has_peer = name in ("full", "tied", "diag", "spherical") and n_samples <= MAX_ROWS_OF_PEER
             for seed in range(N_SETS):
                 X, _, means = example(seed, n_samples, name)
                 with warnings.catch_warnings():
@@ -86,7 +86,7 @@ def main() -> None:
     setting = (
         f"Mixtures of weights 0.90, 0.06, 0.025 and 0.015 in {N_FEATURES} columns, {N_SETS} data sets each. "
         f"Lost: the default fit ends more than {LOSS} nats below EM from the true means. scikit-learn with "
-        f"n_init=3 and run to the optimum, up to {MOST_ROWS_OF_PEER:,} rows. Lost in score: the same for "
+        f"n_init=3 and run to the optimum, up to {MAX_ROWS_OF_PEER:,} rows. Lost in score: the same for "
         "what the default fit compares optima by, the mean of log-evidence and log-likelihood; where the "
         "likelihood is lost and the score is not, the search has found an optimum that the default prefers. "
         f"Of {N_SETS * len(ROWS) * len(FAMILIES)} data sets {total} are lost, {total_of_score} in score."

@@ -2,7 +2,7 @@
 
 from apolar.data import open_rows
 from apolar.em.kernels.runs import plain_runs
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.selection.comparable import is_regular
 from apolar.selection.search import Candidate, LikelihoodSearch
@@ -12,7 +12,7 @@ from references import table
 
 def test_no_fit_is_below_that_of_mclusts_start_without_a_prior():
     rows = open_rows(table("diabetes.csv"))
-    by_form = {form: WhitenedData(rows, form) for form in FORMS}
+    by_form = {form: Problem(rows, form) for form in FORMS}
     search = LikelihoodSearch(by_form, lambda _, value: -value, lambda _, found: -found.value, 0, 1)
     candidate = Candidate(family("VVI"), 6)
     search.run([candidate])

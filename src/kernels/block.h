@@ -3,8 +3,8 @@
 /* Lines are longer than a block by a cache line: with a power of two they would compete for the same places. */
 #define PADDING 8
 /* The rows of a block: a multiple of the least number, which is one of all vectors of a loop. */
-#define MOST_ROWS 256
-#define LEAST_ROWS 32
+#define MAX_ROWS 256
+#define MIN_ROWS 32
 /* The memory of the lines of a block, in numbers: half of a second cache. */
 #define BLOCK_NUMBERS 65536
 
@@ -19,13 +19,13 @@ static int NAME(block_of)(NAME(Block) *block, const Rows *rows, int n_lines, int
   int n_centred = rows->matrix ? rows->n_columns : 0;
   /* Tiles may read up to three lines more than there are. */
   int64_t n_all = (int64_t)(n_lines + 3) + n_centred + (n_lines + 1) + 1 + n_logits + 1;
-  int length = MOST_ROWS;
-  while (length > LEAST_ROWS && length * n_all > BLOCK_NUMBERS) length /= 2;
+  int length = MAX_ROWS;
+  while (length > MIN_ROWS && length * n_all > BLOCK_NUMBERS) length /= 2;
   if (rows->n_rows <= 4 * length) {
     /* Few rows: blocks of equal length, so that the last is not mostly padding. */
     int n_blocks = (int)((rows->n_rows + length - 1) / length);
-    int even = n_blocks ? (int)((rows->n_rows + n_blocks - 1) / n_blocks) : LEAST_ROWS;
-    length = (even + LEAST_ROWS - 1) / LEAST_ROWS * LEAST_ROWS;
+    int even = n_blocks ? (int)((rows->n_rows + n_blocks - 1) / n_blocks) : MIN_ROWS;
+    length = (even + MIN_ROWS - 1) / MIN_ROWS * MIN_ROWS;
   }
   block->length = length;
   block->stride = length + PADDING;

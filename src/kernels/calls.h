@@ -14,9 +14,9 @@
 #include "sharing.h"
 
 /* The arrays of a call. */
-#define MOST_BUFFERS 16
+#define MAX_BUFFERS 16
 typedef struct {
-  Py_buffer views[MOST_BUFFERS];
+  Py_buffer views[MAX_BUFFERS];
   int n;
 } Buffers;
 

@@ -52,7 +52,7 @@ static void set_axes(Rotation *of, const double *axes, double *work) {
         most = i == j && value > most ? value : most;
       }
   }
-  of->least = least_scatter(most);
+  of->least = min_scatter(most);
 }
 
 /* The rotation in a plane that is best for the variances as they are: its sine, and its cosine. */
@@ -70,7 +70,7 @@ INLINE double rotation_in(const Rotation *of, isize p, isize q, double *cosine) 
   off *= 2.0;
   double length = hypot(on, off);
   /* All directions of the plane are alike, up to rounding: a rotation would gain nothing, and never end. */
-  if (!(length > LEAST_CONTRAST * size)) return 0.0;
+  if (!(length > MIN_CONTRAST * size)) return 0.0;
   /* Twice the angle has cosine -on / length and sine -off / length. */
   if (on <= 0.0) {
     *cosine = sqrt(0.5 * (1.0 - on / length));
@@ -123,9 +123,9 @@ static void rotate(Rotation *of, double *axes, isize n_sweeps) {
       for (isize q = p + 1; q < m; q++) {
         double c = 1.0, s = rotation_in(of, p, q, &c);
         largest = fabs(s) > largest ? fabs(s) : largest;
-        if (fabs(s) > LEAST_SINE) rotate_plane(of, axes, p, q, c, s);
+        if (fabs(s) > MIN_SINE) rotate_plane(of, axes, p, q, c, s);
       }
-    if (!(largest > LEAST_SINE)) break;
+    if (!(largest > MIN_SINE)) break;
   }
   write_variances(of);
 }

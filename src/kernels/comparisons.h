@@ -51,8 +51,8 @@ static void NAME(density)(const ComparedRows *rows, const double *natural, const
     VEC logits[2][VECTORS];
     NAME(two_logits)(rows, natural, natural, start, logits);
     for (int v = 0; v < VECTORS; v++) {
-      VEC x = MAXIMUM(logits[0][v] - READ_AT(largest + start + v * LANES), SPLAT(-MOST_LOG_RATIO));
-      WRITE_AT(density + start + v * LANES, NAME(rough_exponential)(MINIMUM(x, SPLAT(MOST_LOG_RATIO))));
+      VEC x = MAXIMUM(logits[0][v] - READ_AT(largest + start + v * LANES), SPLAT(-MAX_LOG_RATIO));
+      WRITE_AT(density + start + v * LANES, NAME(rough_exponential)(MINIMUM(x, SPLAT(MAX_LOG_RATIO))));
     }
   }
 }
@@ -74,8 +74,8 @@ static int NAME(merge_costs)(const ComparedRows *rows, const Mergers *mergers, d
         for (int v = 0; v < VECTORS; v++) {
           int64_t at = start + v * LANES;
           /* A merged component may be far denser than the densest one before; exp must not overflow. */
-          VEC x = MAXIMUM(logits[i][v] - READ_AT(mergers->largest + at), SPLAT(-MOST_LOG_RATIO));
-          x = MINIMUM(x, SPLAT(MOST_LOG_RATIO));
+          VEC x = MAXIMUM(logits[i][v] - READ_AT(mergers->largest + at), SPLAT(-MAX_LOG_RATIO));
+          x = MINIMUM(x, SPLAT(MAX_LOG_RATIO));
           VEC rest = READ_AT(mergers->total + at) - READ_AT(first + v * LANES) - READ_AT(second + v * LANES);
           /* Rounding may leave a negative difference. */
           VEC density = MAXIMUM(rest, SPLAT(0.0)) + NAME(rough_exponential)(x);
@@ -108,8 +108,8 @@ static int NAME(added_gains)(const ComparedRows *rows, const Additions *addition
       for (int i = 0; i < 2; i++)
         for (int v = 0; v < VECTORS; v++) {
           int64_t at = start + v * LANES;
-          VEC x = MAXIMUM(logits[i][v] - READ_AT(additions->density + at), SPLAT(LEAST_LOGIT));
-          x = MINIMUM(x, SPLAT(MOST_LOG_RATIO));
+          VEC x = MAXIMUM(logits[i][v] - READ_AT(additions->density + at), SPLAT(MIN_LOGIT));
+          x = MINIMUM(x, SPLAT(MAX_LOG_RATIO));
           WRITE_AT(ratios + i * n_rows + at, NAME(rough_exponential)(x) - SPLAT(1.0));
         }
     }
@@ -123,7 +123,7 @@ static int NAME(added_gains)(const ComparedRows *rows, const Additions *addition
           VEC x[VECTORS], y[VECTORS];
           for (int v = 0; v < VECTORS; v++) {
             x[v] = READ_AT(ratio + at + v * LANES);
-            y[v] = MAXIMUM(w * x[v] + SPLAT(1.0), SPLAT(LEAST_RATIO));
+            y[v] = MAXIMUM(w * x[v] + SPLAT(1.0), SPLAT(MIN_RATIO));
             if (rows->weights) x[v] *= READ_AT(rows->weights + at + v * LANES);
           }
           /* Four fractions with one denominator: a division takes longer than all the products. */
@@ -137,7 +137,7 @@ static int NAME(added_gains)(const ComparedRows *rows, const Additions *addition
       for (int64_t at = 0; at < n_rows; at += VECTORS * LANES) {
         VEC product = SPLAT(1.0);
         for (int v = 0; v < VECTORS; v++) {
-          VEC x = MAXIMUM(w * READ_AT(ratio + at + v * LANES) + SPLAT(1.0), SPLAT(LEAST_RATIO));
+          VEC x = MAXIMUM(w * READ_AT(ratio + at + v * LANES) + SPLAT(1.0), SPLAT(MIN_RATIO));
           if (rows->weights)
             sum += READ_AT(rows->weights + at + v * LANES) * NAME(logarithm)(x);
           else

@@ -87,7 +87,7 @@ PyObject *py_gradient(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     double count = stats[0], divisor = count * form.unit + mean_divisor;
     for (isize j = 0; j < m; j++) {
       double difference = stats[1 + j] - count * mean[j];
-      offset[j] = difference / (count > LEAST_WEIGHT ? count : LEAST_WEIGHT);
+      offset[j] = difference / (count > MIN_WEIGHT ? count : MIN_WEIGHT);
       pull[j] = difference - shrinkage * mean[j];
     }
     write_scatter(&form, stats, scatter);

@@ -5,7 +5,7 @@
 #include <float.h>
 
 /* The most QR steps per column; two or three are usual. */
-#define MOST_STEPS 60
+#define MAX_STEPS 60
 
 /* Turn a into a tridiagonal matrix, of that diagonal and these entries beside it, and write to `vectors`, by rows, the
    orthogonal matrix Q^t with a = Q T Q^t. `work` has room for two vectors. */
@@ -106,7 +106,7 @@ int eigen(double *a, double *values, double *vectors, double *work, isize m) {
       high--;
       continue;
     }
-    if (n_steps++ > MOST_STEPS * m) return 0;
+    if (n_steps++ > MAX_STEPS * m) return 0;
     qr_step(values, beside, vectors, low, high, m);
   }
   for (isize i = 0; i < m; i++) values[i] *= most;
@@ -115,11 +115,11 @@ int eigen(double *a, double *values, double *vectors, double *work, isize m) {
 }
 
 /* Sweeps over all pairs of rows, and the cosine of two rows that counts as zero. */
-#define MOST_SWEEPS 30
-#define LEAST_COSINE 1e-15
+#define MAX_SWEEPS 30
+#define MIN_COSINE 1e-15
 
 int orthogonalise(double *rows, double *squares, isize m) {
-  for (int sweep = 0; sweep < MOST_SWEEPS; sweep++) {
+  for (int sweep = 0; sweep < MAX_SWEEPS; sweep++) {
     double largest = 0.0;
     for (isize j = 0; j < m; j++) squares[j] = dot(rows + j * m, rows + j * m, m);
     sort_rows(squares, rows, m);
@@ -128,7 +128,7 @@ int orthogonalise(double *rows, double *squares, isize m) {
         double *restrict first = rows + p * m, *restrict second = rows + q * m, product = dot(first, second, m);
         double cosine = fabs(product) / sqrt(squares[p] * squares[q]);
         largest = cosine > largest ? cosine : largest;
-        if (!(cosine > LEAST_COSINE)) continue;
+        if (!(cosine > MIN_COSINE)) continue;
         double ratio = 0.5 * (squares[q] - squares[p]) / product;
         double t = copysign(1.0, ratio) / (fabs(ratio) + sqrt(1.0 + ratio * ratio)), c = 1.0 / sqrt(1.0 + t * t);
         double s = c * t;
@@ -140,7 +140,7 @@ int orthogonalise(double *rows, double *squares, isize m) {
         squares[p] -= t * product;
         squares[q] += t * product;
       }
-    if (!(largest > 1e2 * LEAST_COSINE)) break;
+    if (!(largest > 1e2 * MIN_COSINE)) break;
   }
   for (isize j = 0; j < m; j++) {
     squares[j] = dot(rows + j * m, rows + j * m, m);

@@ -22,7 +22,7 @@ static void add_component(double *stats, double *costs, isize n, isize n_stats, 
 /* Write the statistics and the covariance of a sum of components, and return its weight. */
 static double add_up(const double *one, const double *other, double *sum, double *covariance, isize m) {
   for (isize s = 0; s < 1 + m + m * (m + 1) / 2; s++) sum[s] = one[s] + (other ? other[s] : 0.0);
-  double count = sum[0] > LEAST_WEIGHT ? sum[0] : LEAST_WEIGHT;
+  double count = sum[0] > MIN_WEIGHT ? sum[0] : MIN_WEIGHT;
   scatter_of(sum, covariance, m);
   for (isize j = 0; j < m * m; j++) covariance[j] /= count;
   return count;
@@ -115,7 +115,7 @@ static double merge_densities(const ComparedRows *rows, const double *natural, c
   }
   double sum = 0.0, product = 1.0;
   for (isize r = 0; r < n_compared; r++) {
-    double value = total[r] > LEAST_RATIO ? total[r] : LEAST_RATIO;
+    double value = total[r] > MIN_RATIO ? total[r] : MIN_RATIO;
     if (rows->weights) {
       sum += rows->weights[r] * log(value);
     } else {

@@ -1,6 +1,6 @@
 /* What the kernels are given, and their table of functions, one table per instruction set.
 
-   Numbers that NumPy needs too, such as LEAST_WEIGHT, are those of apolar/_core/constants.py: setup.py defines them. */
+   Numbers that NumPy needs too, such as MIN_WEIGHT, are those of apolar/_core/constants.py: setup.py defines them. */
 
 #ifndef APOLAR_KERNELS_H
 #define APOLAR_KERNELS_H

@@ -112,7 +112,7 @@ INLINE double dot(const double *a, const double *b, isize m) {
 
 /* Write the scatter of a component about its mean, from its sufficient statistics (count, x, pairs of x). */
 INLINE void scatter_of(const double *restrict stats, double *restrict scatter, isize m) {
-  double count = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
+  double count = stats[0] > MIN_WEIGHT ? stats[0] : MIN_WEIGHT;
   const double *first = stats + 1, *second = stats + 1 + m;
   double inverse = 1.0 / count;
   for (isize i = 0; i < m; i++) {
@@ -144,7 +144,7 @@ INLINE void add_outer(double *restrict matrix, const double *restrict vector, do
 
 /* Write the scatter of a component about its mean. */
 INLINE void write_scatter(const Form *form, const double *stats, double *scatter) {
-  double count = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
+  double count = stats[0] > MIN_WEIGHT ? stats[0] : MIN_WEIGHT;
   if (form->kind == FULL) {
     scatter_of(stats, scatter, form->m);
     return;
@@ -191,7 +191,7 @@ INLINE void write_natural(const Form *form, const double *precision, double log_
                                           : precision[0] * mean[j];
     square += out[1 + j] * mean[j];
   }
-  weight = weight > LEAST_WEIGHT ? weight : LEAST_WEIGHT;
+  weight = weight > MIN_WEIGHT ? weight : MIN_WEIGHT;
   out[0] = log(weight) - 0.5 * ((double)m * LOG_2PI + form->unit * log_of_det + square);
   for (isize j = 0; j < (form->kind == FULL ? m : form->v); j++) {
     *quadratic++ = -0.5 * precision[form->kind == FULL ? j * m + j : j];

@@ -113,7 +113,7 @@ INLINE VEC NAME(exponentials)(double *logits, VEC largest, int n, int stride) {
   for (int k = 0; k < n; k++) {
     double *entry = logits + (ptrdiff_t)k * stride;
     VEC x = LOAD(entry) - largest;
-    VEC e = NAME(exponential)(MAXIMUM(x, SPLAT(LEAST_LOGIT)));
+    VEC e = NAME(exponential)(MAXIMUM(x, SPLAT(MIN_LOGIT)));
     STORE(entry, e);
     sum += e;
   }

@@ -67,13 +67,13 @@ static int write_weights(const Run *run, const double *stats, double *weights) {
   double total = 0.0;
   for (isize k = 0; k < r; k++) {
     double count = stats[k * run->sharing.form.n_stats];
-    weights[k] = count < LEAST_WEIGHT ? LEAST_WEIGHT : count;
+    weights[k] = count < MIN_WEIGHT ? MIN_WEIGHT : count;
     total += weights[k];
   }
   int is_none_empty = 1;
   for (isize k = 0; k < r; k++) {
     weights[k] /= total;
-    is_none_empty &= weights[k] > LEAST_PART;
+    is_none_empty &= weights[k] > MIN_PART;
   }
   return is_none_empty;
 }
@@ -111,7 +111,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
     double value = log_likelihood[0] + log_prior;
     if (!(fabs(value) < INFINITY)) break;
     /* The first step may bring a start to the family; later ones do not fall, unless rounding decides. */
-    if (step > 1 && value < before - MOST_FALL * (1.0 + fabs(value))) break;
+    if (step > 1 && value < before - MAX_FALL * (1.0 + fabs(value))) break;
     copy_components(of, &now, best);
     memcpy(stats_of_best, stats, (size_t)n * sizeof(double));
     results[0] = log_likelihood[0], results[1] = value, results[2] = (double)(step + 1);

@@ -3,7 +3,7 @@
 #include "sharing.h"
 
 /* The least pivot of a scatter, relative to its diagonal, whose factor is used. */
-#define LEAST_PIVOT 1e-12
+#define MIN_PIVOT 1e-12
 
 int sharing_of(Sharing *sharing, const char *code, isize m, isize n_components) {
   static const char *const codes[] = {"EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE",
@@ -80,7 +80,7 @@ static int own_axes(const Sharing *sharing, double *scatter, double *values, dou
   const double *frame = sharing->frame;
   double *u = work, *rows = work + mm, most = 0.0;
   for (isize j = 0; j < m; j++) most = scatter[j * m + j] > most ? scatter[j * m + j] : most;
-  if (!frame || !(factorise(scatter, u, m) > LEAST_PIVOT * most)) {
+  if (!frame || !(factorise(scatter, u, m) > MIN_PIVOT * most)) {
     in_units(sharing, scatter, rows, u);
     if (!eigen(rows, values, scatter, u, m)) return 0;
     in_coordinates(sharing, scatter, u);
@@ -126,7 +126,7 @@ static int of_one_form(const Sharing *sharing, const double *scatter, const doub
     /* The floor is relative to its size, which is arbitrary. */
     double size = 0.0;
     for (isize j = 0; j < m; j++) size += common[j * m + j] / (double)m;
-    size = size < LEAST_WEIGHT ? LEAST_WEIGHT : size;
+    size = size < MIN_WEIGHT ? MIN_WEIGHT : size;
     for (isize j = 0; j < mm; j++) common[j] /= size;
     if (!(invert(common, u, inverse, &log_of_det, m) > sharing->least)) return 0;
     scale = exp(log_of_det / (double)m);
@@ -138,7 +138,7 @@ static int of_one_form(const Sharing *sharing, const double *scatter, const doub
       volumes[k] = volume;
       most = volume > most ? volume : most;
     }
-    double least = LEAST_VOLUME * most > LEAST_WEIGHT ? LEAST_VOLUME * most : LEAST_WEIGHT;
+    double least = MIN_VOLUME * most > MIN_WEIGHT ? MIN_VOLUME * most : MIN_WEIGHT;
     for (isize k = 0; k < r; k++) volumes[k] = volumes[k] < least ? least : volumes[k];
     if (!has_changed) break;
   }
@@ -221,7 +221,7 @@ int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *ne
   /* An empty component must not have any influence on the others. */
   double total = 0.0;
   for (isize k = 0; k < r; k++) total += divisors[k];
-  for (isize k = 0; k < r; k++) divisors[k] = divisors[k] < LEAST_PART * total ? LEAST_PART * total : divisors[k];
+  for (isize k = 0; k < r; k++) divisors[k] = divisors[k] < MIN_PART * total ? MIN_PART * total : divisors[k];
   if (!strcmp(code, "VEI")) {
     double *shape = work, *volumes = work + m;
     volumes_and_shape(sharing, scatter, divisors, volumes, shape);
@@ -244,7 +244,7 @@ int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *ne
 /* Add what a component has to the scatter and the divisor of its covariance. */
 static void add_component(const Form *form, const double *stats, const PriorSums *prior, double *mean, double *scatter,
                           double *divisor, double *work) {
-  double shrinkage = prior->shrinkage, weight = stats[0] > LEAST_WEIGHT ? stats[0] : LEAST_WEIGHT;
+  double shrinkage = prior->shrinkage, weight = stats[0] > MIN_WEIGHT ? stats[0] : MIN_WEIGHT;
   double *own = work + form->m;
   for (isize j = 0; j < form->m; j++) {
     work[j] = stats[1 + j] / weight;

@@ -64,8 +64,8 @@ int common_axes(const Sharing *sharing, const double *scatter, const double *div
                 double *work);
 
 /* The least scatter of a component, relative to the largest, in logarithms and divisors. */
-INLINE double least_scatter(double most) {
-  double least = LEAST_SCATTER * most;
+INLINE double min_scatter(double most) {
+  double least = MIN_SCATTER * most;
   return least > 2.2250738585072014e-308 ? least : 2.2250738585072014e-308;
 }
 
@@ -73,7 +73,7 @@ INLINE double least_scatter(double most) {
 INLINE void raise_above_zero(double *values, isize n) {
   double most = 0.0;
   for (isize i = 0; i < n; i++) most = values[i] > most ? values[i] : most;
-  double least = least_scatter(most);
+  double least = min_scatter(most);
   for (isize i = 0; i < n; i++) values[i] = values[i] < least ? least : values[i];
 }
 

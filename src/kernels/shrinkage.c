@@ -14,13 +14,13 @@ static int inverse_above(const Form *form, double *covariance, double least, dou
 }
 
 /* common_covariance(stats (n_mixtures, r, n_stats), added (v), targets (n_mixtures, r, v), m, kind, r, least,
-   least_count, volume_rows, rounds): see `apolar.mixture.shrinkage.common_covariance`, which says what is computed. */
+   min_count, volume_rows, rounds): see `apolar.mixture.shrinkage.common_covariance`, which says what is computed. */
 PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Form form;
   if (!take(&b, args, n_args, 3, 1, 7)) return NULL;
   isize r = number_of(args[5]), rounds = number_of(args[9]);
-  double least = PyFloat_AsDouble(args[6]), least_count = PyFloat_AsDouble(args[7]);
+  double least = PyFloat_AsDouble(args[6]), min_count = PyFloat_AsDouble(args[7]);
   double volume_rows = PyFloat_AsDouble(args[8]);
   if (!is_form(args + 3, &form) || r < 1) return mismatch(&b);
   isize m = form.m, v = form.v, n = length_of(&b, 2) / (r * v);
@@ -36,7 +36,7 @@ PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *arg
     double total = 0.0;
     for (isize k = 0; k < r; k++) {
       const double *stats = values_of(&b, 0) + (mixture * r + k) * form.n_stats;
-      counts[k] = stats[0] > least_count ? stats[0] : least_count;
+      counts[k] = stats[0] > min_count ? stats[0] : min_count;
       total += counts[k];
       volumes[k] = 1.0;
       write_scatter(&form, stats, scatter + k * v);

@@ -8,7 +8,7 @@
 #include "calls.h"
 
 /* Rows are few enough for products of sizes; the caller allows far fewer. */
-#define MOST_ROWS ((isize)1 << 28)
+#define MAX_ROWS ((isize)1 << 28)
 /* Groups whose costs are computed together, in arrays on the stack. */
 #define GROUP_BLOCK 128
 
@@ -237,7 +237,7 @@ PyObject *py_merge_tree(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
   if (!take(&b, args, n_args, 4, 2, 2)) return NULL;
   isize m = number_of(args[4]), n = length_of(&b, 3) + 1;
   double spread = PyFloat_AsDouble(args[5]);
-  if (PyErr_Occurred() || m < 0 || n > MOST_ROWS || length_of(&b, 0) != n * m ||
+  if (PyErr_Occurred() || m < 0 || n > MAX_ROWS || length_of(&b, 0) != n * m ||
       (length_of(&b, 1) && length_of(&b, 1) != n) || length_of(&b, 2) != 2 * (n - 1) || !(spread >= 0.0))
     return mismatch(&b);
   int is_stored = spread == 0.0;

@@ -139,6 +139,6 @@ def test_the_words_of_the_library_are_the_defaults_of_the_command_line():
     from apolar.cli import options
     from apolar.reports import analysis, scoring
 
-    assert options.MOST_COMPONENTS == analysis.MOST_COMPONENTS
+    assert options.MAX_COMPONENTS == analysis.MAX_COMPONENTS
     assert scoring.OUTLIER_LEVEL == options.DEFAULT_LEVEL
     assert apolar.GaussianMixture.outliers.__kwdefaults__["level"] == options.DEFAULT_LEVEL

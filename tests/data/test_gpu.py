@@ -9,8 +9,8 @@ from apolar.data import open_rows
 from apolar.data.device import TransferredRows
 from apolar.em.e_step import EStep
 from apolar.em.kernels import launch, triton
+from apolar.em.problem import Problem
 from apolar.em.row_stats import RowStats
-from apolar.em.whitened import WhitenedData
 from apolar.estimator.attributes import fitted_parameters
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
@@ -93,11 +93,11 @@ def test_the_kernel_sums_what_the_host_sums(
     rows = torch.tensor(3 * rng.standard_normal((n_rows, n_columns)) + 5, device="cuda").to(dtype)
     weights = rng.uniform(0, 2, n_rows) if weighted else None
     kind = family(name)
-    host_data = WhitenedData(open_rows(to_numpy(rows).astype(np.float64), weights), kind)
+    host_data = Problem(open_rows(to_numpy(rows).astype(np.float64), weights), kind)
     # The kernel is used only where no row statistics are stored, which few rows would have.
-    monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
     device_weights = None if weights is None else tensor(weights)
-    device_data = WhitenedData(open_rows(rows, device_weights), kind, host_data.whitening)
+    device_data = Problem(open_rows(rows, device_weights), kind, host_data.whitening)
     components = random_components(kind, n_components, n_columns)
     blocks = RowStats(kind, device_data.whitening)(device_data.rows, EStep(kind.natural(components)))
     assert isinstance(blocks, triton.KernelBlocks)

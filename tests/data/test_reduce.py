@@ -14,7 +14,7 @@ from apolar._core.namespaces import to_numpy
 from apolar.data import BlockFunction, Checked, Rows, open_rows
 from apolar.data.derived import Divided
 from apolar.data.reduce import add_up
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.moments.covariance import SecondMoments, column_moments, row_covariance
 
@@ -175,17 +175,17 @@ def test_a_fit_computes_the_covariance_once(monkeypatch):
 
 def test_raw_rows_and_written_ones_have_the_same_sums(monkeypatch):
     kind = family("spherical")
-    data = WhitenedData(open_rows(X, W), kind)
+    data = Problem(open_rows(X, W), kind)
     start = kind.m_step(data.hard_stats(np.arange(data.n_rows) % 3, 3), None)[None]
     stats, log_likelihood = data.e_step(start)
     nearest = data.nearest_stats(start[0].means)
-    monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
     # The compiled kernels need no stored squares.
     monkeypatch.setattr("apolar._core.compiled._extension", None)
-    raw = WhitenedData(open_rows(X, W), kind)
+    raw = Problem(open_rows(X, W), kind)
     assert raw._prepare.squares is not None
     monkeypatch.setattr("apolar.em.row_stats.NEAR", 0.0)
-    written = WhitenedData(open_rows(X, W), kind)
+    written = Problem(open_rows(X, W), kind)
     assert written._prepare.squares is None
     for other in (raw, written):
         np.testing.assert_allclose(other.e_step(start)[0].array, stats.array, rtol=1e-10, atol=1e-8)

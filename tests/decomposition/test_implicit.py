@@ -123,7 +123,7 @@ def test_an_estimate_is_never_exact(monkeypatch):
     monkeypatch.setattr(implicit, "INSIDE", 0.0)
     W = apolar.decompose(apolar.SymmetricTensor.from_rows(rows, None, 3), 3, random_state=0)
     assert W.status is apolar.Status.APPROXIMATE
-    assert W.residual >= implicit.LEAST_RESIDUAL
+    assert W.residual >= implicit.MIN_RESIDUAL
 
 
 @pytest.mark.parametrize(("order", "rank", "method"), [(4, 30, "projection"), (3, 50, "rows")])

@@ -16,8 +16,8 @@ from apolar._core.threads import default_threads
 from apolar.data import Scratch, open_rows
 from apolar.em.blocks import StatsBlock
 from apolar.em.kernels.compiled import CompiledBlock, CompiledBlocks, as_weights, whitening_map
+from apolar.em.problem import Problem
 from apolar.em.row_stats import RowStats
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import FAMILIES
 from kernel_sums import TARGETS, needs_kernels, use_for_a_test
 
@@ -56,7 +56,7 @@ def small_parts(monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
     family, values = FAMILIES[name], X.astype(dtype)
-    data = WhitenedData(open_rows(values, W), family)
+    data = Problem(open_rows(values, W), family)
     batch = [family.m_step(data.hard_stats((np.arange(len(X)) * s) % 7 % 4, 4), None) for s in (1, 3)]
     natural = np.stack([family.natural(parameters) for parameters in batch])
     # Hard assignment is by distances: without quadratics.
@@ -97,7 +97,7 @@ def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
 
 def test_rows_that_cannot_be_read_are_copied():
     family = FAMILIES["diag"]
-    data = WhitenedData(open_rows(X), family)
+    data = Problem(open_rows(X), family)
     blocks = CompiledBlocks(family, whitening_map(data.whitening), len(X))
     natural = data.natural(family.m_step(data.hard_stats(np.arange(len(X)) % 3, 3), None))
     expected = blocks(X, None, 0)[0].e_step(natural[None], None)[0]
@@ -228,7 +228,7 @@ def numbers_of(model):
 def test_the_number_of_threads_changes_no_digit_of_a_fit(n_threads, monkeypatch):
     # As for rows that are too many to be stored in whitened coordinates.
     for kept in (2**21, 0):
-        monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", kept)
+        monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", kept)
         for one, several in zip(numbers_of(fitted(1)), numbers_of(fitted(n_threads)), strict=True):
             np.testing.assert_array_equal(several, one)
 

@@ -9,7 +9,7 @@ from apolar._core import gpu
 from apolar.data import open_rows
 from apolar.em.e_step import EStep
 from apolar.em.kernels import launch, triton
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import FAMILIES
 
 X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
@@ -76,7 +76,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(launch, "predicted", counting("predicted", prediction_reference))
     monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
     monkeypatch.setattr(gpu, "like", lambda answers, _: answers)
-    monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
     return made
 
 
@@ -84,8 +84,8 @@ def calls(monkeypatch):
 @pytest.mark.parametrize("name", ["spherical", "tied_spherical", "diag", "tied_diag", "full", "tied"])
 def test_the_e_step_of_one_mixture_is_one_call(name, weighted, calls):
     family, weights = FAMILIES[name], W if weighted else None
-    on_host = WhitenedData(open_rows(X, weights), family)
-    on_device = WhitenedData(open_rows(array_api_strict.asarray(X), weights), family, on_host.whitening)
+    on_host = Problem(open_rows(X, weights), family)
+    on_device = Problem(open_rows(array_api_strict.asarray(X), weights), family, on_host.whitening)
     start = family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None)
     stats, likelihood = on_device.e_step(start[None])
     expected, expected_likelihood = on_host.e_step(start[None])
@@ -107,8 +107,8 @@ def test_rows_fetched_to_the_host_do_not_use_the_kernel(calls):
 
 def test_a_block_for_the_kernel_does_what_every_block_does(calls):
     family = FAMILIES["diag"]
-    on_host = WhitenedData(open_rows(X), family)
-    on_device = WhitenedData(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
+    on_host = Problem(open_rows(X), family)
+    on_device = Problem(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
     natural = family.natural(family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None))
     blocks = on_device._prepare(on_device.rows, EStep(natural[None]))
     block, _ = blocks(on_device.rows.values, None, 0)
@@ -182,8 +182,8 @@ def test_integers_are_predicted_without_the_kernel(calls):
 def test_a_singular_covariance_needs_no_kernel(calls, monkeypatch):
     monkeypatch.setattr(launch, "full_parameters", lambda *_: None)
     family = FAMILIES["full"]
-    on_host = WhitenedData(open_rows(X), family)
-    on_device = WhitenedData(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
+    on_host = Problem(open_rows(X), family)
+    on_device = Problem(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
     start = family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None)
     for ours, expected in zip(on_device.e_step(start[None]), on_host.e_step(start[None]), strict=True):
         np.testing.assert_allclose(*(getattr(sums, "array", sums) for sums in (ours, expected)), atol=1e-8)

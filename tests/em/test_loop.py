@@ -12,9 +12,9 @@ from apolar.data import open_rows
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import LBFGSHistory, line_search
 from apolar.em.loop import converge
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.run import plain_em, short_runs
-from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
@@ -38,12 +38,12 @@ def start_of(reference, data, prior):
 def test_iterations_are_those_of_mclust(case):
     reference, X = mclust_case(case)
     prior = Prior(shrinkage=0.01) if "prior" in reference else None
-    data = WhitenedData(open_rows(X), FAMILIES["VII"])
+    data = Problem(open_rows(X), FAMILIES["VII"])
     offset = data.whitening.log_det * data.weight
     for name, run in reference["runs"].items():
         fit = plain_em(
             data,
-            FitResult(start_of(reference, data, prior), ""),
+            Fit(start_of(reference, data, prior), ""),
             prior,
             relative_tol=run["tol"],
             max_iter=run["itmax"],
@@ -61,8 +61,8 @@ def test_iterations_are_those_of_mclust(case):
 def test_the_accelerated_fit_ends_where_mclust_does(case):
     reference, X = mclust_case(case)
     prior = Prior(shrinkage=0.01) if "prior" in reference else None
-    data = WhitenedData(open_rows(X), FAMILIES["VII"])
-    fit = converge(data, FitResult(start_of(reference, data, prior), ""), prior, tol=1e-7, max_iter=1000)
+    data = Problem(open_rows(X), FAMILIES["VII"])
+    fit = converge(data, Fit(start_of(reference, data, prior), ""), prior, tol=1e-7, max_iter=1000)
     assert fit.status is FitStatus.CONVERGED
     end = fit.log_likelihood + data.whitening.log_det * data.weight
     assert end == pytest.approx(reference["runs"]["tight"]["loglik"], rel=1e-8)
@@ -72,7 +72,7 @@ def test_the_accelerated_fit_ends_where_mclust_does(case):
 def test_iterations_are_those_of_scikit_learn(name):
     X, labels = apolar.datasets.make_example(2, 400, random_state=0)
     family = FAMILIES[name]
-    data = WhitenedData(open_rows(X), family)
+    data = Problem(open_rows(X), family)
     first = family.m_step(data.hard_stats(labels, 3), None)
     start = data.whitening.inverse_transform_parameters(first)
     theirs = TheirMixture(
@@ -93,12 +93,12 @@ def test_iterations_are_those_of_scikit_learn(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_objective_never_falls(name, prior):
     X, _ = apolar.datasets.make_example(2, 300, random_state=1)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     labels = np.random.default_rng(0).integers(0, 3, 300)
     start = data.family.m_step(data.hard_stats(labels, 3), prior)
-    fit = converge(data, FitResult(start, ""), prior, tol=1e-3, max_iter=60)
+    fit = converge(data, Fit(start, ""), prior, tol=1e-3, max_iter=60)
     assert np.all(np.diff(fit.history) >= 0)
-    by_steps = plain_em(data, FitResult(start, ""), prior, relative_tol=0.0, max_iter=30).history
+    by_steps = plain_em(data, Fit(start, ""), prior, relative_tol=0.0, max_iter=30).history
     assert np.all(np.diff(by_steps) >= -1e-9)
 
 
@@ -106,10 +106,10 @@ def test_the_objective_never_falls(name, prior):
 @pytest.mark.parametrize("name", ["spherical", "full", "tied_diag"])
 def test_the_end_is_an_optimum(name, seed):
     X, _ = apolar.datasets.make_example(1, 500, random_state=seed)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     labels = KMeans(4, n_init=1, random_state=seed).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
-    fit = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=500, checked_on=data)
+    fit = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=500, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
     # The gain of plain EM from there, in many more passes.
     further = plain_em(data, fit, Prior(), relative_tol=0.0, max_iter=300)
@@ -119,11 +119,11 @@ def test_the_end_is_an_optimum(name, seed):
 def test_plateaus_and_saddles_do_not_end_a_fit():
     # From this start plain EM crosses a plateau of 1500 steps, beside a saddle.
     X, _ = apolar.datasets.make_example(2, 1000, random_state=0)
-    data = WhitenedData(open_rows(X), FAMILIES["spherical"])
+    data = Problem(open_rows(X), FAMILIES["spherical"])
     labels = KMeans(3, n_init=1, random_state=0).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 3), Prior())
-    slow = plain_em(data, FitResult(start, ""), Prior(), relative_tol=0.0, max_iter=1000)
-    fit = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=300, checked_on=data)
+    slow = plain_em(data, Fit(start, ""), Prior(), relative_tol=0.0, max_iter=1000)
+    fit = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=300, checked_on=data)
     assert fit.status is FitStatus.CONVERGED
     assert fit.objective > slow.objective + 5
 
@@ -132,27 +132,27 @@ def test_two_equal_components_are_separated():
     # A saddle by symmetry: EM alone never separates the two components.
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
-    data = WhitenedData(open_rows(X), FAMILIES["spherical"])
+    data = Problem(open_rows(X), FAMILIES["spherical"])
     start = WhitenedParameters(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
-    stuck = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=100)
-    separated = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=200, checked_on=data)
+    stuck = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=100)
+    separated = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=200, checked_on=data)
     assert separated.objective > stuck.objective + 50
 
 
 def test_passes_are_counted_and_bounded():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    data = WhitenedData(open_rows(X), FAMILIES["full"])
+    data = Problem(open_rows(X), FAMILIES["full"])
     labels = np.random.default_rng(0).integers(0, 4, 300)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     for most in (1, 2, 5):
-        fit = converge(data, FitResult(start, ""), Prior(), tol=1e-12, max_iter=most)
+        fit = converge(data, Fit(start, ""), Prior(), tol=1e-12, max_iter=most)
         assert fit.n_iter == len(fit.history) == most
         assert fit.status is FitStatus.MAX_ITER
 
 
 def test_a_callback_sees_each_pass_and_can_stop():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    data = WhitenedData(open_rows(X), FAMILIES["full"])
+    data = Problem(open_rows(X), FAMILIES["full"])
     labels = np.random.default_rng(0).integers(0, 4, 300)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     seen = []
@@ -161,7 +161,7 @@ def test_a_callback_sees_each_pass_and_can_stop():
         seen.append(fit.objective)
         return len(seen) == 4
 
-    fit = converge(data, FitResult(start, ""), Prior(), tol=1e-12, max_iter=50, callback=callback)
+    fit = converge(data, Fit(start, ""), Prior(), tol=1e-12, max_iter=50, callback=callback)
     assert fit.status is FitStatus.STOPPED
     assert len(seen) == fit.n_iter == 4
 
@@ -172,15 +172,13 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
     X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
     weights = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else None
     family = FAMILIES[name]
-    whole = WhitenedData(open_rows(X, weights), family)
+    whole = Problem(open_rows(X, weights), family)
     responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), len(X)).T
     start = family.m_step(whole.soft_stats(responsibilities), Prior())[None]
     stats, likelihood = whole.e_step(start)
-    monkeypatch.setattr("apolar.em.whitened.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
     monkeypatch.setattr("apolar.em.row_stats.CHUNK_SIZE", 2**12)
-    results = [
-        WhitenedData(open_rows(X, weights), family, threads=threads).e_step(start) for threads in (1, 3)
-    ]
+    results = [Problem(open_rows(X, weights), family, threads=threads).e_step(start) for threads in (1, 3)]
     for other_stats, other_likelihood in results:
         np.testing.assert_allclose(other_stats.array, stats.array, rtol=1e-10, atol=1e-9)
         assert other_likelihood == pytest.approx(likelihood, rel=1e-12)
@@ -191,11 +189,11 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
 def test_statistics_are_additive():
     X, _ = apolar.datasets.make_example(1, 600, random_state=0)
     family = FAMILIES["full"]
-    whole = WhitenedData(open_rows(X), family)
+    whole = Problem(open_rows(X), family)
     responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), 600).T
     start = family.m_step(whole.soft_stats(responsibilities), Prior())[None]
     parts = [
-        WhitenedData(open_rows(X[cut]), family, whole.whitening).e_step(start)
+        Problem(open_rows(X[cut]), family, whole.whitening).e_step(start)
         for cut in (slice(0, 77), slice(77, 600))
     ]
     stats, likelihood = whole.e_step(start)

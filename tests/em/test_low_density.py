@@ -6,7 +6,7 @@ from scipy import sparse
 
 from apolar.data import open_rows
 from apolar.em.low_density import with_noise_component, with_noise_share, without_low_density
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import WhitenedParameters
@@ -24,7 +24,7 @@ def rows(share, n_features=4, n=600, scale=1.0, seed=0):
 
 
 def opened(X, name="full", weights=None):
-    return WhitenedData(open_rows(X, weights), family(name))
+    return Problem(open_rows(X, weights), family(name))
 
 
 @pytest.mark.parametrize("n_features", [3, 8])

@@ -10,9 +10,9 @@ from apolar.em import patterns, small_patterns
 from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import converge
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.run import plain_em
-from apolar.em.whitened import WhitenedData
 from apolar.exceptions import ColumnError
 from apolar.mixture import Prior
 from apolar.mixture.conditioning import triangle
@@ -94,7 +94,7 @@ def assert_same_e_step(data, X, weights, parameters):
 def test_the_e_step_is_that_row_by_row(name, weighted):
     X, labels = incomplete_rows(150, 0.3)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X)) if weighted else None
-    data = WhitenedData(open_rows(X, weights), FAMILIES[name])
+    data = Problem(open_rows(X, weights), FAMILIES[name])
     assert data.is_incomplete
     assert_same_e_step(data, X, weights, start(data, labels))
 
@@ -102,8 +102,8 @@ def test_the_e_step_is_that_row_by_row(name, weighted):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_e_step_of_chunks_is_that_of_rows_in_memory(name):
     X, labels = incomplete_rows(150, 0.3)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
-    chunked = WhitenedData(open_rows([X[:20], X[20:90], X[90:]]), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
+    chunked = Problem(open_rows([X[:20], X[20:90], X[90:]]), FAMILIES[name])
     parameters = start(data, labels)
     for one, other in zip(data.e_step(parameters[None]), chunked.e_step(parameters[None]), strict=True):
         one, other = (getattr(value, "array", value) for value in (one, other))
@@ -118,18 +118,18 @@ def test_the_e_step_of_chunks_is_that_of_rows_in_memory(name):
 def test_each_row_may_have_a_pattern_of_its_own(name):
     X, labels = incomplete_rows(60, 0.3, n_features=12)
     assert len(np.unique(np.isnan(X), axis=0)) > 50
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     assert_same_e_step(data, X, None, start(data, labels))
 
 
 def test_patterns_of_many_columns_and_in_parts(monkeypatch):
     X, labels = incomplete_rows(240, 0.05, n_features=70)
-    data = WhitenedData(open_rows(X), FAMILIES["full"])
+    data = Problem(open_rows(X), FAMILIES["full"])
     parameters = data.family.m_step(data.hard_stats(labels, K), Prior())
     expected = data.e_step(parameters[None])[1]
     assert_same_e_step(data, X, None, parameters)
-    monkeypatch.setattr(patterns, "MOST_NUMBERS", 1)
-    monkeypatch.setattr(small_patterns, "MOST_NUMBERS", 1)
+    monkeypatch.setattr(patterns, "MAX_NUMBERS", 1)
+    monkeypatch.setattr(small_patterns, "MAX_NUMBERS", 1)
     np.testing.assert_allclose(data.e_step(parameters[None])[1], expected, rtol=1e-12)
 
 
@@ -137,11 +137,11 @@ def test_patterns_of_many_columns_and_in_parts(monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_e_step_of_numpy_is_that_of_the_kernels(name, monkeypatch):
     X, labels = incomplete_rows(400, 0.1)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     parameters = start(data, labels)
     stats, log_likelihood = data.e_step(parameters[None])
     monkeypatch.setattr(compiled, "_extension", None)
-    without = WhitenedData(open_rows(X), FAMILIES[name])
+    without = Problem(open_rows(X), FAMILIES[name])
     stats_without, log_likelihood_without = without.e_step(parameters[None])
     np.testing.assert_allclose(stats.array, stats_without.array, rtol=1e-10, atol=1e-10 * len(X))
     np.testing.assert_allclose(log_likelihood, log_likelihood_without, rtol=1e-12)
@@ -151,7 +151,7 @@ def test_the_e_step_of_numpy_is_that_of_the_kernels(name, monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_likelihood_of_what_is_observed_never_falls(name, fraction):
     X, labels = incomplete_rows(300, fraction, spread=1.0)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     parameters, before = start(data, labels), -np.inf
     for _ in range(12):
         stats, log_likelihood = data.e_step(parameters[None])
@@ -164,9 +164,9 @@ def test_the_likelihood_of_what_is_observed_never_falls(name, fraction):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_optimum_is_that_of_em_row_by_row(name, fraction):
     X, labels = incomplete_rows(60, fraction, seed=3)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     first = start(data, labels)
-    result = converge(data, FitResult(first, "given"), None, tol=1e-12, max_iter=2000)
+    result = converge(data, Fit(first, "given"), None, tol=1e-12, max_iter=2000)
     parameters, before, n_steps = first, -np.inf, 0
     while n_steps < 60:
         stats, total = row_by_row(data, X, None, parameters)
@@ -186,7 +186,7 @@ def test_the_optimum_is_that_of_em_row_by_row(name, fraction):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gradient_is_that_of_the_likelihood(name):
     X, labels = incomplete_rows(100, 0.3)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     parameters = start(data, labels)
     coordinates = LocalCoordinates(data.family, parameters, data.weight)
     stats, _ = data.e_step(parameters[None])
@@ -204,7 +204,7 @@ def test_the_gradient_is_that_of_the_likelihood(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_with_noise_and_missing_values_have_an_objective_that_rises(name):
     X, labels = incomplete_rows(200, 0.2, spread=1.0)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     data = data.with_noise(np.array([0.5, 2.0, 0.1]))
     parameters, before = start(data, labels), -np.inf
     for _ in range(8):
@@ -218,8 +218,8 @@ def test_noise_of_complete_rows_is_that_without_missing_values(name):
     X, labels = incomplete_rows(100, 0.0)
     X = np.delete(X, 50, axis=0)
     labels = np.delete(labels, 50)
-    complete = WhitenedData(open_rows(X), FAMILIES[name], noise=0.3)
-    incomplete = WhitenedData(open_rows(X), FAMILIES[name], complete.whitening.as_incomplete())
+    complete = Problem(open_rows(X), FAMILIES[name], noise=0.3)
+    incomplete = Problem(open_rows(X), FAMILIES[name], complete.whitening.as_incomplete())
     parameters = start(complete, labels)
     stats, objective = complete.e_step(parameters[None])
     other_stats, other_objective = incomplete.e_step(parameters[None])
@@ -232,16 +232,16 @@ def test_a_column_without_values_is_refused_by_its_name():
     X[:, 1] = np.nan
     rows = ArrayRows(X)
     with pytest.raises(ColumnError, match="Column 1 of X has no observed value"):
-        WhitenedData(rows, FAMILIES["full"])
+        Problem(rows, FAMILIES["full"])
     rows.names = ("a", "b", "c")
     with pytest.raises(ColumnError, match="Column 'b' of X has no observed value"):
-        WhitenedData(rows, FAMILIES["diag"])
+        Problem(rows, FAMILIES["diag"])
 
 
 def test_a_row_without_values_has_weight_and_says_nothing():
     X, labels = incomplete_rows(80, 0.2)
     with_empty, without = (
-        WhitenedData(open_rows(rows), FAMILIES["full"]) for rows in (X, np.delete(X, 40, axis=0))
+        Problem(open_rows(rows), FAMILIES["full"]) for rows in (X, np.delete(X, 40, axis=0))
     )
     assert with_empty.n_rows == without.n_rows + 1
     parameters = without.whitening.inverse_transform_parameters(start(without, np.delete(labels, 40)))
@@ -254,7 +254,7 @@ def test_a_row_without_values_has_weight_and_says_nothing():
 
 def test_distinct_rows_are_those_that_differ_in_what_is_observed():
     X, _ = incomplete_rows(50, 0.3)
-    data = WhitenedData(open_rows(np.concatenate([X, X])), FAMILIES["full"])
+    data = Problem(open_rows(np.concatenate([X, X])), FAMILIES["full"])
     distinct = data.distinct()
     assert distinct.n_rows == len(X)
     assert distinct.weight == pytest.approx(2 * len(X))
@@ -264,7 +264,7 @@ def test_distinct_rows_are_those_that_differ_in_what_is_observed():
 @pytest.mark.parametrize("name", NAMES)
 def test_completed_rows_keep_what_is_observed(name):
     X, labels = incomplete_rows(100, 0.3)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     seen = ~np.isnan(X)
     for completed in (data.completed(), data.completed(start(data, labels))):
         assert not completed.is_incomplete
@@ -275,7 +275,7 @@ def test_completed_rows_keep_what_is_observed(name):
 
 def test_expected_values_and_draws_are_those_of_the_conditional_distribution():
     X, labels = incomplete_rows(200, 0.0)
-    data = WhitenedData(open_rows(np.delete(X, 100, axis=0)), FAMILIES["full"])
+    data = Problem(open_rows(np.delete(X, 100, axis=0)), FAMILIES["full"])
     whitened = start(data, np.delete(labels, 100))
     mixture = data.whitening.inverse_transform_parameters(whitened)
     row = np.array([X[0, 0], np.nan, np.nan])
@@ -301,8 +301,8 @@ def test_expected_values_and_draws_are_those_of_the_conditional_distribution():
 
 def test_plain_em_ends_as_the_accelerated_one():
     X, labels = incomplete_rows(200, 0.2)
-    data = WhitenedData(open_rows(X), FAMILIES["full"])
-    first = FitResult(start(data, labels), "given")
+    data = Problem(open_rows(X), FAMILIES["full"])
+    first = Fit(start(data, labels), "given")
     plain = plain_em(data, first, None, relative_tol=1e-13, max_iter=500)
     fast = converge(data, first, None, tol=1e-9, max_iter=500)
     assert fast.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-8)
@@ -314,7 +314,7 @@ def test_results_do_not_depend_on_the_number_of_threads(name, monkeypatch):
     monkeypatch.setattr(compiled, "PART_ROWS", 64)
     monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
     X, labels = incomplete_rows(2000, 0.2, n_features=5)
-    one, three = (WhitenedData(open_rows(X), FAMILIES[name], threads=threads) for threads in (1, 3))
+    one, three = (Problem(open_rows(X), FAMILIES[name], threads=threads) for threads in (1, 3))
     parameters = start(one, labels)
     for ours, theirs in zip(one.e_step(parameters[None]), three.e_step(parameters[None]), strict=True):
         np.testing.assert_array_equal(*(getattr(value, "array", value) for value in (ours, theirs)))

@@ -12,9 +12,9 @@ from apolar.data import open_rows
 from apolar.em.kernels import launch
 from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component, with_noise_share
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.run import evaluate_batch, evidence_of, plain_em
-from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
@@ -47,7 +47,7 @@ def rows(n_noise=30, seed=0):
 
 def data_and_start(name, weights=None):
     X, labels = rows()
-    data = with_noise_component(WhitenedData(open_rows(X, weights), family(name)), 0.1)
+    data = with_noise_component(Problem(open_rows(X, weights), family(name)), 0.1)
     stats = data.soft_stats(labels[None] == np.arange(2)[:, None])
     return data, data.m_step(stats, Prior())
 
@@ -87,10 +87,10 @@ def test_the_e_step_is_that_of_the_textbook(name):
 def test_em_never_falls(name, prior):
     data, start = data_and_start(name)
     start = with_noise_share(start, 0.4)
-    plain = plain_em(data, FitResult(start, ""), prior, relative_tol=1e-14, max_iter=60)
+    plain = plain_em(data, Fit(start, ""), prior, relative_tol=1e-14, max_iter=60)
     # Rounding of sums over 280 rows.
     assert np.all(np.diff(plain.history) >= -1e-9 * abs(plain.objective))
-    fit = converge(data, FitResult(start, ""), prior, tol=1e-9, max_iter=500)
+    fit = converge(data, Fit(start, ""), prior, tol=1e-9, max_iter=500)
     assert fit.status is FitStatus.CONVERGED
     assert fit.objective >= plain.objective - 1e-6
     # The same optimum: plain EM is not yet at its end.
@@ -127,13 +127,13 @@ def test_the_gradient_is_that_of_the_objective(name):
 @each_family
 def test_evidence_is_below_the_likelihood_and_prefers_noise_where_there_is_some(name):
     data, start = data_and_start(name)
-    with_noise = converge(data, FitResult(start, ""), Prior(), tol=1e-3, max_iter=300)
+    with_noise = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=300)
     evidence = evidence_of(data, with_noise)
     assert evidence < with_noise.log_likelihood
     X, labels = rows()
-    without = WhitenedData(open_rows(X), family(name))
+    without = Problem(open_rows(X), family(name))
     first = without.family.m_step(without.hard_stats(np.maximum(labels, 0), 2), Prior())
-    other = converge(without, FitResult(first, ""), Prior(), tol=1e-3, max_iter=300)
+    other = converge(without, Fit(first, ""), Prior(), tol=1e-3, max_iter=300)
     offsets = [rows.whitening.log_det * rows.weight for rows in (data, without)]
     assert evidence + offsets[0] > evidence_of(without, other) + offsets[1] + 10
 
@@ -142,12 +142,12 @@ def test_evidence_is_below_the_likelihood_and_prefers_noise_where_there_is_some(
 def test_iterations_are_those_of_mclust(code):
     X, labels = moved_iris()
     expected = REFERENCE["models"][code]
-    data = with_noise_component(WhitenedData(open_rows(X), family(code)), 0.1)
+    data = with_noise_component(Problem(open_rows(X), family(code)), 0.1)
     # Any box of mclust's volume: its principal axes are those of columns that are not standardised.
     box = NoiseBox(np.zeros(4), np.full(4, REFERENCE["hypvol"] ** 0.25))
     data.whitening = replace(data.whitening, noise_box=box)
     start = data.m_step(data.soft_stats(labels[None] == np.arange(3)[:, None]), None)
-    fit = plain_em(data, FitResult(start, ""), None, relative_tol=0.0, max_iter=5)
+    fit = plain_em(data, Fit(start, ""), None, relative_tol=0.0, max_iter=5)
     mixture = data.whitening.inverse_transform_parameters(fit.parameters)
     # The file has thirteen digits.
     assert fit.log_likelihood + data.whitening.log_det * 150 == pytest.approx(expected["loglik"], rel=1e-9)
@@ -162,14 +162,14 @@ def test_iterations_are_those_of_mclust(code):
 
 def test_the_volume_is_about_that_of_mclust():
     X, _ = moved_iris()
-    box = with_noise_component(WhitenedData(open_rows(X), family("full")), 0.1).whitening.noise_box
+    box = with_noise_component(Problem(open_rows(X), family("full")), 0.1).whitening.noise_box
     # Ours is along the principal axes of standardised columns, as units must not matter.
     assert box.log_volume == pytest.approx(np.log(REFERENCE["hypvol"]), abs=0.2)
 
 
 def test_without_noise_nothing_is_added():
     X, labels = rows()
-    data = WhitenedData(open_rows(X), family("full"))
+    data = Problem(open_rows(X), family("full"))
     parameters = data.family.m_step(data.hard_stats(np.maximum(labels, 0), 2), None)
     assert data.natural(parameters).shape[0] == 2
     assert not data.coordinates(parameters).has_noise

@@ -7,10 +7,10 @@ from apolar import Prior
 from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import converge
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
 from apolar.em.run import evaluate_batch
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.families.parts import PartlyShared
 from mixtures import FAMILY_NAMES
@@ -25,7 +25,7 @@ def rows(n=300, seed=0):
 
 
 def started(name, prior, X=None, n_components=3):
-    data = WhitenedData(open_rows(rows() if X is None else X), FAMILIES[name])
+    data = Problem(open_rows(rows() if X is None else X), FAMILIES[name])
     labels = np.arange(data.n_rows) % n_components
     return data, data.family.m_step(data.hard_stats(labels, n_components), prior)
 
@@ -64,7 +64,7 @@ def test_em_with_rounding_errors_maximises_its_objective(name):
     slope = (objective(1e-4 * direction) - objective(-1e-4 * direction)) / 2e-4
     # Central differences have an error of the square of the step, relative to the third derivative.
     assert gradient @ direction == pytest.approx(slope, rel=1e-5)
-    result = converge(data, FitResult(parameters, "given"), prior, tol=1e-8, max_iter=500)
+    result = converge(data, Fit(parameters, "given"), prior, tol=1e-8, max_iter=500)
     assert np.all(np.diff(result.history) >= 0)
     noise = data.whitening.noise_covariance(data.family)
     # At the optimum the M-step changes nothing, and it gives covariances of at least the noise.
@@ -105,5 +105,5 @@ def test_rounding_errors_are_no_larger_than_a_third_of_a_column():
     rare = np.zeros(400)
     rare[:4] = 1
     fair = np.arange(400) % 2
-    data = WhitenedData(open_rows(np.c_[rare, fair, rows(400)[:, 0]]), FAMILIES["diag"])
+    data = Problem(open_rows(np.c_[rare, fair, rows(400)[:, 0]]), FAMILIES["diag"])
     np.testing.assert_allclose(rounding_variances(data), [0.01 * 0.99 / 3, 1 / 12, 0])

@@ -6,7 +6,7 @@ import pytest
 from apolar.data import open_rows
 from apolar.em.kernels import runs
 from apolar.em.kernels.runs import plain_runs
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import WhitenedParameters, batch
@@ -33,7 +33,7 @@ def clusters(n_features, n_rows=90, n_clusters=3, seed=0):
 def example(name, n_features, *, n_components=3, n_mixtures=2, weights=None):
     """Return rows and starts that are not far from the clusters."""
     X, labels = clusters(n_features)
-    data = WhitenedData(open_rows(X, weights), FAMILIES[name])
+    data = Problem(open_rows(X, weights), FAMILIES[name])
     rng, starts = np.random.default_rng(1), []
     for _ in range(n_mixtures):
         noise = rng.dirichlet(np.ones(n_components), len(X)).T
@@ -109,7 +109,7 @@ def _of_one(prior):
 @needs_kernels
 def test_many_rows_are_summed_in_parts():
     X, _ = clusters(2, n_rows=5000)
-    data = WhitenedData(open_rows(X), FAMILIES["VEV"])
+    data = Problem(open_rows(X), FAMILIES["VEV"])
     start = data.family.m_step(data.soft_stats(np.random.default_rng(0).dirichlet(np.ones(3), 5000).T), None)
     first = plain_runs(data, start[None], None, n_steps=3, relative_tol=0.0)
     assert_same(first, by_numpy(data, start[None], None, 3, 0.0))

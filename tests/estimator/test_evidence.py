@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 import apolar
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
-from apolar.em.result import FitResult
+from apolar.em.result import Fit
 from apolar.estimator import storage
 from apolar.mixture.families import FAMILIES, Invariance
 from estimator.clusters import each_family, example, fitted
@@ -155,7 +155,7 @@ def test_small_clusters_are_found_as_from_the_true_means(seed, n_samples, name):
 
 
 def test_optima_are_compared_by_evidence_and_likelihood_together():
-    result = FitResult(np.nan, "a start", log_likelihood=-10.0)
+    result = Fit(np.nan, "a start", log_likelihood=-10.0)
     assert result.score == -10.0
     assert replace(result, evidence=-30.0).score == -20.0
 

@@ -6,8 +6,8 @@ from scipy.special import logsumexp
 
 from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
+from apolar.em.problem import Problem
 from apolar.em.run import short_runs
-from apolar.em.whitened import WhitenedData
 from apolar.estimator.bootstrap import _aligned, bootstrap
 from apolar.estimator.standard_errors import standard_errors
 from apolar.exceptions import ComponentError
@@ -22,7 +22,7 @@ PARTLY_SHARED = [name for name in NAMES if isinstance(family(name), PartlyShared
 
 
 def opened(X, name, sample_weight=None, threads=1):
-    return WhitenedData(open_rows(X, sample_weight), family(name), threads=threads)
+    return Problem(open_rows(X, sample_weight), family(name), threads=threads)
 
 
 def optimum(data, labels, n_steps=300, prior=None):

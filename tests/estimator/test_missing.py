@@ -168,7 +168,7 @@ def test_files_and_checkpoints(tmp_path):
 
 
 def test_a_stream_with_missing_values(monkeypatch):
-    monkeypatch.setattr("apolar.estimator.stream.LEAST_ROWS", 300)
+    monkeypatch.setattr("apolar.estimator.stream.MIN_ROWS", 300)
     monkeypatch.setattr("apolar.estimator.stream.ROWS_PER_PARAMETER", 1)
     batches = [rows_of_clusters(200, seed)[1] for seed in range(6)]
     batches[4] = np.where(np.arange(4) == 3, np.nan, batches[4])

@@ -6,7 +6,7 @@ from scipy.stats import chi2
 
 import apolar
 from apolar.exceptions import FewRowsWarning
-from apolar.mixture.distances import least_distances
+from apolar.mixture.distances import min_distances
 
 FAMILIES = ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical", "VEV", "EVI")
 
@@ -57,7 +57,7 @@ def test_missing_values_do_not_count(rows):
     holed = np.array([[1e6, np.nan, 0], [np.nan, np.nan, np.nan], [0, np.nan, 0], [np.nan, 1e6, np.nan]])
     np.testing.assert_array_equal(gm.outliers(holed), [True, False, False, True])
     matrices = np.asarray(gm.covariances_)
-    distances, n_observed = least_distances(gm.means_, matrices, holed[2:3])
+    distances, n_observed = min_distances(gm.means_, matrices, holed[2:3])
     seen = [0, 2]
     offsets = holed[2, seen] - gm.means_[:, seen]
     expected = [o @ np.linalg.inv(m[np.ix_(seen, seen)]) @ o for o, m in zip(offsets, matrices, strict=True)]

@@ -9,8 +9,8 @@ from scipy import sparse
 import apolar
 from apolar import GaussianMixture, Prior
 from apolar.data import open_rows
-from apolar.em.result import FitResult, FitStatus
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.estimator import rounding
 from apolar.mixture.families import family
 from apolar.mixture.families.parts import PartlyShared
@@ -88,8 +88,8 @@ def test_components_are_as_wide_as_rounding_errors_in_every_family(name):
 def test_measurements_are_fitted_once(name, monkeypatch):
     X, _ = example()
     searched = []
-    search = rounding.Problem.with_rounding
-    monkeypatch.setattr(rounding.Problem, "with_rounding", lambda *a: searched.append(a) or search(*a))
+    search = rounding.RoundingProblem.with_rounding
+    monkeypatch.setattr(rounding.RoundingProblem, "with_rounding", lambda *a: searched.append(a) or search(*a))
     model = fitted(X, name, 3)
     np.testing.assert_array_equal(model.rounding_variances_, 0)
     # One decimal is far below the width of these clusters: the fit is that of the rows as they are.
@@ -104,7 +104,7 @@ def test_measurements_are_fitted_once(name, monkeypatch):
 def test_an_optimum_without_narrow_components_is_preferred():
     X, _ = scores()
     kind = family("diag")
-    data = WhitenedData(open_rows(X), kind)
+    data = Problem(open_rows(X), kind)
     wide = kind.m_step(data.hard_stats(np.arange(len(X)) % 2, 2), Prior())
     flat = WhitenedParameters(wide.weights, wide.means, 1e-6 * wide.covariances)
     calls = []
@@ -113,9 +113,9 @@ def test_an_optimum_without_narrow_components_is_preferred():
         calls.append((problem.is_rounded, start is not None))
         # Flat as the rows are, and wide from where the search with rounding errors ended.
         mixture = flat if len(calls) == 1 else wide
-        return FitResult(mixture, "test", FitStatus.CONVERGED)
+        return Fit(mixture, "test", FitStatus.CONVERGED)
 
-    problem = rounding.Problem(data, data, Prior())
+    problem = rounding.RoundingProblem(data, data, Prior())
     result, solved = rounding.fit_beyond_rounding(problem, search)
     assert calls == [(False, False), (True, False), (False, True)]
     assert result.parameters is wide

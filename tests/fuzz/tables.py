@@ -2,15 +2,15 @@
 
 import numpy as np
 
-MOST_ROWS = 300
-MOST_COLUMNS = 12
+MAX_ROWS = 300
+MAX_COLUMNS = 12
 
 
 def table(rng):
     """Return the name of a kind of table, and one of that kind."""
     name = str(rng.choice(list(TABLES)))
-    n = int(rng.choice([1, 2, 3, 5, 10, 30, 100, MOST_ROWS]))
-    m = int(rng.choice([1, 2, 3, 5, MOST_COLUMNS]))
+    n = int(rng.choice([1, 2, 3, 5, 10, 30, 100, MAX_ROWS]))
+    m = int(rng.choice([1, 2, 3, 5, MAX_COLUMNS]))
     return name, TABLES[name](rng, n, m)
 
 
@@ -78,7 +78,7 @@ def _one_outlier(rng, n, m):
 
 
 def _wide(rng, n, m):
-    return rng.standard_normal((min(n, 5), MOST_COLUMNS + m))
+    return rng.standard_normal((min(n, 5), MAX_COLUMNS + m))
 
 
 def _small_floats(rng, n, m):

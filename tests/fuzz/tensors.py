@@ -15,7 +15,7 @@ from apolar.tensor import n_monomials
 # What the library raises on purpose; each with a message.
 REFUSALS = (ValueError, TypeError, MemoryError)
 # Coefficients of a case, at most: it is to take less than 20 seconds. Most are smaller.
-MOST_COEFFICIENTS, USUAL_COEFFICIENTS = 2000, 300
+MAX_COEFFICIENTS, USUAL_COEFFICIENTS = 2000, 300
 SCALES = [1.0] * 8 + [1e-320, 1e-308, 1e-200, 1e-150, 1e-30, 1e30, 1e150, 1e223, 1e300, 1e306]
 BAD_RANKS = [0, -1, 2.5, "3", True, None, 10**6, np.int64(2), float("nan"), [2]]
 
@@ -43,7 +43,7 @@ def run(rng):
 
 
 def _shape(rng):
-    most = USUAL_COEFFICIENTS if rng.random() < 0.95 else MOST_COEFFICIENTS
+    most = USUAL_COEFFICIENTS if rng.random() < 0.95 else MAX_COEFFICIENTS
     while True:
         order, dim = int(rng.integers(1, 8)), int(rng.integers(1, 8))
         if n_monomials(dim, order) <= most:

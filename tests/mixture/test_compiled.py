@@ -7,7 +7,7 @@ import pytest
 
 from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import family
@@ -53,7 +53,7 @@ def example_stats(n_features, name="full", n_mixtures=3, n_components=4):
     """Return statistics of random parts of correlated rows: one part of each mixture has few rows."""
     rng = np.random.default_rng(n_features)
     X = rng.standard_normal((60 * n_components, n_features)) @ rng.standard_normal((n_features, n_features))
-    data = WhitenedData(open_rows(X + rng.integers(3, size=(len(X), 1))), family(name))
+    data = Problem(open_rows(X + rng.integers(3, size=(len(X), 1))), family(name))
     shares = rng.dirichlet(np.full(n_components, 0.5), size=(n_mixtures, len(X)))
     shares[..., -1] *= 0.05
     stats = [data.soft_stats(share.T) for share in shares]
@@ -119,7 +119,7 @@ def test_matrices_that_are_not_positive_definite_are_left_to_numpy():
     for array in (flat, np.full_like(flat, np.nan)):
         each = SufficientStats(array, 3)
         assert compiled_steps.m_step(full, each, None, None) is None
-        assert compiled_steps.merging_terms(each, full.least_variance) is None
+        assert compiled_steps.merging_terms(each, full.min_variance) is None
         assert_same(lambda each=each: full.m_step(each, None).covariances)
     indefinite = np.diag([1.0, -1.0, 1.0])[None]
     assert compiled_steps.inverses(indefinite) is None

@@ -8,9 +8,9 @@ from scipy.stats import invgamma, invwishart, norm
 
 from apolar.data import open_rows
 from apolar.em.loop import converge
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.run import evidence_of
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.shrinkage import STRENGTHS, AdaptivePrior, common_covariance
@@ -68,7 +68,7 @@ def test_the_covariance_of_a_component_is_integrated_out(n_features):
 
 def test_two_components_have_the_evidence_of_their_integrals():
     family = FAMILIES["spherical"]
-    data = WhitenedData(open_rows(FAR), family)
+    data = Problem(open_rows(FAR), family)
     labels = np.repeat([0, 1], [9, 7])
     stats = data.hard_stats(labels, 2)
     parameters = family.m_step(stats, AdaptivePrior())
@@ -97,8 +97,8 @@ def test_one_component_has_the_same_evidence_whether_covariances_are_shared_or_n
     X = np.random.default_rng(2).standard_normal((3000, 3)) @ np.diag([1.0, 2, 3])
     values = []
     for kind in (name, "tied" if name == "full" else f"tied_{name}"):
-        data = WhitenedData(open_rows(X), FAMILIES[kind])
-        start = FitResult(FAMILIES[kind].m_step(data.soft_stats(np.ones((1, 3000))), None), "")
+        data = Problem(open_rows(X), FAMILIES[kind])
+        start = Fit(FAMILIES[kind].m_step(data.soft_stats(np.ones((1, 3000))), None), "")
         values.append(evidence_of(data, converge(data, start, None, tol=1e-6, max_iter=20)))
     assert values[0] == pytest.approx(values[1], rel=1e-12)
 
@@ -108,10 +108,10 @@ def test_one_component_has_the_same_evidence_whether_covariances_are_shared_or_n
 def test_a_result_has_the_evidence_of_its_mixture_wherever_it_ends(name, max_iter):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((90, 3)) + 2 * np.eye(3)[np.arange(90) % 3]
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     stats = data.soft_stats(rng.dirichlet(np.ones(3), 90).T)
     prior = AdaptivePrior()
-    start = FitResult(data.family.m_step(stats, prior), "")
+    start = Fit(data.family.m_step(stats, prior), "")
     result = converge(data, start, prior, tol=1e-3, max_iter=max_iter)
     evaluated, log_likelihood = data.e_step(result.parameters[None])
     expected = log_evidence(data.family, result.parameters[None], evaluated, log_likelihood)[0]

@@ -8,7 +8,7 @@ from scipy.stats import invgamma, invwishart, multivariate_normal
 from apolar.data import Scratch, open_rows
 from apolar.em.blocks import posteriors
 from apolar.em.coordinates import LocalCoordinates
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.em.whitening import whitening_around
 from apolar.mixture import Prior, families
 from apolar.mixture.families import FAMILIES
@@ -52,7 +52,7 @@ def test_an_unknown_family_is_refused_with_the_choices(name):
 @each_family
 def test_the_natural_parameters_give_the_weighted_log_density(family):
     X = rows()
-    data = WhitenedData(open_rows(X), family)
+    data = Problem(open_rows(X), family)
     whitened = some_components(family, data)
     logits = family.natural(whitened) @ data.row_stats() + data.whitening.log_det
     in_data_units = data.whitening.inverse_transform_parameters(whitened)
@@ -66,7 +66,7 @@ def test_the_natural_parameters_give_the_weighted_log_density(family):
 
 @each_family
 def test_the_m_step_inverts_the_expected_statistics(family):
-    whitened = some_components(family, WhitenedData(open_rows(rows()), family))
+    whitened = some_components(family, Problem(open_rows(rows()), family))
     again = family.m_step(100 * family.moments(whitened), None)
     np.testing.assert_allclose(again.weights, whitened.weights, atol=1e-12)
     np.testing.assert_allclose(again.means, whitened.means, atol=1e-12)
@@ -77,7 +77,7 @@ def test_the_m_step_inverts_the_expected_statistics(family):
 @each_family
 def test_the_m_step_is_the_maximum(family, prior):
     # At the M-step the gradient of the complete objective is zero: that with the statistics held fixed.
-    data = WhitenedData(open_rows(rows()), family)
+    data = Problem(open_rows(rows()), family)
     responsibilities = np.random.default_rng(1).dirichlet(np.ones(3), data.n_rows)
     stats = data.soft_stats(responsibilities.T)
     best = family.m_step(stats, prior)
@@ -89,7 +89,7 @@ def test_the_m_step_is_the_maximum(family, prior):
 @each_prior
 @each_family
 def test_the_gradient_is_that_of_the_objective(family, prior):
-    data = WhitenedData(open_rows(rows()), family)
+    data = Problem(open_rows(rows()), family)
     coordinates = LocalCoordinates(family, some_components(family, data), data.weight)
     tangent = 0.3 * np.random.default_rng(2).standard_normal(len(coordinates.origin))
 
@@ -108,7 +108,7 @@ def test_the_gradient_is_that_of_the_objective(family, prior):
 
 
 def test_the_log_prior_is_that_of_conjugate_distributions():
-    data = WhitenedData(open_rows(rows()), FAMILIES["full"])
+    data = Problem(open_rows(rows()), FAMILIES["full"])
     first, second = some_components(FAMILIES["full"], data, 0), some_components(FAMILIES["full"], data, 5)
     prior = Prior(shrinkage=0.01, dof=5.0, scale=0.5)
     shrinkage, dof, scale = prior.scaled(3, 3)
@@ -127,7 +127,7 @@ def test_the_log_prior_is_that_of_conjugate_distributions():
 
 def test_the_log_prior_of_variances_is_inverse_gamma():
     family = FAMILIES["spherical"]
-    data = WhitenedData(open_rows(rows()), family)
+    data = Problem(open_rows(rows()), family)
     first, second = some_components(family, data, 0), some_components(family, data, 5)
     shrinkage, dof, scale = Prior(shrinkage=0.01).scaled(3, 3)
 
@@ -154,7 +154,7 @@ def test_parameters_are_counted(name, count):
 
 @each_family
 def test_batches_are_the_mixtures_in_them(family):
-    data = WhitenedData(open_rows(rows()), family)
+    data = Problem(open_rows(rows()), family)
     mixtures = [some_components(family, data, seed) for seed in range(3)]
     together, likelihoods = data.e_step(batch(mixtures))
     for i, mixture in enumerate(mixtures):
@@ -165,7 +165,7 @@ def test_batches_are_the_mixtures_in_them(family):
 
 @each_family
 def test_the_whitening_of_a_mixture_is_inverted(family):
-    data = WhitenedData(open_rows(rows()), family)
+    data = Problem(open_rows(rows()), family)
     in_data_units = data.whitening.inverse_transform_parameters(some_components(family, data))
     whitening = whitening_around(in_data_units, family)
     again = whitening.inverse_transform_parameters(whitening.transform_parameters(in_data_units))
@@ -175,7 +175,7 @@ def test_the_whitening_of_a_mixture_is_inverted(family):
 
 @each_family
 def test_covariances_have_the_shape_of_their_family(family):
-    components = some_components(family, WhitenedData(open_rows(rows()), family))
+    components = some_components(family, Problem(open_rows(rows()), family))
     assert components.covariances.shape == family.covariance_shape(3, 3)
     spherical = family.from_spherical(np.ones(3), family.identity(3), np.full(3, 1 / 3))
     np.testing.assert_allclose(family.matrices(spherical, 3, 3), [np.eye(3)] * 3)
@@ -195,7 +195,7 @@ def test_families_know_their_relatives(family):
 
 @each_family
 def test_covariances_of_components_are_taken_added_and_pooled(family):
-    covariances = some_components(family, WhitenedData(open_rows(rows()), family)).covariances
+    covariances = some_components(family, Problem(open_rows(rows()), family)).covariances
     matrices = family.matrices(covariances, 3, 3)
     order, weights = np.array([2, 0, 1]), np.array([0.2, 0.5, 0.3])
     np.testing.assert_array_equal(family.matrices(family.taken(covariances, order), 3, 3), matrices[order])
@@ -216,7 +216,7 @@ def test_covariances_of_components_are_taken_added_and_pooled(family):
 @each_family
 @each_prior
 def test_statistics_of_components_lead_back_to_them(family, prior):
-    data = WhitenedData(open_rows(rows()), family)
+    data = Problem(open_rows(rows()), family)
     components = some_components(family, data)
     again = family.m_step(family.stats_of(components, 60.0, prior), prior)
     np.testing.assert_allclose(again.means, components.means, atol=1e-10)
@@ -237,7 +237,7 @@ def test_statistics_are_added_scaled_and_indexed():
 
 @each_family
 def test_precisions_and_whiteners_invert_the_covariances(family):
-    data = WhitenedData(open_rows(rows()), family)
+    data = Problem(open_rows(rows()), family)
     covariances = some_components(family, data).covariances
     precisions, whiteners = family.precisions(covariances), family.whiteners(covariances)
     if family.is_axis_aligned:
@@ -282,7 +282,7 @@ def test_the_default_prior_of_full_covariances_hardly_widens_thin_clusters():
     labels = np.arange(200) % 2
     X = rng.standard_normal((200, 2)) * [1.0, 0.1] + np.where(labels[:, None], [0.0, 1.0], [0.0, -1.0])
     family = FAMILIES["full"]
-    data = WhitenedData(open_rows(X), family)
+    data = Problem(open_rows(X), family)
     stats = data.hard_stats(labels, 2)
     with_prior = data.whitening.inverse_transform_parameters(family.m_step(stats, Prior())).covariances
     without = data.whitening.inverse_transform_parameters(family.m_step(stats, None)).covariances

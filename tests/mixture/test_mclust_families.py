@@ -8,8 +8,8 @@ import pytest
 import apolar
 from apolar.data import open_rows
 from apolar.em.loop import converge
-from apolar.em.result import FitResult
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.mixture.families import FAMILIES, family
 from mixtures import FAMILY_NAMES
 from references import FOLDER, table
@@ -26,7 +26,7 @@ def reference(request):
 
 
 def started(code, reference):
-    data = WhitenedData(open_rows(table(reference["data"])), family(code))
+    data = Problem(open_rows(table(reference["data"])), family(code))
     labels = np.array(reference["labels"]) - 1
     return data, data.family.m_step(data.hard_stats(labels, reference["n_components"]), None)
 
@@ -55,7 +55,7 @@ def test_iterations_are_those_of_mclust(code, reference):
 @pytest.mark.parametrize("code", CODES)
 def test_the_optimum_is_that_of_mclust_or_a_better_one(code, reference):
     data, parameters = started(code, reference)
-    result = converge(data, FitResult(parameters, ""), None, tol=1e-9, max_iter=2000)
+    result = converge(data, Fit(parameters, ""), None, tol=1e-9, max_iter=2000)
     value = result.log_likelihood + data.whitening.log_det * data.weight
     if code in WITH_COMMON_AXES:
         assert value > reference[code][2] - 1e-5

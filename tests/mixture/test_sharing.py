@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from apolar.data import open_rows
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import WhitenedParameters
@@ -29,7 +29,7 @@ def example(name, n_features, *, units=10.0, n_mixtures=3, n_components=3):
     shapes = rng.standard_normal((n_components, n_features, n_features)) + 2 * np.eye(n_features)
     X = np.einsum("ni,nij->nj", rng.standard_normal((len(labels), n_features)), shapes[labels])
     X = (X + 3 * rng.standard_normal((n_components, n_features))[labels]) * np.geomspace(1, units, n_features)
-    data = WhitenedData(open_rows(X), FAMILIES[name])
+    data = Problem(open_rows(X), FAMILIES[name])
     batches = []
     for _ in range(2):
         shares = rng.dirichlet(np.full(n_components, 0.5), size=(n_mixtures, len(X)))
@@ -168,7 +168,7 @@ def test_fewer_rows_than_components_and_columns(name, is_compiled):
     # Without a prior, empty components and flat scatters have no maximum: variances end at their floor.
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        data = WhitenedData(open_rows(rng.standard_normal((5, 4))), FAMILIES[name])
+        data = Problem(open_rows(rng.standard_normal((5, 4))), FAMILIES[name])
         shares = rng.integers(7, size=5) == np.arange(7)[:, None]
         stats = data.soft_stats(shares.astype(float))
         m_step = partial(data.family.m_step, stats, None)

@@ -68,5 +68,5 @@ def test_labels_of_few_rows_are_on_the_page_and_of_many_are_not(flowers, monkeyp
     _, analysis = flowers
     text = unquote(labels_link(analysis, None).partition(",")[2])
     assert text.splitlines()[1].startswith(f"1,{analysis.predicted[0] + 1},")
-    monkeypatch.setattr("apolar.reports.rows.MOST_LABELS", 149)
+    monkeypatch.setattr("apolar.reports.rows.MAX_LABELS", 149)
     assert labels_link(analysis, None) == ""

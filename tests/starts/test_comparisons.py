@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apolar.data import open_rows
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
@@ -29,7 +29,7 @@ def example(name, *, is_weighted):
     rng = np.random.default_rng(0)
     X = 3 * rng.standard_normal((4, 3))[rng.integers(4, size=517)] + rng.standard_normal((517, 3))
     weights = rng.integers(1, 4, size=517).astype(float) if is_weighted else None
-    data = WhitenedData(open_rows(X, weights), family(name))
+    data = Problem(open_rows(X, weights), family(name))
     return data, data.family.m_step(data.hard_stats(rng.integers(12, size=517), 12), Prior())
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from apolar.data import open_rows
 from apolar.em.low_density import with_noise_component
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.noise import noise_weights
@@ -23,7 +23,7 @@ def data_of(name, n_noise=30):
     means = np.array([[0.0, 0, 0], [9, 0, 1], [0, 9, 3]])
     X = means[labels] + rng.standard_normal((240, 3))
     X = np.vstack([X, rng.uniform(X.min(axis=0) - 2, X.max(axis=0) + 2, (n_noise, 3))])
-    data = with_noise_component(WhitenedData(open_rows(X), family(name)), True)
+    data = with_noise_component(Problem(open_rows(X), family(name)), True)
     return data, np.append(labels, np.full(n_noise, -1))
 
 
@@ -58,7 +58,7 @@ def test_the_component_that_costs_least_is_left_to_the_noise(name):
 
 def test_without_noise_no_component_is_left():
     data, labels = data_of("full")
-    plain = WhitenedData(data.rows, data.family)
+    plain = Problem(data.rows, data.family)
     parameters = plain.family.m_step(plain.hard_stats(np.maximum(labels, 0), 3), Prior())
     assert dropped_stats(plain, parameters, 3) == []
 

@@ -8,16 +8,16 @@ import pytest
 import apolar
 from apolar.data import open_rows
 from apolar.em.loop import converge
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.run import evaluate_batch
-from apolar.em.whitened import WhitenedData
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.parameters import batch
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.mixture.stats import SufficientStats
 from apolar.starts import STARTS, start_candidates
-from apolar.starts.auto import MORE_ROWS, MOST_ROWS, _Search, portfolio
+from apolar.starts.auto import MAX_ROWS, MORE_ROWS, _Search, portfolio
 from apolar.starts.merging import greedily_merged_stats, mixture_distances
 from apolar.starts.overseed import from_overseeding
 from apolar.starts.seeds import nearest_stats, random_rows, spread_rows
@@ -31,7 +31,7 @@ each_family = pytest.mark.parametrize("name", NAMES)
 
 def data(name, n=300, seed=0, **kwargs):
     X, labels = apolar.datasets.make_example(1, n, random_state=seed)
-    return WhitenedData(open_rows(X, **kwargs), family(name)), labels
+    return Problem(open_rows(X, **kwargs), family(name)), labels
 
 
 @each_family
@@ -55,9 +55,7 @@ def test_one_component_one_column_and_more_components_than_columns(start, n_comp
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, n_features)) + 4 * rng.integers(0, 3, (120, 1))
     for name in ("spherical", "full"):
-        candidates = start_candidates(
-            start, WhitenedData(open_rows(X), family(name)), n_components, Prior(), rng
-        )
+        candidates = start_candidates(start, Problem(open_rows(X), family(name)), n_components, Prior(), rng)
         assert candidates[0].parameters.is_finite
         assert candidates[0].parameters.n_components == n_components
 
@@ -65,7 +63,7 @@ def test_one_component_one_column_and_more_components_than_columns(start, n_comp
 def test_moments_that_do_not_work_are_skipped_with_the_reason():
     X = np.random.default_rng(0).standard_normal((100, 2))
     candidates = start_candidates(
-        "moments", WhitenedData(open_rows(X), family("full")), 4, Prior(), np.random.default_rng(0)
+        "moments", Problem(open_rows(X), family("full")), 4, Prior(), np.random.default_rng(0)
     )
     assert candidates[0].start == "overseed"
     assert "at most as many components" in candidates[0].skipped[0]
@@ -88,7 +86,7 @@ def test_merging_puts_the_parts_of_a_cluster_together(name):
     rng = np.random.default_rng(0)
     centres = np.repeat(np.array([[0.0, 0], [20, 0], [0, 20]]), 3, axis=0)
     labels = np.repeat(np.arange(9), 40)
-    rows = WhitenedData(open_rows(centres[labels] + rng.standard_normal((360, 2))), family(name))
+    rows = Problem(open_rows(centres[labels] + rng.standard_normal((360, 2))), family(name))
     merged = greedily_merged_stats(rows.family.untied, rows.hard_stats(labels, 9), 3)
     np.testing.assert_allclose(merged.counts, 120)
     expected = rows.hard_stats(labels // 3, 3)
@@ -106,15 +104,15 @@ def test_seeds_are_rows_far_apart():
         assert np.all((seeds >= 0) & (seeds < 2000))
     # Clusters that are far apart get a seed each.
     rng = np.random.default_rng(0)
-    far = WhitenedData(
+    far = Problem(
         open_rows(100 * np.eye(4)[np.arange(400) % 4] + rng.standard_normal((400, 4))), family("spherical")
     )
     assert {int(seed) % 4 for seed in spread_rows(far, 4, rng)[0]} == {0, 1, 2, 3}
-    same = WhitenedData(open_rows(np.ones((10, 2))), family("spherical"))
+    same = Problem(open_rows(np.ones((10, 2))), family("spherical"))
     assert np.all(spread_rows(same, 3, rng) < 10)
     assert len(nearest_stats(same, spread_rows(same, 3, rng)[0])) == 1
     # A row of weight two counts twice: as the first seed, and as one after the row in the middle.
-    weighted = WhitenedData(open_rows(np.array([[-1.0], [0], [1]]), np.array([1.0, 1, 2])), family("full"))
+    weighted = Problem(open_rows(np.array([[-1.0], [0], [1]]), np.array([1.0, 1, 2])), family("full"))
     seeds = spread_rows(weighted, 2, rng, 4000)
     # Four standard errors of a frequency.
     np.testing.assert_allclose(np.bincount(seeds[:, 0]) / 4000, [0.25, 0.25, 0.5], atol=0.032)
@@ -139,7 +137,7 @@ def test_splitting_finds_the_component_that_is_two():
     # Three components for four clusters: the best proposal must separate the two that share a component.
     rng = np.random.default_rng(1)
     X, labels = apolar.datasets.make_example(1, 2000, random_state=1)
-    rows = WhitenedData(open_rows(X), family("spherical"))
+    rows = Problem(open_rows(X), family("spherical"))
     heavy = np.argsort(-np.bincount(labels))
     joined = np.where(labels == heavy[1], heavy[0], labels)
     stats = rows.hard_stats(np.unique(joined, return_inverse=True)[1], 3)
@@ -160,7 +158,7 @@ def test_splits_see_a_small_cluster_beside_the_longest_axis(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 3)) * [4, 1, 1]
     X[:100, 1] += 6
-    rows = WhitenedData(open_rows(X), family(name))
+    rows = Problem(open_rows(X), family(name))
     component = rows.family.m_step(rows.soft_stats(np.ones((1, 2000))), Prior())
     found = []
     for proposal in with_one_more(rows, component, rng):
@@ -177,7 +175,7 @@ def test_wide_data_are_split_along_an_iterated_axis(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 70))
     X[:45, 0] += 30
-    rows = WhitenedData(open_rows(X), family(name))
+    rows = Problem(open_rows(X), family(name))
     component = rows.family.m_step(rows.soft_stats(np.ones((1, 90))), Prior())
     proposals = with_one_more(rows, component, rng)
     moved = [np.abs(np.diff(rows.whitening.inverse_transform(p.means), axis=0))[0] for p in proposals]
@@ -187,7 +185,7 @@ def test_wide_data_are_split_along_an_iterated_axis(name):
 
 def test_the_portfolio_is_sorted_and_finds_the_optimum():
     X, labels = apolar.datasets.make_example(1, 1000, random_state=3)
-    rows = WhitenedData(open_rows(X), family("spherical"))
+    rows = Problem(open_rows(X), family("spherical"))
     candidates = portfolio(rows, 4, Prior(), np.random.default_rng(0))
     likelihoods = [candidate.log_likelihood for candidate in candidates]
     assert likelihoods == sorted(likelihoods, reverse=True)
@@ -198,16 +196,16 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
 
 def test_the_portfolio_does_not_run_twice_from_the_same_mixture():
     X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
-    rows = WhitenedData(open_rows(X), family("spherical"))
+    rows = Problem(open_rows(X), family("spherical"))
     search = _Search(rows, 3, Prior(), np.random.default_rng(0))
     near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
     far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
     first = search._new_optima(
-        [FitResult(start, name) for name, start in zip("abc", (near, near, far), strict=True)]
+        [Fit(start, name) for name, start in zip("abc", (near, near, far), strict=True)]
     )
     assert [candidate.start for candidate in first] == ["a", "c"]
     # Nor from a mixture at which a run has ended.
-    assert search._new_optima([FitResult(first[0].parameters, "d")]) == []
+    assert search._new_optima([Fit(first[0].parameters, "d")]) == []
 
 
 @pytest.mark.parametrize(("prior", "expected"), [(AdaptivePrior(), "bac"), (Prior(), "cba")])
@@ -225,17 +223,17 @@ def test_by_evidence_almost_empty_components_are_last(prior, expected):
 def test_where_a_sample_cannot_tell_the_search_continues_on_a_larger_one():
     n = 120_000
     X, _ = apolar.datasets.make_example(2, n, random_state=0)
-    rows = WhitenedData(open_rows(X), family("spherical"))
+    rows = Problem(open_rows(X), family("spherical"))
     search = _Search(rows, 3, Prior(), np.random.default_rng(0))
-    assert search.drawn_rows.n_rows == MOST_ROWS
+    assert search.drawn_rows.n_rows == MAX_ROWS
     assert search.can_continue
     larger = search.with_more_rows()
-    assert larger.drawn_rows.n_rows == MORE_ROWS * MOST_ROWS
+    assert larger.drawn_rows.n_rows == MORE_ROWS * MAX_ROWS
     starts, _ = search.starts()
     best, *others = search.finalists(search.after_short_runs(starts))
     # The best, and contenders, are run on the larger sample; one far away is left behind.
     far = rows.family.m_step(rows.hard_stats(np.arange(n) // (n // 3), 3), Prior())
-    candidates = [best, *(replace(other, is_contender=True) for other in others), FitResult(far, "far")]
+    candidates = [best, *(replace(other, is_contender=True) for other in others), Fit(far, "far")]
     optima = larger.continued(candidates)
     assert not any(optimum.is_contender for optimum in optima)
     assert "far" not in {optimum.start for optimum in optima}
@@ -250,7 +248,7 @@ def test_where_a_sample_cannot_tell_the_search_continues_on_a_larger_one():
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
 def test_how_far_apart_mixtures_are(name):
     X, _ = apolar.datasets.make_example(1, 500, random_state=0)
-    rows = WhitenedData(open_rows(X), family(name))
+    rows = Problem(open_rows(X), family(name))
     labels = np.arange(500) % 4
     stats = rows.hard_stats(labels, 4)
     other = rows.hard_stats(np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels), 4)
@@ -273,7 +271,7 @@ def test_starts_see_weights():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((200, 2)), rng.standard_normal((200, 2)) + 50])
     light = np.where(np.arange(400) < 200, 1.0, 1e-9)
-    rows = WhitenedData(open_rows(X, light), family("spherical"))
+    rows = Problem(open_rows(X, light), family("spherical"))
     assert np.all(random_rows(rows, 5, rng) < 200)
     components = from_kmeans(rows, 2, Prior(), rng)
     assert components.is_finite
@@ -291,7 +289,7 @@ def test_duplicated_rows_are_fewer_seeds():
     X = np.repeat(np.arange(3.0)[:, None], 20, axis=0) @ np.ones((1, 2))
     for start in STARTS:
         candidates = start_candidates(
-            start, WhitenedData(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
+            start, Problem(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
         )
         assert candidates[0].parameters.is_finite
         assert candidates[0].parameters.n_components == 5

@@ -28,7 +28,7 @@ SPHERICAL, DIAGONAL, FULL = 0, 1, 2
 # part has at least this many rows; there are at most so many parts, or so many that their sums take this many
 # numbers, but not fewer than the least.
 PART_ROWS = 1024
-MOST_PARTS, LEAST_PARTS = 256, 16
+MAX_PARTS, MIN_PARTS = 256, 16
 PART_NUMBERS = 2**17
 # The multiplications that make another thread worth its start: some tenths of a millisecond.
 WORK_PER_THREAD = 2 * 10**6
@@ -330,7 +330,7 @@ class _Parts:
     @classmethod
     def of(cls, n_rows: int, n_numbers: int) -> _Parts:
         """Return the parts of so many rows, each of which has sums of so many numbers."""
-        most = max(LEAST_PARTS, min(MOST_PARTS, PART_NUMBERS // n_numbers))
+        most = max(MIN_PARTS, min(MAX_PARTS, PART_NUMBERS // n_numbers))
         part_rows = max(1, -(-n_rows // most))
         part_rows = -(-part_rows // PART_ROWS) * PART_ROWS
         n_useful = 1 + int(n_rows * n_numbers // WORK_PER_THREAD)

@@ -4,20 +4,20 @@ Each line is a name and a literal.
 """
 
 # The least weight of a component in logarithms and divisors: an empty component must not give NaN.
-LEAST_WEIGHT = 1e-300
+MIN_WEIGHT = 1e-300
 # Logits are raised to this much below the largest of a row: exp(-100) is 4e-44.
-LEAST_LOGIT = -100.0
+MIN_LOGIT = -100.0
 # A component of less than this fraction of the weight of the rows is empty.
-LEAST_PART = 1e-10
+MIN_PART = 1e-10
 # How far the objective may fall in a step of EM, relative to one plus its size: by rounding, with a margin.
-MOST_FALL = 1e-6
+MAX_FALL = 1e-6
 
 # The rounding error of a scatter, relative to the sum of squares that it is a difference of. It is added, so
 # that a component far from the centre is no narrower than can be computed.
 SCATTER_ROUNDING = 4e-15
 # The least scatter of a component, relative to the largest, in logarithms and divisors; and the least volume.
-LEAST_SCATTER = 1e-30
-LEAST_VOLUME = 1e-10
+MIN_SCATTER = 1e-30
+MIN_VOLUME = 1e-10
 # Rounds of alternating estimates of volumes and a shape, and the relative change at which they end; and the
 # rounds from volumes that are near, where EM goes on from any improvement.
 VOLUME_ROUNDS = 500
@@ -30,11 +30,11 @@ SWEEPS = 200
 NEAR_SWEEPS = 2
 # The sine of an angle that counts as zero, and the contrast of the variances in a plane, relative to the
 # scatter: without any, a rotation would gain nothing, and never end.
-LEAST_SINE = 1e-12
-LEAST_CONTRAST = 1e-24
+MIN_SINE = 1e-12
+MIN_CONTRAST = 1e-24
 
-# Ratios of densities are clipped to exp(+-MOST_LOG_RATIO), and sums of them are at least LEAST_RATIO.
-MOST_LOG_RATIO = 50.0
-LEAST_RATIO = 1e-30
+# Ratios of densities are clipped to exp(+-MAX_LOG_RATIO), and sums of them are at least MIN_RATIO.
+MAX_LOG_RATIO = 50.0
+MIN_RATIO = 1e-30
 # Mixtures are compared on a multiple of so many rows.
 ROWS_TOGETHER = 32

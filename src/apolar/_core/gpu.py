@@ -14,10 +14,10 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace
 
 # The most rows per launch: their number fits into 32 bits.
-MOST_ROWS = 2**28
+MAX_ROWS = 2**28
 # The least sizes of the sides of a matrix product that a kernel computes.
-LEAST_INNER = 16
-LEAST_OUTER = 8
+MIN_INNER = 16
+MIN_OUTER = 8
 
 # The devices on which a kernel was tried, and whether it worked.
 _tried: dict[tuple[str, str], bool] = {}

@@ -9,9 +9,9 @@ __all__ = ["figures", "with_error"]
 # Figures of a number, and of a deviation or standard error beside it.
 N_FIGURES, N_ERROR_FIGURES = 4, 2
 # From these powers of ten on a number is written with an exponent.
-LEAST_POWER, MOST_POWER = -5, 7
+MIN_POWER, MAX_POWER = -5, 7
 # A number beside its error has more digits before it is written with an exponent: a time in seconds has ten.
-MOST_DIGITS = 12
+MAX_DIGITS = 12
 
 
 def figures(value: float, n_figures: int = N_FIGURES) -> str:
@@ -27,7 +27,7 @@ def figures(value: float, n_figures: int = N_FIGURES) -> str:
     if value == 0:
         return "0"
     power = _power(value, n_figures)
-    if not LEAST_POWER <= power < MOST_POWER:
+    if not MIN_POWER <= power < MAX_POWER:
         return _with_exponent(value, n_figures)
     n_decimals = max(n_figures - 1 - power, 0)
     text = f"{value:.{n_decimals}f}"
@@ -47,7 +47,7 @@ def with_error(value: float, error: float) -> str:
         return f"{figures(value)} ± {figures(error, N_ERROR_FIGURES)}"
     largest = max(abs(value), abs(error))
     power, error_power = _power(largest, N_FIGURES), _power(error, N_ERROR_FIGURES)
-    if error_power < LEAST_POWER or power > MOST_DIGITS or power - error_power > MOST_DIGITS:
+    if error_power < MIN_POWER or power > MAX_DIGITS or power - error_power > MAX_DIGITS:
         return f"{figures(value)} ± {figures(error, N_ERROR_FIGURES)}"
     n_decimals = max(N_ERROR_FIGURES - 1 - error_power, 0)
     rounded = round(error, N_ERROR_FIGURES - 1 - error_power)

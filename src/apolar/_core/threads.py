@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 __all__ = ["default_threads", "loaded_libraries", "one_blas_thread", "run_in_threads", "submit"]
 
 # The most threads of the pool. It starts one only when a call finds none idle.
-MOST_THREADS = 256
+MAX_THREADS = 256
 
 
 # Emptied in a forked child, where the threads of the parent do not run.
@@ -29,7 +29,7 @@ def thread_pool() -> ThreadPoolExecutor:
     """Return the pool of the process. How many threads run is up to the caller, by what it submits."""
     with _POOL_LOCK:
         if not _POOL:
-            _POOL.append(ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="apolar"))
+            _POOL.append(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="apolar"))
         return _POOL[0]
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from apolar.reports.analysis import Analysis
 
 # The width of the first columns of the table of means, that of a name, and the most columns of means.
-FIRST_WIDTH, NAME_WIDTH, MOST_COLUMNS = 26, 15, 40
+FIRST_WIDTH, NAME_WIDTH, MAX_COLUMNS = 26, 15, 40
 
 
 @click.command()
@@ -285,7 +285,7 @@ def _print(
     counts, n_components = analysis.counts, len(model.weights_)
     means = [
         [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
-        for j in range(min(len(analysis.names), MOST_COLUMNS))
+        for j in range(min(len(analysis.names), MAX_COLUMNS))
     ]
     shown = _shown(analysis.names, means, console.width - FIRST_WIDTH)
     dots = ["..."] if len(analysis.names) > len(shown) else []

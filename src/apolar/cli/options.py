@@ -15,10 +15,10 @@ from apolar.cli.paths import not_found
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 # More components than this are refused as a mistake.
-MOST_NUMBER = 10_000
+MAX_NUMBER = 10_000
 # The most that `auto` tries, and the level of the rule for outliers, as in the library: without its imports
 # a bad number is refused at once.
-MOST_COMPONENTS = 9
+MAX_COMPONENTS = 9
 DEFAULT_LEVEL = 0.05
 # In place of the names of all families.
 ALL = "all"
@@ -284,20 +284,20 @@ def check_sources(data: tuple[str, ...]) -> None:
         raise BadInput("Standard input can be read once only: give - once.")
 
 
-def numbers_of_components(text: str, most: int = MOST_COMPONENTS) -> int | list[int]:
+def numbers_of_components(text: str, most: int = MAX_COMPONENTS) -> int | list[int]:
     """Return one number, or several for auto, 2-6 or 2,4,8."""
     if text == "auto":
         return list(range(1, most + 1))
     one_or_range = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if one_or_range:
         first, last = int(one_or_range[1]), int(one_or_range[2] or one_or_range[1])
-        if last > MOST_NUMBER:
-            raise BadInput(f"{text!r} asks for more than {MOST_NUMBER:,} components: ask for fewer.")
+        if last > MAX_NUMBER:
+            raise BadInput(f"{text!r} asks for more than {MAX_NUMBER:,} components: ask for fewer.")
         if 1 <= first <= last:
             return first if one_or_range[2] is None else list(range(first, last + 1))
     elif re.fullmatch(r"\d+(,\d+)+", text):
         numbers = sorted({int(number) for number in text.split(",")})
-        if numbers[0] >= 1 and numbers[-1] <= MOST_NUMBER:
+        if numbers[0] >= 1 and numbers[-1] <= MAX_NUMBER:
             return numbers
     raise BadInput(f"{text!r} is no number of components: write 4, 2-6, 2,4,8 or auto.")
 

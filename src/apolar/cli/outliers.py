@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from apolar._core.arrays import Array
 
 # Rows that a sentence names.
-MOST_NAMED = 10
+MAX_NAMED = 10
 
 
 def row_numbers_of(chosen: Array, row_numbers: Array | None) -> list[int]:
@@ -36,8 +36,8 @@ def outliers_sentence(rows: Sequence[int], level: float) -> str:
     rule = f"further from every cluster than rows of this mixture are, but for {often} (--outliers={level:g})"
     if not rows:
         return f"No row is an outlier: {rule}."
-    named = ", ".join(f"{row}" for row in rows[:MOST_NAMED])
-    more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
+    named = ", ".join(f"{row}" for row in rows[:MAX_NAMED])
+    more = f" and {len(rows) - MAX_NAMED:,} more" if len(rows) > MAX_NAMED else ""
     if len(rows) == 1:
         return f"1 row is an outlier: {rule}: row {named}."
     return f"{len(rows):,} rows are outliers: {rule}: rows {named}{more}."
@@ -58,7 +58,7 @@ def outlier_lines(
     import numpy as np
 
     from apolar.estimator.outliers import OutlierRule
-    from apolar.mixture.distances import least_distances
+    from apolar.mixture.distances import min_distances
 
     yield ",".join(["row", "cluster", "distance", *map(quoted_cell, names)]) + "\n"
     rule = OutlierRule.of(model, 0.05)  # for its means and covariances, which do not depend on the level
@@ -66,7 +66,7 @@ def outlier_lines(
     positions = np.flatnonzero(outliers)
     for number, position in zip(row_numbers_of(outliers, row_numbers), positions.tolist(), strict=True):
         row = np.asarray(X[position : position + 1], dtype=np.float64)
-        square = float(least_distances(means, covariances, row)[0][0])
+        square = float(min_distances(means, covariances, row)[0][0])
         distance = f"{square**0.5:.6g}" if np.isfinite(square) else ""
         cells: list[Any] = ["" if np.isnan(value) else repr(value) for value in row[0].tolist()]
         cluster = cluster_numbers(predicted[position : position + 1])[0]

@@ -125,7 +125,7 @@ def predict(
             label_column=label_column,
             drop_missing=drop_missing,
             keep_missing=True,
-            least_rows=1,
+            min_rows=1,
             progress=bar.reading,
             **reading,
         ) as table:

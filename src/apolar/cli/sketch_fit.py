@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from apolar.moments import CentralMoments
 
 # The most columns of means in a terminal, and the most components that -k auto tries.
-MOST_COLUMNS = 8
-MOST_COMPONENTS = 6
+MAX_COLUMNS = 8
+MAX_COMPONENTS = 6
 # Deviations that differ by more than this are taken to be of columns in different units: those of the lengths
 # of iris differ by a factor of 4, those of the contents of olive oils by 31, of wines by 2,500.
 MIXED_UNITS = 10
 # Below this, moments are said not to agree with a mixture.
-LEAST_P_VALUE = 0.001
+MIN_P_VALUE = 0.001
 # The `message_` of a model that was made from a sketch.
 FROM_MOMENTS = (
     "The mixture comes from the moments of a sketch alone: EM has not run and no likelihood was computed. "
@@ -128,7 +128,7 @@ def fit_sketch(
     standardise : bool, optional
         For spherical components; by default where units differ.
     """
-    numbers = numbers_of_components(components, MOST_COMPONENTS)
+    numbers = numbers_of_components(components, MAX_COMPONENTS)
     sums = loaded_sketch(path)
     try:
         fitted = _fitted(sums, numbers, _kinds(covariance), standardise)
@@ -292,7 +292,7 @@ def _print(fitted: SketchFit, written: Path) -> None:
     console.print(line(f"{fitted.n_rows:,} rows, {n_components} {kind}{noun}, from moments alone."))
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     n_features = fitted.means.shape[1]
-    shown = min(n_features, MOST_COLUMNS)
+    shown = min(n_features, MAX_COLUMNS)
     dots = ["..."] if n_features > shown else []
     names = fitted.names or [f"x{i + 1}" for i in range(shown)]
     for name in ("component", "weight", *names[:shown], *dots):
@@ -304,16 +304,16 @@ def _print(fitted: SketchFit, written: Path) -> None:
     console.print(grid)
     console.print(line("Means ± deviations within the component."))
     # One finding: parameters that are valid, of a mixture that the moments contradict, are no good news.
-    if not fitted.p_value < LEAST_P_VALUE or fitted.status.name != "VALID":
+    if not fitted.p_value < MIN_P_VALUE or fitted.status.name != "VALID":
         console.print(line(f"{fitted.status.name}: {in_options(fitted.status.value)}"))
-    if fitted.p_value < LEAST_P_VALUE:
+    if fitted.p_value < MIN_P_VALUE:
         console.print(
             line(
                 f"The moments do not agree with such a mixture (p = {fitted.p_value:.1g}): try another -k or "
                 "--covariance, or -k auto."
             )
         )
-    elif fitted.p_value >= LEAST_P_VALUE:
+    elif fitted.p_value >= MIN_P_VALUE:
         console.print(line(f"The moments agree with such a mixture (p = {fitted.p_value:.2g})."))
     for note in fitted.projected:
         console.print(line(f"Note: {note}."))

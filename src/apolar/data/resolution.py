@@ -7,13 +7,13 @@ import numpy as np
 from apolar._core.arrays import Array
 
 # Values repeat if there are at most this many different ones per row.
-MOST_DISTINCT = 0.9
+MAX_DISTINCT = 0.9
 # A column without a repeated value among its first rows, this many of them, is not looked at any further.
 FIRST_ROWS = 1000
 # The rounding errors of a value, relative to the largest one: of one that was read, and a few operations on.
 ROUNDINGS = 4.0
 # How far a value may be from a whole multiple of the step, in steps.
-MOST_OFF = 0.1
+MAX_OFF = 0.1
 
 
 def column_resolutions(values: Array, weights: Array | None = None) -> Array:
@@ -42,7 +42,7 @@ def column_resolutions(values: Array, weights: Array | None = None) -> Array:
     repeats = np.any(first[1:] == first[:-1], axis=0) if weights is None else np.ones(len(resolutions), bool)
     for column in np.flatnonzero(repeats):
         distinct = np.unique(values[:, column])
-        if 1 < len(distinct) <= MOST_DISTINCT * n_rows:
+        if 1 < len(distinct) <= MAX_DISTINCT * n_rows:
             resolutions[column] = _step(distinct)
     return resolutions
 
@@ -80,4 +80,4 @@ def _step_up_to(distinct: Array, precision: float) -> float:
         step, uncertainty = reach / n_steps, 2 * error / n_steps
     in_steps = offsets / step
     is_off = np.abs(in_steps - np.rint(in_steps)) > 2 * error / step
-    return 0.0 if 2 * error > MOST_OFF * step or np.any(is_off) else step
+    return 0.0 if 2 * error > MAX_OFF * step or np.any(is_off) else step

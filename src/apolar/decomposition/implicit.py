@@ -31,9 +31,9 @@ ROW_STARTS, CANDIDATES = 3, 5
 # Rows that are drawn to estimate a residual.
 SAMPLE = 256
 # The relative gradient of a sum over many rows is no more accurate.
-LEAST_GRADIENT = 1e-11
+MIN_GRADIENT = 1e-11
 # The square of a residual is a difference of numbers near one: a smaller residual is rounding.
-LEAST_RESIDUAL = float(np.sqrt(np.finfo(float).eps))
+MIN_RESIDUAL = float(np.sqrt(np.finfo(float).eps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def decompose_rows(
 
     if tensor.order <= 2 or n_monomials(tensor.dim, tensor.order) <= FORMED:
         return decompose_formed(tensor.to_tensor())
-    n_columns = _most_columns(tensor.order)
+    n_columns = _max_columns(tensor.order)
     directions = leading_directions(tensor, n_columns, rng)
     if tensor.share_outside(directions) <= INSIDE:
         return _lifted(decompose_formed(tensor.change_variables(directions)), directions)
@@ -192,7 +192,7 @@ def largest_projection(
     return directions, projected
 
 
-def _most_columns(order: int) -> int:
+def _max_columns(order: int) -> int:
     """Return the number of columns up to which a tensor of this order is formed."""
     columns = 2
     while n_monomials(columns + 1, order) <= FORMED:
@@ -241,7 +241,7 @@ def _refined(scaled: _Scaled, vectors: Array, signs: Array, settings: Settings) 
 
     Gauss-Newton steps while they are fast; L-BFGS where they are not, which they finish.
     """
-    tol, left = max(settings.tol, LEAST_GRADIENT), settings.max_iter
+    tol, left = max(settings.tol, MIN_GRADIENT), settings.max_iter
     refined = gauss_newton(scaled, vectors, signs, max_iter=left, tol=tol, give_up_above=0.0)
     left -= refined.n_iter
     if refined.gradient_norm > tol and left and not np.iscomplexobj(refined.vectors):
@@ -304,7 +304,7 @@ def residual_of(
         square_error = float(draws.std(ddof=1) / np.sqrt(len(draws)))
         # At least what the inequality of Cauchy and Schwarz says.
         squared_norm = max(square + 2 * values - own, values**2 / own, np.finfo(float).tiny)
-    residual = max(float(np.sqrt(max(square, 0.0) / squared_norm)), LEAST_RESIDUAL)
+    residual = max(float(np.sqrt(max(square, 0.0) / squared_norm)), MIN_RESIDUAL)
     # The square is part of that of the norm, too: to first order, the ratio moves by what is explained of it.
     relative_error = square_error / squared_norm
     explained = max(1 - residual**2, 0.0)

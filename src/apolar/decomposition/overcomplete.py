@@ -23,7 +23,7 @@ WORK, STEPS = 1.2e11, 80
 # The same where a run is one way of several, unless there are fewer runs than starts.
 GENERIC_WORK = 3e9
 # Unknowns up to which a factorised step is fast.
-MOST_UNKNOWNS = 900
+MAX_UNKNOWNS = 900
 # Terms that are nearer than this are worth exact refinement.
 NEAR = 1e-4
 
@@ -36,7 +36,7 @@ def run_work(unknowns: int) -> float:
 def affordable_runs(tensor: SymmetricTensor, rank: int, budget: Budget) -> int:
     """Return how many penalised runs there is time for; none where a step takes too long."""
     unknowns = rank * tensor.dim
-    if unknowns > MOST_UNKNOWNS:
+    if unknowns > MAX_UNKNOWNS:
         return 0
     n_runs = min(RUNS_PER_START * budget.n_starts, WORK / run_work(unknowns))
     if unknowns >= len(tensor.coefficients):

@@ -93,12 +93,12 @@ def _dense_steps(tensor: SymmetricTensor, refined: Refined, residual: float) -> 
 def _large_steps(tensor: SymmetricTensor, refined: Refined, residual: float) -> tuple[Array, float]:
     """Return the vectors of Gauss-Newton steps by conjugate gradients, while these help."""
     vectors, signs, order = refined.vectors, refined.signs, tensor.order
-    most_products = int(np.clip(STEP_WORK / (4 * len(vectors) * vectors.size), 20, 1000))
+    max_products = int(np.clip(STEP_WORK / (4 * len(vectors) * vectors.size), 20, 1000))
     for _ in range(LARGE_STEPS):
         rest = tensor - SymmetricTensor.from_waring(signs, vectors, order)
         gram = TangentGram(vectors, signs, order)
         slope = order * signs[:, None] * rest.contract_all(gram.conjugate, 1)
-        moved = vectors + gram.solve(slope, damping=1e-15, rtol=1e-10, max_iter=most_products)[0]
+        moved = vectors + gram.solve(slope, damping=1e-15, rtol=1e-10, max_iter=max_products)[0]
         residual_moved = relative_residual(tensor, signs, moved)
         if not residual_moved < residual:
             break

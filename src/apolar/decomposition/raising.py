@@ -33,7 +33,7 @@ RANKS_ABOVE = 3
 SOME_MONOMIALS = 100
 # Multiplications at all these ranks together, about, and the runs at each of them.
 BELOW_WORK = 1e9
-FEWEST_RUNS, MOST_RUNS = 3, 24
+FEWEST_RUNS, MAX_RUNS = 3, 24
 # Starts at a rank below one that is exact.
 LOWER_STARTS = 3
 
@@ -110,7 +110,7 @@ def terms_below_generic(
             break
         tried.append(higher)
         affordable = BELOW_WORK / (len(ranks_below) * run_work(higher * tensor.dim))
-        n_runs = int(np.clip(affordable, FEWEST_RUNS, MOST_RUNS))
+        n_runs = int(np.clip(affordable, FEWEST_RUNS, MAX_RUNS))
         terms = overcomplete_terms(tensor, higher, n_runs, rng, budget, lambda candidate: candidate.exact)
         if terms is not None and terms.exact:
             return _reduced(tensor, terms, rank + 1, budget), tried

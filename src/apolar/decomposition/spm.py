@@ -10,7 +10,7 @@ from apolar.tensor.monomials import monomial_values, multinomials, product_posit
 # Damping of the first step of a climb, and its factors after a step that goes up or down.
 FIRST_DAMPING, LESS, MORE = 0.1, 0.2, 4.0
 # No step goes up at this damping: the vector stands at a maximum, to rounding.
-MOST_DAMPING = 1e6
+MAX_DAMPING = 1e6
 # The distance to one below which a maximum may be a component, and that which rounding leaves.
 NEAR, ROUNDING = 1e-2, 1e-12
 # Where powers fill more of the space than this, others than the components come within 1e-8: maxima wait
@@ -198,7 +198,7 @@ def _climb(subspace: _Subspace, a: Array, tol: float, max_iter: int) -> tuple[Ar
         at.update(up, there, up)
         # At a double point the curvature vanishes: without damping, steps there are rounding, or singular.
         damping = np.maximum(damping * np.where(up, LESS, MORE), ROUNDING)
-        done = (up & (np.linalg.norm(step, axis=1) <= tol)) | (damping > MOST_DAMPING)
+        done = (up & (np.linalg.norm(step, axis=1) <= tol)) | (damping > MAX_DAMPING)
         end[active], values[active], arrived[active] = a, at.values, done
         # Slow ones are left: without the components of the others they, or new starts, climb faster.
         if done.all() or (n_steps >= PATIENCE and 2 * np.count_nonzero(arrived) >= len(end)):

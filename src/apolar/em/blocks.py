@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.constants import LEAST_LOGIT
+from apolar._core.constants import MIN_LOGIT
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
 from apolar.data import Scratch
 from apolar.em.whitening import Whitening
@@ -288,7 +288,7 @@ def _exponentials(logits: Any, scratch: Scratch) -> tuple[Any, Any, Any]:
     logits -= largest[:, None, :]
     if isinstance(logits, np.ndarray):
         # Such small exponentials do not count, and where exp underflows it takes four times as long.
-        np.maximum(logits, LEAST_LOGIT, out=logits)
+        np.maximum(logits, MIN_LOGIT, out=logits)
         np.exp(logits, out=logits)
     else:
         logits = namespace(logits).exp(logits)

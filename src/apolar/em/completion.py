@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_device_array, to_numpy
 from apolar.em.patterns import PatternGroup, Patterns
-from apolar.em.whitening import MOST_DISTANCE, Whitening
+from apolar.em.whitening import MAX_DISTANCE, Whitening
 from apolar.mixture.conditioning import (
     FULL,
     Conditioned,
@@ -74,7 +74,7 @@ class Completion:
     def scaled(self, x: Array, columns: Any = slice(None)) -> Array:
         """Return values of columns, centred and in their units, clipped so that squares do not overflow."""
         with np.errstate(over="ignore"):
-            return np.clip((x - self.centre[columns]) / self.units[columns], -MOST_DISTANCE, MOST_DISTANCE)
+            return np.clip((x - self.centre[columns]) / self.units[columns], -MAX_DISTANCE, MAX_DISTANCE)
 
     def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
         """Return the completed chunk, and its weights."""

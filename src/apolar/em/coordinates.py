@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.constants import LEAST_WEIGHT
+from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import Family
-from apolar.mixture.families.base import LEAST_COUNT
+from apolar.mixture.families.base import MIN_COUNT
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -48,12 +48,12 @@ class LocalCoordinates:
     @functools.cached_property
     def _count_roots(self) -> Array:
         """Square roots of the number of rows of each component: the scales of weights and means."""
-        return np.sqrt(np.maximum(self.centre.weights * self.weight, LEAST_COUNT))
+        return np.sqrt(np.maximum(self.centre.weights * self.weight, MIN_COUNT))
 
     @functools.cached_property
     def noise_root(self) -> float:
         """The square root of the number of rows of noise."""
-        return float(np.sqrt(np.maximum(noise_weights(self.centre.weights) * self.weight, LEAST_COUNT)))
+        return float(np.sqrt(np.maximum(noise_weights(self.centre.weights) * self.weight, MIN_COUNT)))
 
     @functools.cached_property
     def _covariance_scales(self) -> Array:
@@ -93,7 +93,7 @@ class LocalCoordinates:
         """Return the mixture at a tangent vector; far away its parameters may not be finite."""
         a, b, c = self._parts(tangent)
         family = self.family
-        logs = np.log(np.maximum(self.centre.weights, LEAST_WEIGHT)) + a / self._count_roots
+        logs = np.log(np.maximum(self.centre.weights, MIN_WEIGHT)) + a / self._count_roots
         weights = np.exp(logs - logs.max())
         total = weights.sum()
         if self.has_noise:
@@ -151,7 +151,7 @@ class LocalCoordinates:
             by_mean, by_covariance = known[0] / self._count_roots[:, None], known[1] / scales
             return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])
         pull = stats.first - counts[:, None] * means
-        offsets = pull / np.maximum(counts, LEAST_WEIGHT)[:, None]
+        offsets = pull / np.maximum(counts, MIN_WEIGHT)[:, None]
         scatter = family.scatter(stats) + family.between(offsets, counts)
         divisor = family.divisor(counts, m)
         if terms is not None:

@@ -9,10 +9,10 @@ import numpy as np
 from apolar._core.arrays import Array
 
 # The most products with the Hessian, and the step of the gradient differences that approximate them.
-MOST_PRODUCTS = 20
+MAX_PRODUCTS = 20
 DIFFERENCE = 1e-4
 # A direction with a curvature above this, relative to the complete information, shows a saddle.
-LEAST_RISING = 2e-5
+MIN_RISING = 2e-5
 # The estimate of the remaining gain has settled when a further product raises it by at most this factor.
 SETTLED = 1.02
 # The search for a rising direction ends when the largest curvature is known to be below this.
@@ -50,7 +50,7 @@ def rising_direction(
     before = -np.inf
     for basis, hessian, remainder in _krylov(gradient_at, point, gradient, start, null_direction):
         values, vectors = np.linalg.eigh(hessian)
-        if values[-1] > LEAST_RISING:
+        if values[-1] > MIN_RISING:
             largest = float(values[-1]), vectors[:, -1] @ basis
             if values[-1] < 1.1 * before:
                 break
@@ -120,7 +120,7 @@ def _krylov(
     if not norm > 0:
         return
     vectors, images = [vector / norm], []
-    for _ in range(min(MOST_PRODUCTS, len(point))):
+    for _ in range(min(MAX_PRODUCTS, len(point))):
         image = (gradient_at(point + DIFFERENCE * vectors[-1]) - gradient) / DIFFERENCE
         if not np.all(np.isfinite(image)):
             return

@@ -13,14 +13,14 @@ from apolar._core.arrays import Array
 HISTORY = 12
 # The least cosine between a step and its gradient difference: below, the curvature has the wrong sign or is
 # dominated by rounding.
-LEAST_COSINE = 1e-10
+MIN_COSINE = 1e-10
 # Wolfe's conditions: a step must gain at least this fraction of what the slope predicts, and reduce the slope
 # to at most this fraction.
-LEAST_RISE = 1e-4
-MOST_SLOPE = 0.9
+MIN_RISE = 1e-4
+MAX_SLOPE = 0.9
 # The longest step of a line search, relative to the first, and its most evaluations.
 LONGEST = 16.0
-MOST_TRIALS = 12
+MAX_TRIALS = 12
 
 Evaluation = tuple[float, float, Array]
 """The value, the slope along the line, and the gradient at a point."""
@@ -47,7 +47,7 @@ class LBFGSHistory:
     def update(self, step: Array, gradient_difference: Array) -> None:
         """Add a step, unless the function is convex along it."""
         product = float(step @ gradient_difference)
-        if product > LEAST_COSINE * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
+        if product > MIN_COSINE * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
             self.pairs.append((step, gradient_difference, product))
 
     def direction(self, gradient: Array) -> Array:
@@ -88,12 +88,12 @@ def line_search(
     low, high = 0.0, np.inf
     length = first
     best: tuple[float, float, Array] | None = None
-    for _ in range(MOST_TRIALS):
+    for _ in range(MAX_TRIALS):
         evaluation = evaluate(length)
         if evaluation is None:
             return None
         trial, trial_slope, gradient = evaluation
-        enough = np.isfinite(trial) and trial >= value + LEAST_RISE * length * slope
+        enough = np.isfinite(trial) and trial >= value + MIN_RISE * length * slope
         if enough and (best is None or trial > best[1]):
             best = (length, trial, gradient)
         if not enough:
@@ -105,7 +105,7 @@ def line_search(
             length = min(max(guess, low + 0.1 * (high - low)), low + 0.5 * (high - low))
             if best is not None:
                 return best
-        elif trial_slope > MOST_SLOPE * slope and length < LONGEST * first and high == np.inf:
+        elif trial_slope > MAX_SLOPE * slope and length < LONGEST * first and high == np.inf:
             low, length = length, 4 * length
         else:
             return best

@@ -11,9 +11,9 @@ from apolar._core.arrays import Array
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import Evaluation, LBFGSHistory, line_search
-from apolar.em.result import LEAST_ROWS, FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import MIN_ROWS, Fit, FitStatus
 from apolar.em.run import Callback, EMRun, evaluate_batch, evidence_of
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 
@@ -29,12 +29,12 @@ QUIET_STEPS = 2
 TRUSTED_PAIRS = 4
 # The local coordinates are re-centred when the logarithm of a weight or a deviation has changed by more than
 # this; no single step changes one by more.
-MOST_LOG_CHANGE = 1.0
+MAX_LOG_CHANGE = 1.0
 # The most saddles that a run leaves, and the least gain of leaving one.
-MOST_SADDLES = 10
+MAX_SADDLES = 10
 SADDLE_RISE = 1e-6
 # The most times that the prior is adapted to the end of a run, and the tolerance of the run before the first.
-MOST_ADAPTATIONS = 12
+MAX_ADAPTATIONS = 12
 ROUGH_TOLERANCE = 0.5
 # Lengths that are tried along a rising direction, and along a Newton step.
 SADDLE_LENGTHS = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
@@ -42,15 +42,15 @@ NEWTON_LENGTHS = (1.0, 0.3, 0.1)
 
 
 def converge(
-    data: WhitenedData,
-    start: FitResult,
+    data: Problem,
+    start: Fit,
     prior: Prior | None,
     *,
     tol: float,
     max_iter: int,
     callback: Callback | None = None,
-    checked_on: WhitenedData | None = None,
-) -> FitResult:
+    checked_on: Problem | None = None,
+) -> Fit:
     """Run EM from a start to an optimum.
 
     A few plain steps are followed by L-BFGS in coordinates in which EM is steepest ascent. As in EM, an
@@ -61,8 +61,8 @@ def converge(
 
     Parameters
     ----------
-    data : WhitenedData
-    start : FitResult
+    data : Problem
+    start : Fit
         If it has a `curvature`, from a run that ended nearby, there are no plain steps. If it continues a
         run, one pass that gains less than `tol` over its `earlier` objective is enough to end.
     prior : Prior or None
@@ -71,13 +71,13 @@ def converge(
     max_iter : int
         The most passes over the rows. With 0 the result is the start, evaluated by one pass.
     callback : callable, optional
-    checked_on : WhitenedData, optional
+    checked_on : Problem, optional
         The rows, or a sample of them, on which the end is checked to be a maximum. Near a saddle steps are as
         small as near an optimum, and starts such as k-means are often close to one. The run leaves saddles.
 
     Returns
     -------
-    result : FitResult
+    result : Fit
         The start, with the parameters at the end of the run and how it ended.
     """
     run = EMRun(data, start, prior, max(max_iter, 1), callback)
@@ -104,7 +104,7 @@ def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
 
     A run that has converged only roughly is continued in any case.
     """
-    for i in range(MOST_ADAPTATIONS):
+    for i in range(MAX_ADAPTATIONS):
         before, prior = run.best, run.prior
         if run.has_ended or not run.adapt_prior():
             return
@@ -121,7 +121,7 @@ def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
         parameters = run.data.m_step(best.stats, run.prior, best.parameters)
         if run.curvature is None:
             # Plain steps were fast.
-            _plain_steps(run, FitResult(parameters, run.start.start), tol)
+            _plain_steps(run, Fit(parameters, run.start.start), tol)
         else:
             _accelerated(run, parameters, tol, curvature)
         if _has_emptied(run.best, before):
@@ -135,15 +135,15 @@ def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
             return
 
 
-def _has_emptied(result: FitResult | None, before: FitResult) -> bool:
+def _has_emptied(result: Fit | None, before: Fit) -> bool:
     """Return whether a component has become almost empty that was not so before."""
     assert result is not None
     assert result.stats is not None
     assert before.stats is not None
-    return bool(result.stats.counts.min() < LEAST_ROWS <= before.stats.counts.min())
+    return bool(result.stats.counts.min() < MIN_ROWS <= before.stats.counts.min())
 
 
-def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | None) -> FitResult:
+def _after_last_m_step(data: Problem, result: Fit, prior: Prior | None) -> Fit:
     """Return the result after one more M-step, if that is better.
 
     The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
@@ -163,7 +163,7 @@ def _after_last_m_step(data: WhitenedData, result: FitResult, prior: Prior | Non
     return after if after.evidence is None else replace(after, evidence=evidence_of(data, after))
 
 
-def _plain_steps(run: EMRun, start: FitResult, tol: float) -> None:
+def _plain_steps(run: EMRun, start: Fit, tol: float) -> None:
     """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow."""
     parameters = start.parameters
     before, gain, n_steps = start.earlier, np.inf, 0
@@ -240,7 +240,7 @@ def _accelerated(
         if is_zero or (remaining < tol and is_trusted and n_quiet >= QUIET_STEPS):
             run.status = FitStatus.CONVERGED
             return
-        first = min(1.0, MOST_LOG_CHANGE / max(coordinates.log_change(direction), 1e-300))
+        first = min(1.0, MAX_LOG_CHANGE / max(coordinates.log_change(direction), 1e-300))
         step = line_search(_Ray(run, coordinates, point, direction), value, slope, first)
         if run.has_ended:
             return
@@ -256,7 +256,7 @@ def _accelerated(
         point = point + length * direction
         n_quiet = n_quiet + 1 if new_value - value < tol else 0
         value, gradient = new_value, new_gradient
-        if coordinates.log_change(point) > MOST_LOG_CHANGE and run.best is not None:
+        if coordinates.log_change(point) > MAX_LOG_CHANGE and run.best is not None:
             assert run.best.stats is not None
             parameters = coordinates.retract(point)
             coordinates, curvature = run.data.coordinates(parameters), LBFGSHistory()
@@ -268,9 +268,9 @@ def _accelerated(
 # --- whether the end is a maximum -----------------------------------------------------------
 
 
-def _leave_saddles(run: EMRun, sample: WhitenedData, tol: float) -> None:
+def _leave_saddles(run: EMRun, sample: Problem, tol: float) -> None:
     """Continue a run while its end is a saddle, or while Newton's method predicts a gain above `tol`."""
-    for _ in range(MOST_SADDLES):
+    for _ in range(MAX_SADDLES):
         if run.has_ended:
             return
         better = _beyond_saddle(run, sample)
@@ -282,7 +282,7 @@ def _leave_saddles(run: EMRun, sample: WhitenedData, tol: float) -> None:
         _accelerated(run, better, tol)
 
 
-def _beyond_saddle(run: EMRun, sample: WhitenedData) -> WhitenedParameters | None:
+def _beyond_saddle(run: EMRun, sample: Problem) -> WhitenedParameters | None:
     """Return a better mixture along a rising direction if the best mixture is a saddle, or None."""
     assert run.best is not None
     coordinates = sample.coordinates(run.best.parameters)
@@ -303,7 +303,7 @@ def _beyond_saddle(run: EMRun, sample: WhitenedData) -> WhitenedParameters | Non
     return better
 
 
-def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> WhitenedParameters | None:
+def _after_newton_step(run: EMRun, sample: Problem, tol: float) -> WhitenedParameters | None:
     """Return a better mixture along a Newton step if that is predicted to gain more than `tol`, or None."""
     assert run.best is not None
     best, best_stats, prior = run.best, run.best.stats, run.prior
@@ -326,7 +326,7 @@ def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> Whitened
         model = newton_step(gradient_at, coordinates.origin, gradient, null_direction)
     if model is None or not model[0] > tol:
         return None
-    step = model[1] * min(1.0, MOST_LOG_CHANGE / max(coordinates.step_size(model[1]), 1e-300))
+    step = model[1] * min(1.0, MAX_LOG_CHANGE / max(coordinates.step_size(model[1]), 1e-300))
     for length in NEWTON_LENGTHS:
         parameters = on_all_rows.retract(length * step)
         before = best.objective
@@ -339,7 +339,7 @@ def _after_newton_step(run: EMRun, sample: WhitenedData, tol: float) -> Whitened
 
 
 def _gradient_of(
-    coordinates: LocalCoordinates, sample: WhitenedData, prior: Prior | None
+    coordinates: LocalCoordinates, sample: Problem, prior: Prior | None
 ) -> Callable[[Array], Array]:
     """Return the gradient of the objective on a sample, as a function of the tangent vector."""
 

@@ -14,10 +14,10 @@ from scipy.special import gammaln
 
 from apolar._core.arrays import Array
 from apolar.data import fetch_rows, open_rows
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.row_stats import NOISE_AND_MISSING
-from apolar.em.whitened import WhitenedData
-from apolar.em.whitening import LEAST_EIGENVALUE, Whitening, column_units, whitening_of
+from apolar.em.whitening import MIN_EIGENVALUE, Whitening, column_units, whitening_of
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
@@ -33,7 +33,7 @@ BOX_ROWS = 20_000
 # Rows whose density is above that of the noise by less than this factor may be noise.
 NOISE_LIKE = 5.0
 # So many rows before a gap, at least, are looked at to see whether they are noise too.
-MOST_BEFORE_GAP = 5
+MAX_BEFORE_GAP = 5
 # A gap in the logarithms of densities that parts noise from clusters.
 WIDE_GAP = float(np.log(10.0))
 # The shares of noise from which a share is looked for that agrees with the density of its rows.
@@ -42,19 +42,17 @@ ROUNDS = 100
 # Two shares that differ by less than this factor are one.
 SAME_SHARE = 1.25
 # The least and the most noise that a start begins with.
-LEAST_SHARE, MOST_SHARE = 0.01, 0.9
+MIN_SHARE, MAX_SHARE = 0.01, 0.9
 # A start with less noise is one without.
-LEAST_GIVEN = 1e-6
+MIN_GIVEN = 1e-6
 # The least width of the box, in deviations: that of rows spread evenly in a direction in which they vary no
 # more than the whitening allows for.
-LEAST_WIDTH = float(np.sqrt(12 * LEAST_EIGENVALUE))
+MIN_WIDTH = float(np.sqrt(12 * MIN_EIGENVALUE))
 # With more columns, the box is along the columns.
-MOST_COLUMNS = 1000
+MAX_COLUMNS = 1000
 
 
-def with_noise_component(
-    data: WhitenedData, expected: bool | float, box: NoiseBox | None = None
-) -> WhitenedData:
+def with_noise_component(data: Problem, expected: bool | float, box: NoiseBox | None = None) -> Problem:
     """Return the rows with a noise component, whitened by those of them that are not noise-like.
 
     Rows far from all others would lead the mean and the covariance by which rows are whitened, and with
@@ -62,7 +60,7 @@ def with_noise_component(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     expected : bool or float
         The share of the rows that is expected to be noise; True: found from their densities.
     box : NoiseBox, optional
@@ -71,7 +69,7 @@ def with_noise_component(
 
     Returns
     -------
-    data : WhitenedData
+    data : Problem
 
     Raises
     ------
@@ -92,7 +90,7 @@ def with_noise_component(
     shares = _noise_shares(log_densities, weights) if is_found else (float(expected),)
     is_kept = ~_is_lowest(log_densities, weights, shares[-1])
     whitening = _whitening_of(values, weights, is_kept, data)
-    return WhitenedData(
+    return Problem(
         data.rows,
         data.family,
         replace(whitening, noise_box=box or _noise_box(values), noise_shares=shares),
@@ -100,18 +98,18 @@ def with_noise_component(
     )
 
 
-def without_low_density(data: WhitenedData, share: float) -> WhitenedData:
+def without_low_density(data: Problem, share: float) -> Problem:
     """Return the rows without the share of them that has the lowest density, and without noise component.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
         At most a sample: all of its rows are fetched.
     share : float
 
     Returns
     -------
-    kept : WhitenedData
+    kept : Problem
         In the same coordinates.
     """
     values, weights = _rows_of(data)
@@ -127,17 +125,17 @@ def without_low_density(data: WhitenedData, share: float) -> WhitenedData:
         noise_box=None,
         noise_shares=(),
     )
-    return WhitenedData(open_rows(values[is_kept], weights), data.family, whitening, data.threads)
+    return Problem(open_rows(values[is_kept], weights), data.family, whitening, data.threads)
 
 
 def with_noise_share(parameters: AnyParameters, share: float) -> AnyParameters:
     """Return a mixture as the start of one with noise of a share, but not of so little that it stays so."""
-    share = min(max(share, LEAST_SHARE), MOST_SHARE)
+    share = min(max(share, MIN_SHARE), MAX_SHARE)
     weights = parameters.weights
     return replace(parameters, weights=weights / weights.sum(axis=-1, keepdims=True) * (1 - share))
 
 
-def as_start_on(data: WhitenedData, start: FitResult) -> FitResult:
+def as_start_on(data: Problem, start: Fit) -> Fit:
     """Return a start whose weights suit the data: with noise if there is a noise component, else without.
 
     A start that is given, or from another fit, may be of the other kind; a weight of zero would stay so.
@@ -145,22 +143,22 @@ def as_start_on(data: WhitenedData, start: FitResult) -> FitResult:
     whitening, noise = data.whitening, float(noise_weights(start.parameters.weights))
     if start.status is not FitStatus.NOT_RUN:
         return start
-    if whitening.has_noise_component and noise < LEAST_GIVEN:
+    if whitening.has_noise_component and noise < MIN_GIVEN:
         return replace(start, parameters=with_noise_share(start.parameters, whitening.noise_shares[-1]))
-    if not whitening.has_noise_component and noise > LEAST_GIVEN:
+    if not whitening.has_noise_component and noise > MIN_GIVEN:
         weights = start.parameters.weights
         return replace(start, parameters=replace(start.parameters, weights=weights / weights.sum()))
     return start
 
 
-def _rows_of(data: WhitenedData) -> tuple[Array, Array | None]:
+def _rows_of(data: Problem) -> tuple[Array, Array | None]:
     """Return all rows on the host in double precision, and their weights."""
     n_rows = data.n_rows if data.rows.n_rows is None else data.rows.n_rows
     values, weights = fetch_rows(data.rows, np.arange(n_rows))
     return np.asarray(values, dtype=np.float64), weights
 
 
-def _whitening_of(values: Array, weights: Array | None, is_kept: Array, data: WhitenedData) -> Whitening:
+def _whitening_of(values: Array, weights: Array | None, is_kept: Array, data: Problem) -> Whitening:
     """Return the whitening of those rows of a sample that are kept, for all rows."""
     kept = open_rows(values[is_kept], None if weights is None else weights[is_kept])
     whitening = data.whitening
@@ -191,7 +189,7 @@ def _relative_densities(values: Array, weights: Array | None, family: Family) ->
     n_within = np.maximum(reached[np.arange(n), position] - 1, 1.0)
     smallest = np.min(distance[distance > 0], initial=np.inf)
     logs = np.log(np.maximum(distance, smallest if np.isfinite(smallest) else 1.0))
-    widths = np.maximum(z.max(axis=0) - z.min(axis=0), LEAST_WIDTH)
+    widths = np.maximum(z.max(axis=0) - z.min(axis=0), MIN_WIDTH)
     log_ball = 0.5 * m * np.log(np.pi) - gammaln(0.5 * m + 1) + m * logs
     return np.asarray(np.log(n_within / row_weights[among].sum()) + np.log(widths).sum() - log_ball)
 
@@ -224,7 +222,7 @@ def _noise_shares(log_densities: Array, weights: Array | None) -> tuple[float, .
             if share == before:
                 break
         position = _up_to_gap(sorted_densities, int(np.searchsorted(cumulative, share)))
-        shares.append(min(float(cumulative[position]), MOST_SHARE))
+        shares.append(min(float(cumulative[position]), MAX_SHARE))
     low, high = min(shares), max(shares)
     return (high,) if high <= SAME_SHARE * low or high == 0 else (low, high)
 
@@ -234,7 +232,7 @@ def _up_to_gap(sorted_densities: Array, position: int) -> int:
 
     Rows of noise near a cluster have a higher one. If there are a few more before a wide gap, they are meant.
     """
-    n_more = max(MOST_BEFORE_GAP, round(0.25 * position))
+    n_more = max(MAX_BEFORE_GAP, round(0.25 * position))
     densities = sorted_densities[max(position - 1, 0) : position + n_more + 1]
     gaps = np.diff(densities)
     if position == 0 or not len(gaps) or gaps.max() < WIDE_GAP:
@@ -247,7 +245,7 @@ def _is_lowest(log_densities: Array, weights: Array | None, share: float) -> Arr
     row_weights = np.ones(len(log_densities)) if weights is None else weights
     order = np.argsort(log_densities, kind="stable")
     is_lowest = np.zeros(len(order), dtype=bool)
-    is_lowest[order] = np.cumsum(row_weights[order]) <= min(share, MOST_SHARE) * row_weights.sum()
+    is_lowest[order] = np.cumsum(row_weights[order]) <= min(share, MAX_SHARE) * row_weights.sum()
     return is_lowest
 
 
@@ -259,12 +257,12 @@ def _noise_box(values: Array) -> NoiseBox:
     n_features, centre = values.shape[1], values.mean(axis=0)
     units = column_units(values.var(axis=0), centre)
     z = (values - centre) / units
-    low, widths = z.min(axis=0), np.maximum(np.ptp(z, axis=0), LEAST_WIDTH)
+    low, widths = z.min(axis=0), np.maximum(np.ptp(z, axis=0), MIN_WIDTH)
     along_columns = NoiseBox(centre + low * units, widths * units)
-    if n_features == 1 or n_features > MOST_COLUMNS:
+    if n_features == 1 or n_features > MAX_COLUMNS:
         return along_columns
     axes = np.linalg.eigh(z.T @ z)[1]
     scores = z @ axes
-    low, widths = scores.min(axis=0), np.maximum(np.ptp(scores, axis=0), LEAST_WIDTH)
+    low, widths = scores.min(axis=0), np.maximum(np.ptp(scores, axis=0), MIN_WIDTH)
     along_axes = NoiseBox(centre + (axes @ low) * units, (axes * widths).T * units)
     return min(along_columns, along_axes, key=lambda box: box.log_volume)

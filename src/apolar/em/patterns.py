@@ -20,11 +20,11 @@ from apolar.mixture.conditioning import FULL, Conditioned, NaturalComponents, Ro
 __all__ = ["PatternGroup", "Patterns"]
 
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
-LEAST_ROWS = 12
+MIN_ROWS = 12
 # The rows of a pattern from which on threads share them.
 VAST_ROWS = 2**15
 # The numbers of an array over patterns, components, and pairs of columns: 16 MB.
-MOST_NUMBERS = 2**21
+MAX_NUMBERS = 2**21
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +68,8 @@ class PatternGroup:
     def parts(self, n_components: int) -> Iterator[PatternGroup]:
         """Yield parts of the patterns, few enough for arrays of their conditioned components."""
         n_features = self.missing.shape[1] + self.observed.shape[1]
-        rows_each = 1 if self.is_large else LEAST_ROWS
-        size = max(1, MOST_NUMBERS // (n_components * n_features**2 * rows_each))
+        rows_each = 1 if self.is_large else MIN_ROWS
+        size = max(1, MAX_NUMBERS // (n_components * n_features**2 * rows_each))
         if size >= self.n_patterns:
             yield self
             return
@@ -178,7 +178,7 @@ class Patterns:
         patterns = missing[order[firsts]]
         n_missing = patterns.sum(axis=1)
         # Rows without any observed value have nothing to be read.
-        is_large = (lengths >= LEAST_ROWS) & (n_missing < self.n_features)
+        is_large = (lengths >= MIN_ROWS) & (n_missing < self.n_features)
         self.small: SmallPatterns | None = None
         few = np.flatnonzero(~is_large)
         if len(few):

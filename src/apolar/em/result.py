@@ -19,11 +19,11 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import Shrinkage
 from apolar.mixture.stats import SufficientStats
 
-__all__ = ["FitResult", "FitStatus", "in_canonical_order"]
+__all__ = ["Fit", "FitStatus", "in_canonical_order"]
 
 
 # A component of fewer rows is almost empty. One of a single row, far from all others, is not.
-LEAST_ROWS = 0.9
+MIN_ROWS = 0.9
 
 
 class FitStatus(enum.Enum):
@@ -39,7 +39,7 @@ class FitStatus(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult:
+class Fit:
     """A mixture, as a start of EM or as its result.
 
     Starts create it from a name and parameters; EM sets the other fields, and the search over starts adds the
@@ -110,9 +110,9 @@ class FitResult:
     has_long_tails: bool = False
     earlier: float = -np.inf
 
-    def updated(self, **changes: Any) -> FitResult:
+    def updated(self, **changes: Any) -> Fit:
         """Return the result with some fields changed: `dataclasses.replace`, for what each pass does."""
-        other = object.__new__(FitResult)
+        other = object.__new__(Fit)
         other.__dict__.update(self.__dict__, **changes)
         return other
 
@@ -134,11 +134,11 @@ class FitResult:
 
         Their evidence is that of fewer components than were asked for.
         """
-        is_full = self.evidence is None or self.stats is None or self.stats.counts.min() >= LEAST_ROWS
+        is_full = self.evidence is None or self.stats is None or self.stats.counts.min() >= MIN_ROWS
         return bool(is_full), self.score
 
 
-def in_canonical_order(result: FitResult, family: Family, whitening: Whitening) -> FitResult:
+def in_canonical_order(result: Fit, family: Family, whitening: Whitening) -> Fit:
     """Return the result with its components in canonical order, without the curvature."""
     parameters = result.parameters
     order = canonical_order(parameters.weights, whitening.inverse_transform(parameters.means))

@@ -7,7 +7,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.data import fetch_rows
 from apolar.data.resolution import column_resolutions
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
@@ -19,10 +19,10 @@ __all__ = ["has_rounding", "is_narrower", "prior_for", "rounding_variances", "wi
 # The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of two
 # values of which each is in half of the rows. Without this limit, the errors of a column in which nearly all
 # rows have the same value would be larger than the column itself.
-MOST_ROUNDING = 1 / 3
+MAX_ROUNDING = 1 / 3
 
 
-def rounding_variances(sample: WhitenedData) -> Array:
+def rounding_variances(sample: Problem) -> Array:
     """Return the variance of the rounding errors of each column, shape (n_features,).
 
     Those of a column with a resolution are evenly spread over one step, of variance step^2 / 12. Columns
@@ -30,7 +30,7 @@ def rounding_variances(sample: WhitenedData) -> Array:
 
     Parameters
     ----------
-    sample : WhitenedData
+    sample : Problem
         Rows on the host.
 
     Returns
@@ -66,11 +66,11 @@ def _rounding_variances(values: Array, weights: Array | None) -> Array:
     if np.any(stepped):
         offsets = values[:, stepped] - np.average(values[:, stepped], axis=0, weights=weights)
         spread = np.average(offsets**2, axis=0, weights=weights)
-        variances[stepped] = np.minimum(steps[stepped] ** 2 / 12, MOST_ROUNDING * spread)
+        variances[stepped] = np.minimum(steps[stepped] ** 2 / 12, MAX_ROUNDING * spread)
     return variances
 
 
-def has_rounding(data: WhitenedData) -> bool:
+def has_rounding(data: Problem) -> bool:
     """Return whether rows are taken to be known up to their rounding errors only."""
     return isinstance(data.whitening.noise, np.ndarray)
 
@@ -82,15 +82,13 @@ def prior_for(whitening: Whitening, family: Family, prior: Prior | None) -> Prio
     return RoundedPrior(base=prior, noise=whitening.noise_covariance(family))
 
 
-def is_narrower(data: WhitenedData, parameters: WhitenedParameters, variances: Array) -> bool:
+def is_narrower(data: Problem, parameters: WhitenedParameters, variances: Array) -> bool:
     """Return whether a component varies less, in some direction, than the rounding errors of its rows."""
     noise = data.with_noise(variances).whitening.noise_covariance(data.family)
     return noise is not None and data.family.largest_ratio(noise, parameters.covariances) > 1
 
 
-def with_rounding(
-    data: WhitenedData, prior: Prior | None, variances: Array
-) -> tuple[WhitenedData, Prior | None]:
+def with_rounding(data: Problem, prior: Prior | None, variances: Array) -> tuple[Problem, Prior | None]:
     """Return the rows as known up to rounding errors of these variances, and the prior for them.
 
     The covariances of EM are then those that it would have without rounding errors, given the same

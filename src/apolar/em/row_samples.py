@@ -12,7 +12,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.em.row_stats import is_wide
-from apolar.em.whitening import MOST_DISTANCE, Whitening
+from apolar.em.whitening import MAX_DISTANCE, Whitening
 
 # The largest distance of a row that is far from all others, in deviations. Responsibilities are at least
 # exp(-100), about 1e-43: times the square of a larger distance, they would count in sums.
@@ -140,7 +140,7 @@ class RowSamples(ABC):
         if self.whitening.within_reach(values) is not values:
             row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
             raise ValueError(
-                f"A row of X (number {row} of those with weight) lies more than {MOST_DISTANCE:.0e} "
+                f"A row of X (number {row} of those with weight) lies more than {MAX_DISTANCE:.0e} "
                 "deviations from the mean, and its weight is negligible: leave it out."
             )
 

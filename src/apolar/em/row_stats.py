@@ -28,7 +28,7 @@ CHUNK_SIZE = 2**20
 # Numbers per chunk of rows that the extension reads but that are not all in memory, or not checked yet.
 COMPILED_CHUNK_SIZE = 2**18
 # The fewest rows per chunk.
-LEAST_ROWS = 64
+MIN_ROWS = 64
 # Rows are read as they are stored if their centre is at most this many deviations from zero.
 NEAR = 30.0
 
@@ -87,12 +87,12 @@ class RowStats:
                 chunk_rows = _chunk_rows(rows, n_stats + statistic.n_working)
                 return _Blocks(self, rows.n_features, chunk_rows, is_raw=False)
 
-            return triton.KernelBlocks(self, others().chunk_rows if takes_memory else gpu.MOST_ROWS, others)
+            return triton.KernelBlocks(self, others().chunk_rows if takes_memory else gpu.MAX_ROWS, others)
         if not self.is_written and is_compiled(rows, self.family):
             row_map = compiled.whitening_map(self.whitening)
             if self.is_checked and is_one_array(rows):
                 return compiled.CompiledBlocks(self.family, row_map, rows.n_rows or 1, self.n_threads)
-            chunk_rows = max(LEAST_ROWS, COMPILED_CHUNK_SIZE // rows.n_features)
+            chunk_rows = max(MIN_ROWS, COMPILED_CHUNK_SIZE // rows.n_features)
             if self.is_checked:
                 return compiled.CompiledBlocks(self.family, row_map, chunk_rows)
             return _CheckedCompiledBlocks(self, row_map, chunk_rows)
@@ -129,7 +129,7 @@ class RowStats:
 
 
 def _chunk_rows(rows: Rows, n_working: int) -> int:
-    return max(LEAST_ROWS, rows.chunk_rows(n_working, CHUNK_SIZE))
+    return max(MIN_ROWS, rows.chunk_rows(n_working, CHUNK_SIZE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class KeptRowStats:
 
     def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
         """Return the transform of chunks of stored statistics to blocks."""
-        return _KeptBlocks(max(4 * LEAST_ROWS, CHUNK_SIZE // (rows.n_features + statistic.n_working)))
+        return _KeptBlocks(max(4 * MIN_ROWS, CHUNK_SIZE // (rows.n_features + statistic.n_working)))
 
 
 @dataclass(frozen=True, eq=False)

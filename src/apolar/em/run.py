@@ -8,8 +8,8 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.em.lbfgs import LBFGSHistory
-from apolar.em.result import FitResult, FitStatus
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.mixture.evidence import comparison_score, log_evidence
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -19,19 +19,19 @@ from apolar.mixture.stats import SufficientStats
 # In short runs, a prior is adapted to every fifth of the mixtures.
 ADAPTED_EVERY = 5
 
-Callback = Callable[[FitResult], bool]
+Callback = Callable[[Fit], bool]
 """Called after each pass with the best result so far; returns whether to stop."""
 
 
 def evaluate_batch(
-    data: WhitenedData, parameters: WhitenedParameters, prior: Prior | None
+    data: Problem, parameters: WhitenedParameters, prior: Prior | None
 ) -> tuple[SufficientStats, Array, Array]:
     """Return sufficient statistics, objectives and log-likelihoods of a batch of mixtures, by one E-step."""
     stats, log_likelihood = data.e_step(parameters)
     return stats, log_likelihood + data.family.log_prior(parameters, prior), log_likelihood
 
 
-def evidence_of(data: WhitenedData, result: FitResult, of_covariances: Array | None = None) -> float:
+def evidence_of(data: Problem, result: Fit, of_covariances: Array | None = None) -> float:
     """Return a lower bound on the log-evidence of a result of EM, in whitened coordinates.
 
     That of the covariances may be known from a prior that was adapted to the same statistics.
@@ -43,7 +43,7 @@ def evidence_of(data: WhitenedData, result: FitResult, of_covariances: Array | N
 
 
 def evidences(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     stats: SufficientStats,
     log_likelihood: Array,
@@ -55,7 +55,7 @@ def evidences(
 
 
 def comparison_scores(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     stats: SufficientStats,
     log_likelihood: Array,
@@ -68,7 +68,7 @@ def comparison_scores(
 
 
 def short_runs(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     prior: Prior | None,
     n_steps: int,
@@ -79,7 +79,7 @@ def short_runs(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     parameters : WhitenedParameters
         A batch: with one leading axis.
     prior : Prior or None
@@ -111,8 +111,8 @@ class EMRun:
 
     Parameters
     ----------
-    data : WhitenedData
-    start : FitResult
+    data : Problem
+    start : Fit
     prior : Prior or None
     max_iter : int
         The most passes.
@@ -121,8 +121,8 @@ class EMRun:
 
     def __init__(
         self,
-        data: WhitenedData,
-        start: FitResult,
+        data: Problem,
+        start: Fit,
         prior: Prior | None,
         max_iter: int,
         callback: Callback | None = None,
@@ -134,7 +134,7 @@ class EMRun:
         self._adapted_to: SufficientStats | None = None
         self.max_iter, self.callback = max_iter, callback
         self.history: list[float] = []
-        self.best: FitResult | None = None
+        self.best: Fit | None = None
         self.curvature: LBFGSHistory | None = None
         self.status = FitStatus.MAX_ITER
         self.has_ended = False
@@ -193,14 +193,14 @@ class EMRun:
         self.best = best.updated(objective=objective)
         return True
 
-    def go_back_to(self, best: FitResult, prior: Prior | None) -> None:
+    def go_back_to(self, best: Fit, prior: Prior | None) -> None:
         """Take back what the run has done since a result; its passes still count."""
         kept, n_more = self.history[: best.n_iter], len(self.history) - best.n_iter
         shift = best.objective - kept[-1]
         self.history = [value + shift for value in kept] + [best.objective] * n_more
         self.best, self.prior, self._adapted_to = best, prior, None
 
-    def result(self) -> FitResult:
+    def result(self) -> Fit:
         """Return the best mixture of the run."""
         if self.best is None:
             raise ValueError("max_iter must be at least 1.")
@@ -221,13 +221,13 @@ class EMRun:
 
 
 def plain_em(
-    data: WhitenedData,
-    start: FitResult,
+    data: Problem,
+    start: Fit,
     prior: Prior | None,
     *,
     relative_tol: float,
     max_iter: int,
-) -> FitResult:
+) -> Fit:
     """Run EM as mclust does: until the relative change of the log-likelihood is at most `relative_tol`.
 
     Each iteration is an M-step and an E-step: the objective of iteration i is that after i M-steps, the first

@@ -21,7 +21,7 @@ from apolar.mixture.families.base import LOG_2PI
 __all__ = ["SmallPatterns", "SmallSums"]
 
 # The numbers of an array over patterns, components, and pairs of columns: 8 MB.
-MOST_NUMBERS = 2**20
+MAX_NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class SmallPatterns:
     def parts(self, n_components: int) -> Iterator[SmallPatterns]:
         """Yield parts of the patterns, few enough for arrays over them."""
         n_patterns, n_features = self.missing.shape
-        size = max(1, MOST_NUMBERS // (n_components * n_features**2))
+        size = max(1, MAX_NUMBERS // (n_components * n_features**2))
         for first in range(0, n_patterns, size):
             last = min(first + size, n_patterns)
             begin, end = self.starts[first], self.starts[last]

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import gammaincinv, gammaln
 
 from apolar._core.arrays import Array
-from apolar._core.constants import LEAST_WEIGHT
-from apolar.em.whitened import WhitenedData
+from apolar._core.constants import MIN_WEIGHT
+from apolar.em.problem import Problem
 from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.parameters import WhitenedParameters
 
@@ -20,7 +20,7 @@ LONG = 1.4
 CHANCE_ERRORS = 2.0
 
 
-def has_long_tails(data: WhitenedData, parameters: WhitenedParameters) -> bool:
+def has_long_tails(data: Problem, parameters: WhitenedParameters) -> bool:
     """Return whether the tails of the rows are clearly longer than those of the components.
 
     Then a narrow and a wide component at the same place are more likely than two components at different
@@ -28,7 +28,7 @@ def has_long_tails(data: WhitenedData, parameters: WhitenedParameters) -> bool:
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     parameters : WhitenedParameters
         One mixture.
     """
@@ -36,7 +36,7 @@ def has_long_tails(data: WhitenedData, parameters: WhitenedParameters) -> bool:
     return bool(np.log(ratio) > np.log(LONG) + CHANCE_ERRORS * error)
 
 
-def tail_ratio(data: WhitenedData, parameters: WhitenedParameters) -> tuple[float, float]:
+def tail_ratio(data: Problem, parameters: WhitenedParameters) -> tuple[float, float]:
     """Return the ratio of upper quantile to median of the squared distances, and its relative standard error.
 
     Distances are those of each row to its most probable component, in deviations of that component. The ratio
@@ -62,7 +62,7 @@ def tail_ratio(data: WhitenedData, parameters: WhitenedParameters) -> tuple[floa
     return float((upper / expected[0]) / (median / expected[1])), error
 
 
-def _squared_distances(data: WhitenedData, parameters: WhitenedParameters) -> tuple[Array, Array | None]:
+def _squared_distances(data: Problem, parameters: WhitenedParameters) -> tuple[Array, Array | None]:
     """Return the squared distance of each row to its most probable component, and its weight or None.
 
     A row counts as far as it is not noise.
@@ -75,9 +75,9 @@ def _squared_distances(data: WhitenedData, parameters: WhitenedParameters) -> tu
     family, n_features = data.family, data.n_features
     labels = responsibilities.argmax(axis=0)
     log_dets = family.log_det(family.per_component(parameters.covariances), n_features)
-    log_weights = np.log(np.maximum(parameters.weights, LEAST_WEIGHT))
+    log_weights = np.log(np.maximum(parameters.weights, MIN_WEIGHT))
     constants = log_weights - 0.5 * (n_features * LOG_2PI + log_dets)
-    logits = densities + np.log(np.maximum(responsibilities.max(axis=0), LEAST_WEIGHT))
+    logits = densities + np.log(np.maximum(responsibilities.max(axis=0), MIN_WEIGHT))
     return np.maximum(2 * (constants[labels] - logits), 0.0), weights
 
 

@@ -27,15 +27,15 @@ from apolar.moments.covariance import (
 )
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
-MOST_SPREAD = 1e145
+MAX_SPREAD = 1e145
 # The largest variance of the noise of a row, relative to the variance of a column.
-MOST_NOISE = 1e100
+MAX_NOISE = 1e100
 # The largest distance of a row from the centre, in deviations of the columns.
-MOST_DISTANCE = 1e140
+MAX_DISTANCE = 1e140
 # The unit of a constant column, relative to the deviations of the other columns.
 CONSTANT_UNIT = 1e-3
 # The least eigenvalue of the correlation matrix that is divided by.
-LEAST_EIGENVALUE = 1e-6
+MIN_EIGENVALUE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,10 +188,10 @@ class Whitening:
     def within_reach(self, block: Array) -> Array:
         """Return rows, shape (n, n_features), clipped so that squares of their distances do not overflow.
 
-        The log-density of rows further than `MOST_DISTANCE` deviations from the centre would overflow; it is
+        The log-density of rows further than `MAX_DISTANCE` deviations from the centre would overflow; it is
         computed as if they were at that distance.
         """
-        reach = MOST_DISTANCE * self.deviations
+        reach = MAX_DISTANCE * self.deviations
         if max(float(block.max(initial=0.0)), -float(block.min(initial=0.0))) < float(np.min(reach)):
             return block
         return np.clip(block, self.centre - reach, self.centre + reach)
@@ -336,7 +336,7 @@ def whitening_of(
 def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
     """Refuse columns whose squares overflow or underflow, and noise that dwarfs a column."""
     with np.errstate(invalid="ignore"):
-        in_range = np.isfinite(variances) & (units < MOST_SPREAD) & (units > 1 / MOST_SPREAD)
+        in_range = np.isfinite(variances) & (units < MAX_SPREAD) & (units > 1 / MAX_SPREAD)
     if not np.all(in_range):
         column = int(np.argmin(in_range))
         name = str(column) if names is None else f"{column} ({names[column]!r})"
@@ -346,9 +346,9 @@ def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None,
             f"Column {name} of X has {scale}: its squares leave the range of numbers. Divide the column by "
             "its scale first, or leave it out."
         )
-    if noise > MOST_NOISE * float(units.min()) ** 2:
+    if noise > MAX_NOISE * float(units.min()) ** 2:
         raise ValueError(
-            f"reg_covar={noise:.3g} is more than {MOST_NOISE:.0e} times the variance of a column: beside it "
+            f"reg_covar={noise:.3g} is more than {MAX_NOISE:.0e} times the variance of a column: beside it "
             "the column is nothing. Give a smaller one, or None."
         )
 
@@ -411,7 +411,7 @@ def _decorrelation(
 ) -> Whitening:
     """Return the whitening that divides columns by their units and decorrelates them."""
     values, vectors = np.linalg.eigh(correlation)
-    roots = np.sqrt(np.maximum(values, LEAST_EIGENVALUE))
+    roots = np.sqrt(np.maximum(values, MIN_EIGENVALUE))
     matrix = vectors / roots / units[:, None]
     inverse = (vectors * roots).T * units
     log_det = -float(np.log(roots).sum() + np.log(units).sum())

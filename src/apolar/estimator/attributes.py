@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.run import evidence_of
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family, family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters
@@ -138,7 +138,7 @@ def parameter_attributes(kind: Family, parameters: MixtureParameters, dtype: np.
     return {name: np.asarray(value)[()] for name, value in attributes.items()} | noise | {"_exact": None}
 
 
-def result_attributes(result: FitResult, data: WhitenedData, dtype: np.dtype[Any]) -> dict[str, Any]:
+def result_attributes(result: Fit, data: Problem, dtype: np.dtype[Any]) -> dict[str, Any]:
     """Return the fitted attributes of a result of EM on the data."""
     parameters = data.whitening.inverse_transform_parameters(result.parameters)
     # The density of a row in the units of the data is that in whitened coordinates times |det A|.

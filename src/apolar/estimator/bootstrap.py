@@ -13,8 +13,8 @@ from apolar._core.checks import check_integer, positive_number
 from apolar.data import open_rows
 from apolar.data.derived import WeightedRows
 from apolar.em.loop import converge
-from apolar.em.result import FitResult, FitStatus
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.estimator.standard_errors import StandardErrors, errors_table
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
@@ -104,7 +104,7 @@ class Bootstrap:
 
 
 def bootstrap(
-    data: WhitenedData,
+    data: Problem,
     parameters: MixtureParameters,
     prior: Prior | None,
     *,
@@ -121,7 +121,7 @@ def bootstrap(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
         The rows that the mixture was fitted to, with their weights: a row of weight 2 is two rows.
     parameters : MixtureParameters
         The fitted mixture, in the units of the data.
@@ -142,7 +142,7 @@ def bootstrap(
     family, whitening = data.family, data.whitening
     fitted = whitening.transform_parameters(parameters)
     resamples = _drawn(data, parameters, rng) if parametric else _reweighted(data, rng)
-    start = FitResult(fitted, "fitted")
+    start = Fit(fitted, "fitted")
     fits = [converge(next(resamples), start, prior, tol=tol, max_iter=max_iter) for _ in range(n_resamples)]
     aligned = whitening.inverse_transform_parameters(
         batch([_aligned(fit.parameters, fitted, family) for fit in fits])
@@ -166,7 +166,7 @@ def _aligned(parameters: WhitenedParameters, to: WhitenedParameters, family: Fam
     return family.reordered(parameters, order)
 
 
-def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[WhitenedData]:
+def _reweighted(data: Problem, rng: np.random.Generator) -> Iterator[Problem]:
     """Yield resamples of the rows: the same rows, weighted by how often each was drawn."""
     parts = [
         np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -176,15 +176,13 @@ def _reweighted(data: WhitenedData, rng: np.random.Generator) -> Iterator[Whiten
     n_draws = max(1, round(data.weight))
     while True:
         counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield WhitenedData(WeightedRows(data.rows, counts), data.family, data.whitening, data.threads)
+        yield Problem(WeightedRows(data.rows, counts), data.family, data.whitening, data.threads)
 
 
-def _drawn(
-    data: WhitenedData, parameters: MixtureParameters, rng: np.random.Generator
-) -> Iterator[WhitenedData]:
+def _drawn(data: Problem, parameters: MixtureParameters, rng: np.random.Generator) -> Iterator[Problem]:
     """Yield samples from the mixture, each of as many rows as the data."""
     family, n_rows = data.family, max(1, round(data.weight))
     whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
     while True:
         X, _ = sample(family, parameters, n_rows, rng)
-        yield WhitenedData(open_rows(X), family, whitening, data.threads)
+        yield Problem(open_rows(X), family, whitening, data.threads)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.files import check_regular, real_path
-from apolar.em.result import FitResult
+from apolar.em.result import Fit
 from apolar.estimator.attributes import was_rounded
 from apolar.estimator.parameters import is_path
 from apolar.estimator.storage import load_model, save_model
@@ -43,29 +43,29 @@ class Checkpoint:
         Its parameters are written with the mixture. Labels and responsibilities as `init_params` are as long
         as the table, and are written as "auto".
     attributes : callable
-        Returns the fitted attributes of a FitResult.
+        Returns the fitted attributes of a Fit.
     ordered : callable
-        Returns a FitResult with its components in the order in which they are to be written.
+        Returns a Fit with its components in the order in which they are to be written.
     """
 
     def __init__(
         self,
         estimator: Any,
-        attributes: Callable[[FitResult], dict[str, Any]],
-        ordered: Callable[[FitResult], FitResult],
+        attributes: Callable[[Fit], dict[str, Any]],
+        ordered: Callable[[Fit], Fit],
     ) -> None:
         self.estimator, self.attributes, self.ordered = estimator, attributes, ordered
         self.n_passes = 0
         # The best result of the runs that have ended.
-        self.ended: FitResult | None = None
+        self.ended: Fit | None = None
         # The latest result of the current run, and its objective after each pass.
-        self.latest: FitResult | None = None
+        self.latest: Fit | None = None
         self.history: list[float] = []
         # The mixture in the file.
         self.written: WhitenedParameters | None = None
         self.has_warned = False
 
-    def __call__(self, fit: FitResult) -> bool:
+    def __call__(self, fit: Fit) -> bool:
         """Record a pass, and write if a write is due; never ask to stop."""
         if self.latest is None or (fit.n_iter == 1 and fit is not self.latest):
             self.ended = None if self.latest is None else self._best(self.latest)
@@ -91,7 +91,7 @@ class Checkpoint:
         """Write the fitted mixture, given its attributes."""
         self._write(attributes)
 
-    def _best(self, latest: FitResult) -> FitResult:
+    def _best(self, latest: Fit) -> Fit:
         """Return the best result of all runs, by likelihood: evidence is known only at the end of a run."""
         if self.ended is not None and self.ended.log_likelihood >= latest.log_likelihood:
             return self.ended

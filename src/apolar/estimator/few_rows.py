@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from apolar.em.result import FitResult
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.exceptions import FewRowsWarning
 
 __all__ = ["few_rows_seen", "few_rows_warning"]
@@ -14,7 +14,7 @@ __all__ = ["few_rows_seen", "few_rows_warning"]
 ROUNDING = 1e-6
 
 
-def few_rows_warning(data: WhitenedData, result: FitResult) -> FewRowsWarning | None:
+def few_rows_warning(data: Problem, result: Fit) -> FewRowsWarning | None:
     """Return a warning if there are fewer rows than parameters, or fewer than columns in a component."""
     # Sparse rows of very many columns are for spherical components, and there is nothing to advise.
     seen = None if data.is_wide else few_rows_seen(data, result)
@@ -26,7 +26,7 @@ def few_rows_warning(data: WhitenedData, result: FitResult) -> FewRowsWarning | 
     )
 
 
-def few_rows_seen(data: WhitenedData, result: FitResult) -> str | None:
+def few_rows_seen(data: Problem, result: Fit) -> str | None:
     """Return what there are too few rows for; None if there are enough."""
     n_components, n_features = result.parameters.means.shape
     n_parameters = data.family.n_parameters(n_components, n_features)

@@ -12,9 +12,9 @@ from apolar._core.checks import fits_in_memory, random_generator
 from apolar._core.threads import default_threads
 from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
-from apolar.em.result import FitResult, FitStatus, in_canonical_order
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus, in_canonical_order
 from apolar.em.rounding import has_rounding
-from apolar.em.whitened import WhitenedData
 from apolar.estimator.attributes import (
     exact_parameters,
     fitted_parameters,
@@ -28,7 +28,7 @@ from apolar.estimator.inputs import float_type
 from apolar.estimator.parameters import allows_rounding, check_columns, is_path
 from apolar.estimator.predict import Predictor
 from apolar.estimator.progress import NotConvergedWarning, Progress
-from apolar.estimator.rounding import Problem, fit_beyond_rounding
+from apolar.estimator.rounding import RoundingProblem, fit_beyond_rounding
 from apolar.estimator.search import best_fit
 from apolar.exceptions import FarRowsWarning, SkippedStartWarning
 from apolar.mixture.families import Family
@@ -64,7 +64,7 @@ def fit_rows(
     _check_memory(estimator, rows, family)
     stored = resumed(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
-    data = WhitenedData(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
+    data = Problem(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
     data.refuse_rows_out_of_reach()
     if estimator.noise:
         data = with_noise_component(data, estimator.noise)
@@ -73,7 +73,7 @@ def fit_rows(
             f"n_components = {estimator.n_components} components need at least as many rows; got "
             f"n_samples = {data.n_rows}. Ask for fewer components."
         )
-    problem = Problem(data, data.subsample(CHECKED_ROWS, np.random.default_rng(0)), prior)
+    problem = RoundingProblem(data, data.subsample(CHECKED_ROWS, np.random.default_rng(0)), prior)
     search = _Search(estimator, X, problem, stored, has_weight)
     if allows_rounding(estimator) and estimator.max_iter > 0:
         is_continued = _continues_rounded(estimator, data, stored)
@@ -111,7 +111,7 @@ class _Search:
     estimator : GaussianMixture
     X : object
         The rows as the user gave them.
-    problem : Problem
+    problem : RoundingProblem
         The first that is solved.
     stored : StoredStart or None
         The mixture of the file that the fit resumes from.
@@ -122,7 +122,7 @@ class _Search:
         self,
         estimator: Any,
         X: Any,
-        problem: Problem,
+        problem: RoundingProblem,
         stored: StoredStart | None,
         has_weight: Array | None,
     ) -> None:
@@ -133,11 +133,11 @@ class _Search:
         self.keeps_order = False
         self.checkpoint: Checkpoint | None = None
 
-    def attributes(self, result: FitResult, problem: Problem | None = None) -> dict[str, Any]:
+    def attributes(self, result: Fit, problem: RoundingProblem | None = None) -> dict[str, Any]:
         """Return the fitted attributes of a result, by default one of the problem that is being solved."""
         return result_attributes(result, (problem or self.problem).data, self.dtype)
 
-    def __call__(self, problem: Problem, given: FitResult | None = None) -> FitResult:
+    def __call__(self, problem: RoundingProblem, given: Fit | None = None) -> Fit:
         """Return the best mixture, its components in order, from the start of the fit or a given one."""
         estimator, self.problem = self.estimator, problem
         start = self._start() if given is None else ResolvedStart.fixed(given, keeps_order=self.keeps_order)
@@ -162,11 +162,11 @@ class _Search:
         warm_start = _warm_start(self.estimator, data, self.stored)
         return warm_start or resolved_start(self.estimator, data, self.X, prior, self.has_weight)
 
-    def _ordered(self, result: FitResult) -> FitResult:
+    def _ordered(self, result: Fit) -> Fit:
         data = self.problem.data
         return result if self.keeps_order else in_canonical_order(result, data.family, data.whitening)
 
-    def _callback(self, result: FitResult) -> bool:
+    def _callback(self, result: Fit) -> bool:
         if self.checkpoint is not None:
             self.checkpoint(result)
         return self.progress(result)
@@ -191,20 +191,20 @@ def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
         fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
 
 
-def _is_warm(estimator: Any, data: WhitenedData) -> bool:
+def _is_warm(estimator: Any, data: Problem) -> bool:
     """Return whether a fit starts where the last one of the estimator ended."""
     is_fitted = is_fitted_as(estimator, data.family, estimator.n_components, data.n_features)
     return bool(estimator.warm_start) and is_fitted
 
 
-def _continues_rounded(estimator: Any, data: WhitenedData, stored: StoredStart | None) -> bool:
+def _continues_rounded(estimator: Any, data: Problem, stored: StoredStart | None) -> bool:
     """Return whether a warm start continues a fit to rows that were known up to their rounding errors."""
     if stored is not None:
         return stored.is_rounded
     return _is_warm(estimator, data) and was_rounded(estimator)
 
 
-def _warm_start(estimator: Any, data: WhitenedData, stored: StoredStart | None) -> ResolvedStart | None:
+def _warm_start(estimator: Any, data: Problem, stored: StoredStart | None) -> ResolvedStart | None:
     """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
     earlier = -np.inf
     if stored is not None:
@@ -219,7 +219,7 @@ def _warm_start(estimator: Any, data: WhitenedData, stored: StoredStart | None) 
             earlier = (bounds[-1] - data.whitening.log_det) * data.weight
     else:
         return None
-    start = FitResult(
+    start = Fit(
         data.whitening.transform_parameters(parameters),
         "warm start",
         strength=strength or None,
@@ -234,7 +234,7 @@ def _warm_start(estimator: Any, data: WhitenedData, stored: StoredStart | None) 
     return ResolvedStart.fixed(start, keeps_order=keeps_order)
 
 
-def _check_not_collapsed(estimator: Any, result: FitResult) -> None:
+def _check_not_collapsed(estimator: Any, result: Fit) -> None:
     """Refuse a collapsed component where the user asked for no regularisation, as scikit-learn does."""
     is_final = result.status is FitStatus.CONVERGED
     if result.is_collapsed and is_final and estimator.reg_covar == 0:
@@ -253,7 +253,7 @@ def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None, *, stacklev
         warnings.warn(FarRowsWarning(numbers.tolist()), stacklevel=stacklevel + 1)
 
 
-def _warn(estimator: Any, result: FitResult) -> None:
+def _warn(estimator: Any, result: Fit) -> None:
     """Issue the warnings of a result."""
     if result.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
         warnings.warn(estimator.message_, NotConvergedWarning, stacklevel=5)

@@ -235,7 +235,7 @@ class GaussianMixture(
             check_writable(self.checkpoint)
         before = dict(self.__dict__)
         try:
-            rows = opened(self, X, sample_weight, reset=True, least_rows=2)
+            rows = opened(self, X, sample_weight, reset=True, min_rows=2)
             with one_blas_thread(), with_column_names(self):
                 fit_rows(self, X, rows, kind, prior, with_weight(sample_weight))
         except BaseException:

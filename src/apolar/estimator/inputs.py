@@ -26,7 +26,7 @@ def opened(
     *,
     reset: bool,
     once: bool = False,
-    least_rows: int = 1,
+    min_rows: int = 1,
     is_batch: bool = False,
 ) -> Rows:
     """Return the rows of X, checked.
@@ -40,7 +40,7 @@ def opened(
         Whether to set the number and the names of the features of the estimator, or to compare them.
     once : bool, default=False
         Whether rows that can be read only once are accepted.
-    least_rows : int, default=1
+    min_rows : int, default=1
         The fewest rows that are accepted.
     is_batch : bool, default=False
         Whether X is one of several batches: its weights are then not scaled, so that they have the same
@@ -56,9 +56,9 @@ def opened(
         sample_weight = sample_weight if is_batch else as_counts(sample_weight)
         rows = _opened_unloaded(estimator, X, sample_weight, reset=reset, once=once)
         # Distributed rows would have to be counted; no rows at all are refused where they are read.
-        if not rows.is_distributed and rows.n_rows and rows.n_rows < least_rows:
+        if not rows.is_distributed and rows.n_rows and rows.n_rows < min_rows:
             raise ValueError(
-                f"Found array with {rows.n_rows} sample(s) while a minimum of {least_rows} is required by "
+                f"Found array with {rows.n_rows} sample(s) while a minimum of {min_rows} is required by "
                 f"{type(estimator).__name__}."
             )
         return rows
@@ -72,7 +72,7 @@ def opened(
             dtype="numeric",
             reset=reset,
             ensure_all_finite="allow-nan",  # missing values
-            ensure_min_samples=least_rows,
+            ensure_min_samples=min_rows,
         )
     if sample_weight is None:
         return open_rows(X)

@@ -11,13 +11,13 @@ from scipy.stats import chi2
 
 from apolar._core.arrays import Array
 from apolar.estimator.attributes import fitted_parameters
-from apolar.mixture.distances import least_distances
+from apolar.mixture.distances import min_distances
 from apolar.mixture.families import family
 
 __all__ = ["OutlierRule"]
 
 # A component with fewer rows than this is that of a single one.
-LEAST_ROWS = 1.5
+MIN_ROWS = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class OutlierRule:
         else:
             covariances = kind.matrices(parameters.covariances, *shape)
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
-        is_cluster = n_rows * parameters.weights > LEAST_ROWS
+        is_cluster = n_rows * parameters.weights > MIN_ROWS
         is_cluster = is_cluster if is_cluster.any() else np.ones(len(is_cluster), dtype=bool)
         tail = float(-np.expm1(np.log1p(-level) / n_rows))
         return cls(parameters.means, covariances, tail, is_cluster)
@@ -63,6 +63,6 @@ class OutlierRule:
     def __call__(self, X: Array) -> Array:
         """Return whether each row is an outlier, shape (n_samples,)."""
         means, covariances = self.means[self.is_cluster], self.covariances[self.is_cluster]
-        distances, n_observed = least_distances(means, covariances, np.asarray(X, dtype=np.float64))
+        distances, n_observed = min_distances(means, covariances, np.asarray(X, dtype=np.float64))
         limits = chi2.isf(self.tail, np.arange(1, X.shape[1] + 1))
         return distances > np.concatenate([[np.inf], limits])[n_observed]

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
 from apolar._core.arrays import Array
-from apolar._core.constants import LEAST_WEIGHT
+from apolar._core.constants import MIN_WEIGHT
 from apolar._core.tables import html_table, text_table
 from apolar.em.whitening import mixture_around
 from apolar.mixture.conditioning import FULL
@@ -23,7 +23,7 @@ SAME = 1e-11
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
 N_POINTS, MAX_NUMBERS = 2**14, 2**24
 # Of more components than this, a display shows the pairs that overlap most.
-MOST_SHOWN = 12
+MAX_SHOWN = 12
 PAIRS_SHOWN = 10
 
 
@@ -78,7 +78,7 @@ class Overlap:
         return html_table(*self._table(), caption=f"{self._title()}: {self._words()}.")
 
     def _title(self) -> str:
-        if self.n_components > MOST_SHOWN:
+        if self.n_components > MAX_SHOWN:
             return "The pairs of clusters that overlap most"
         return "Share of the rows of the cluster of each line that the cluster of the column would get"
 
@@ -90,7 +90,7 @@ class Overlap:
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         n = self.n_components
-        if n <= MOST_SHOWN:
+        if n <= MAX_SHOWN:
             rows = [
                 [str(i + 1), *("" if i == j else _share(self.misclassification[i, j]) for j in range(n))]
                 for i in range(n)
@@ -130,7 +130,7 @@ def overlap(kind: Family, parameters: MixtureParameters) -> Overlap:
         In the units of the data.
     """
     n = parameters.n_components
-    log_weights = np.log(np.maximum(parameters.weights, LEAST_WEIGHT))
+    log_weights = np.log(np.maximum(parameters.weights, MIN_WEIGHT))
     coefficients, shares, errors = np.eye(n), np.zeros((n, n)), np.zeros((n, n))
     for i, (precisions, offsets) in enumerate(_relative(kind, parameters)):
         others = np.flatnonzero(np.arange(n) != i)

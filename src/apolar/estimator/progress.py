@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 
-from apolar.em.result import FitResult
+from apolar.em.result import Fit
 from apolar.exceptions import ApolarWarning
 
 try:  # scikit-learn 1.9 or later
@@ -54,7 +54,7 @@ class Progress:
     offset : float
         What is added to a log-likelihood per row, to get from whitened coordinates to the units of X.
     attributes : callable
-        Returns the fitted attributes of a FitResult.
+        Returns the fitted attributes of a Fit.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Progress:
         X: Any,
         weight: float,
         offset: float,
-        attributes: Callable[[FitResult], dict[str, Any]],
+        attributes: Callable[[Fit], dict[str, Any]],
     ) -> None:
         self.estimator, self.X = estimator, X
         self.weight, self.offset, self.attributes = weight, offset, attributes
@@ -73,7 +73,7 @@ class Progress:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator, X=X)
 
-    def __call__(self, fit: FitResult) -> bool:
+    def __call__(self, fit: Fit) -> bool:
         """Report a pass; return whether a callback asks to stop."""
         self.n_passes += 1
         mean = fit.log_likelihood / self.weight + self.offset

@@ -14,8 +14,8 @@ from apolar._core.checks import check_integer, random_generator
 from apolar._core.threads import one_blas_thread
 from apolar.data import BlockFunction, Checked
 from apolar.em.low_density import with_noise_component
+from apolar.em.problem import Problem
 from apolar.em.rounding import with_rounding
-from apolar.em.whitened import WhitenedData
 from apolar.estimator.attributes import fitted_parameters, was_rounded
 from apolar.estimator.bootstrap import Bootstrap, bootstrap
 from apolar.estimator.fit import n_threads_of
@@ -262,7 +262,7 @@ class FittedMixtureMixin:
 
     def _fitted_data(
         self, X: Any, sample_weight: Any, *, is_drawn: bool = False
-    ) -> tuple[WhitenedData, Prior | None]:
+    ) -> tuple[Problem, Prior | None]:
         """Return the rows of the fit, on the host and whitened as in the fit, and its prior.
 
         Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
@@ -273,7 +273,7 @@ class FittedMixtureMixin:
             # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
             prior = prior.of_strength(vars(self).get("shrinkage_", 0.0))
         rows = opened(self, X, sample_weight, reset=False).on_host()
-        data = WhitenedData(rows, kind, threads=n_threads_of(self), noise=self.reg_covar or 0.0)
+        data = Problem(rows, kind, threads=n_threads_of(self), noise=self.reg_covar or 0.0)
         box = vars(self).get("noise_box_")
         if box is not None:
             data = with_noise_component(data, self.noise or self.noise_weight_, box)
@@ -282,7 +282,7 @@ class FittedMixtureMixin:
         return data, prior
 
 
-def _check_columns_vary(data: WhitenedData) -> None:
+def _check_columns_vary(data: Problem) -> None:
     """Refuse a constant column: its variance is at its floor, and has no standard error there."""
     if data.scale is None:
         _, _, mean, variances = observed_column_moments(data.rows)

@@ -9,28 +9,28 @@ from typing import NamedTuple
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
-from apolar.em.whitened import WhitenedData
 from apolar.exceptions import DisagreementWarning
 from apolar.mixture.prior import Prior
 
-__all__ = ["Problem", "fit_beyond_rounding"]
+__all__ = ["RoundingProblem", "fit_beyond_rounding"]
 
 
-class Problem(NamedTuple):
+class RoundingProblem(NamedTuple):
     """What is fitted.
 
     Attributes
     ----------
-    data : WhitenedData
-    sample : WhitenedData
+    data : Problem
+    sample : Problem
         Some of the rows, on the host.
     prior : Prior or None
     """
 
-    data: WhitenedData
-    sample: WhitenedData
+    data: Problem
+    sample: Problem
     prior: Prior | None
 
     @property
@@ -38,19 +38,19 @@ class Problem(NamedTuple):
         """Whether the rows are taken to be known up to their rounding errors only."""
         return has_rounding(self.data)
 
-    def with_rounding(self, variances: Array) -> Problem:
+    def with_rounding(self, variances: Array) -> RoundingProblem:
         """Return the problem of rows that are known up to rounding errors of these variances."""
         data, prior = with_rounding(self.data, self.prior, variances)
-        return Problem(data, self.sample.with_noise(variances), prior)
+        return RoundingProblem(data, self.sample.with_noise(variances), prior)
 
 
-Search = Callable[[Problem, FitResult | None], FitResult]
+Search = Callable[[RoundingProblem, Fit | None], Fit]
 """Returns the best mixture for a problem, from a given start or, with None, from the start of the fit."""
 
 
 def fit_beyond_rounding(
-    problem: Problem, search: Search, *, is_continued: bool = False
-) -> tuple[FitResult, Problem]:
+    problem: RoundingProblem, search: Search, *, is_continued: bool = False
+) -> tuple[Fit, RoundingProblem]:
     """Return the best mixture that has no component narrower than the rounding errors of the rows.
 
     Where values repeat because they are rounded, as in integers, the likelihood grows without bound as a
@@ -61,7 +61,7 @@ def fit_beyond_rounding(
 
     Parameters
     ----------
-    problem : Problem
+    problem : RoundingProblem
         Of the rows as they are.
     search : callable
     is_continued : bool, default=False
@@ -69,8 +69,8 @@ def fit_beyond_rounding(
 
     Returns
     -------
-    result : FitResult
-    problem : Problem
+    result : Fit
+    problem : RoundingProblem
         The one that was solved: as given, or with rounding errors.
     """
     if not is_continued:

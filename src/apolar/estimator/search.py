@@ -9,10 +9,10 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Callback, evidences
 from apolar.em.tails import has_long_tails
-from apolar.em.whitened import WhitenedData
 from apolar.estimator.few_rows import few_rows_warning
 from apolar.exceptions import (
     ApolarWarning,
@@ -29,7 +29,7 @@ from apolar.starts.resolve import ResolvedStart
 # If there are many rows, EM first runs on samples of them, each larger than the last by this factor.
 GROWTH = 5
 # The smallest sample, in rows and in rows per parameter.
-LEAST_SAMPLE = 20_000
+MIN_SAMPLE = 20_000
 ROWS_PER_PARAMETER = 200
 # With a smaller max_iter there are no samples.
 FEWEST_PASSES = 50
@@ -39,7 +39,7 @@ SAMPLE_PASSES = 200
 # Up to this many rows, each of several candidates is run to its end.
 FEW_ROWS = 20_000
 # If a component of the best mixture is almost empty, so many of the other candidates are run too.
-MOST_OTHERS = 3
+MAX_OTHERS = 3
 # Two optima disagree if what they are compared by differs by less than the first of these, per row, and the
 # adjusted Rand index between their partitions is below the second.
 NEARLY_EQUAL = 0.15
@@ -49,21 +49,21 @@ ROUNDING = 1e-12
 
 
 def best_fit(
-    data: WhitenedData,
+    data: Problem,
     prior: Prior | None,
     start: ResolvedStart,
     *,
     tol: float,
     max_iter: int,
     rng: np.random.Generator,
-    sample: WhitenedData,
+    sample: Problem,
     callback: Callback | None = None,
-) -> FitResult:
+) -> Fit:
     """Return the best mixture of several starts.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     prior : Prior or None
     start : ResolvedStart
     tol : float
@@ -71,21 +71,21 @@ def best_fit(
     max_iter : int
         The most passes of each run.
     rng : numpy.random.Generator
-    sample : WhitenedData
+    sample : Problem
         Some of the rows, on the host, to check that EM ended at a maximum, and to compare partitions.
     callback : callable, optional
 
     Returns
     -------
-    result : FitResult
+    result : Fit
         With all starts that were skipped, and the warnings for the user.
     """
-    best: FitResult | None = None
-    winner: FitResult | None = None
-    rivals: list[FitResult] = []
+    best: Fit | None = None
+    winner: Fit | None = None
+    rivals: list[Fit] = []
     skipped: dict[str, None] = {}
 
-    def run(first: FitResult, prior: Prior | None) -> FitResult:
+    def run(first: Fit, prior: Prior | None) -> Fit:
         return converge(data, first, prior, tol=tol, max_iter=max_iter, callback=callback, checked_on=sample)
 
     for _ in range(start.n_init):
@@ -110,7 +110,7 @@ def best_fit(
         if not (is_stopped or best.rank[0]):
             # A component has emptied on the way: of another candidate it may stay.
             others = [other for other in candidates if other not in contenders and _is_full_optimum(other)]
-            for candidate in others[:MOST_OTHERS]:
+            for candidate in others[:MAX_OTHERS]:
                 result = run(candidate, used)
                 is_stopped = result.status is FitStatus.STOPPED
                 if _is_better(result, best):
@@ -132,12 +132,12 @@ def best_fit(
     return replace(best, skipped=tuple(skipped), warnings=tuple(warnings), is_collapsed=is_collapsed)
 
 
-def _is_full_optimum(candidate: FitResult) -> bool:
+def _is_full_optimum(candidate: Fit) -> bool:
     """Return whether a candidate is an optimum on the rows of a search, without almost empty components."""
     return candidate.status is not FitStatus.NOT_RUN and candidate.rank[0]
 
 
-def _is_misled(sample: WhitenedData, result: FitResult) -> bool:
+def _is_misled(sample: Problem, result: Fit) -> bool:
     """Return whether covariances were shrunk by an evidence that is misleading: see `apolar.em.tails`."""
     is_final = result.status is not FitStatus.STOPPED
     return is_final and result.shrinkage > 0 and has_long_tails(sample, result.parameters)
@@ -152,7 +152,7 @@ def _collapsed(prior: Prior | None) -> ApolarWarning:
     )
 
 
-def _is_better(result: FitResult, other: FitResult) -> bool:
+def _is_better(result: Fit, other: Fit) -> bool:
     """Return whether a result is better by more than rounding; of equal ones the first is kept."""
     if (result.evidence is None) != (other.evidence is None):
         # In one of two searches the tails seemed long: only the likelihood is known of both.
@@ -163,8 +163,8 @@ def _is_better(result: FitResult, other: FitResult) -> bool:
 
 
 def _approached_all(
-    data: WhitenedData, candidates: list[FitResult], prior: Prior | None, max_iter: int
-) -> list[tuple[FitResult, FitResult]]:
+    data: Problem, candidates: list[Fit], prior: Prior | None, max_iter: int
+) -> list[tuple[Fit, Fit]]:
     """Return the candidates to run on all rows, each with the mixture that EM is to continue from.
 
     If the rows are many, only one candidate is returned: the one that is best on the largest sample.
@@ -181,7 +181,7 @@ def _approached_all(
     return [(candidates[best], approached[best])]
 
 
-def _approached(data: WhitenedData, start: FitResult, prior: Prior | None) -> FitResult:
+def _approached(data: Problem, start: Fit, prior: Prior | None) -> Fit:
     """Return the result of EM on larger and larger samples of the rows; the start if the rows are too few.
 
     It is near the optimum on all rows, at a fraction of the cost.
@@ -189,7 +189,7 @@ def _approached(data: WhitenedData, start: FitResult, prior: Prior | None) -> Fi
     steps = []
     step = GROWTH
     least = ROWS_PER_PARAMETER * data.family.n_parameters(start.parameters.n_components, data.n_features)
-    while data.n_rows // step >= max(LEAST_SAMPLE, least):
+    while data.n_rows // step >= max(MIN_SAMPLE, least):
         steps.append(step)
         step *= GROWTH
     for step in reversed(steps):
@@ -198,7 +198,7 @@ def _approached(data: WhitenedData, start: FitResult, prior: Prior | None) -> Fi
     return start
 
 
-def _almost_empty(data: WhitenedData, result: FitResult, sample: WhitenedData) -> list[ApolarWarning]:
+def _almost_empty(data: Problem, result: Fit, sample: Problem) -> list[ApolarWarning]:
     """Return a warning if there are components without rows."""
     counts = result.parameters.weights * data.weight
     n_empty = int(np.sum(counts < 0.5))
@@ -208,7 +208,7 @@ def _almost_empty(data: WhitenedData, result: FitResult, sample: WhitenedData) -
     return [EmptyComponentWarning(message)]
 
 
-def _too_few_distinct(rows: WhitenedData, n_components: int) -> list[ApolarWarning]:
+def _too_few_distinct(rows: Problem, n_components: int) -> list[ApolarWarning]:
     """Return a warning if there are fewer different rows than components."""
     if rows.has_distinct_rows(n_components):
         return []
@@ -220,13 +220,13 @@ def _too_few_distinct(rows: WhitenedData, n_components: int) -> list[ApolarWarni
     return [EmptyComponentWarning(message)]
 
 
-def _is_collapsed(data: WhitenedData, result: FitResult) -> bool:
+def _is_collapsed(data: Problem, result: Fit) -> bool:
     """Return whether a component has no variance in some direction."""
     smallest = data.family.smallest_variance(result.parameters.covariances)
-    return smallest <= 2 * data.family.least_variance
+    return smallest <= 2 * data.family.min_variance
 
 
-def _disagreeing(sample: WhitenedData, result: FitResult, rivals: list[FitResult]) -> list[ApolarWarning]:
+def _disagreeing(sample: Problem, result: Fit, rivals: list[Fit]) -> list[ApolarWarning]:
     """Return a warning if another optimum is nearly as good, and its partition of the rows different."""
     rivals = [rival for rival in rivals if rival.status is not FitStatus.NOT_RUN]
     if not rivals or result.parameters.n_components == 1:

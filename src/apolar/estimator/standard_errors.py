@@ -13,7 +13,7 @@ from apolar._core.tables import html_table
 from apolar.data import CHUNK_SIZE
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
@@ -31,12 +31,12 @@ DIFFERENCE = 1e-4
 FLAT = 1e-6
 # How far a mixture may be from the maximum, in standard errors. At 1, half a unit of log-likelihood is left
 # to gain.
-MOST_AWAY = 1.0
+MAX_AWAY = 1.0
 # A component of exactly one row has a count of one up to rounding, which grows with the number of rows, and
 # stays far below this tolerance.
-LEAST_ROWS = 1 - 1e-6
+MIN_ROWS = 1 - 1e-6
 # What a notebook shows.
-MOST_COLUMNS, MOST_CLUSTERS = 10, 30
+MAX_COLUMNS, MAX_CLUSTERS = 10, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,21 +71,19 @@ class StandardErrors:
 
 def errors_table(weights: Array, means: Array, title: str) -> str:
     """Return a table, as HTML, of the errors of weights and means."""
-    n_columns = min(means.shape[1], MOST_COLUMNS)
+    n_columns = min(means.shape[1], MAX_COLUMNS)
     more = ["..."] if means.shape[1] > n_columns else []
     heads = ["cluster", "weight", *(f"mean of x{j}" for j in range(n_columns)), *more]
     rows = [
         [str(k + 1), *(figures(float(error), 2) for error in (weights[k], *means[k, :n_columns])), *more]
-        for k in range(min(len(weights), MOST_CLUSTERS))
+        for k in range(min(len(weights), MAX_CLUSTERS))
     ]
-    rest = (
-        "" if len(weights) <= MOST_CLUSTERS else f", of the first {MOST_CLUSTERS} of {len(weights)} clusters"
-    )
+    rest = "" if len(weights) <= MAX_CLUSTERS else f", of the first {MAX_CLUSTERS} of {len(weights)} clusters"
     return html_table(heads, rows, f"{title}{rest}; those of the covariances are in .covariances.")
 
 
 def standard_errors(
-    data: WhitenedData, parameters: MixtureParameters, prior: Prior | None = None
+    data: Problem, parameters: MixtureParameters, prior: Prior | None = None
 ) -> StandardErrors:
     """Return standard errors of a fitted mixture from the observed information.
 
@@ -102,7 +100,7 @@ def standard_errors(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
         The rows that the mixture was fitted to, with their weights: one of weight 2 counts as two rows.
     parameters : MixtureParameters
         One mixture, in the units of the data.
@@ -153,11 +151,11 @@ def standard_errors(
     )
 
 
-def _check_rows_held(data: WhitenedData, parameters: Parameters) -> None:
+def _check_rows_held(data: Problem, parameters: Parameters) -> None:
     counts = parameters.weights * data.weight
     least = int(np.argmin(counts))
     # The local coordinates take the count of a component to be at least one row.
-    if not counts[least] >= LEAST_ROWS:
+    if not counts[least] >= MIN_ROWS:
         # A count just below one, rounded, would be shown as 1.
         shown = min(counts[least], 0.99)
         problem = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
@@ -165,7 +163,7 @@ def _check_rows_held(data: WhitenedData, parameters: Parameters) -> None:
 
 
 def _check_not_collapsed(family: Family, whitened: WhitenedParameters) -> None:
-    if family.smallest_variance(whitened.covariances) > 2 * family.least_variance:
+    if family.smallest_variance(whitened.covariances) > 2 * family.min_variance:
         return
     matrices = family.matrices(whitened.covariances, *whitened.means.shape)
     narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))
@@ -209,7 +207,7 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
 
 
 def _check_near(away: float) -> None:
-    if not away <= MOST_AWAY:
+    if not away <= MAX_AWAY:
         raise ValueError(
             f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
             "the sample_weight of the fit; if they are those, fit with a larger max_iter or a smaller tol."
@@ -217,7 +215,7 @@ def _check_near(away: float) -> None:
 
 
 def _slopes(
-    data: WhitenedData, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats
+    data: Problem, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats
 ) -> tuple[Array, Array]:
     """Return the information of known components, and the derivatives of the components by the coordinates.
 
@@ -226,7 +224,7 @@ def _slopes(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     coordinates : LocalCoordinates
         Around the mixture.
     positions : ndarray of int, shape (n_components, n_moving)
@@ -275,7 +273,7 @@ def _slopes(
     return known, slopes
 
 
-def _observed_information(data: WhitenedData, coordinates: LocalCoordinates, weights: Array) -> Array:
+def _observed_information(data: Problem, coordinates: LocalCoordinates, weights: Array) -> Array:
     """Return the information of rows with missing values, by central differences: two passes a coordinate.
 
     What is lost with the missing values depends on the pattern of each row; the gradient, from an exact
@@ -306,14 +304,14 @@ def _by_component(parameters: MixtureParameters, family: Family) -> Array:
     return np.concatenate([means, np.broadcast_to(flat, (len(means), flat.shape[1]))], axis=1)
 
 
-def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArray, slopes: Array) -> Array:
+def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, slopes: Array) -> Array:
     """Return the information that is lost because the components of the rows are unknown, by one pass.
 
     The sum over rows of the covariance of the score over the components of a row [louis1982].
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     whitened : WhitenedParameters
     positions : ndarray of int, shape (n_components, n_moving)
     slopes : ndarray, shape (n_components, n_moving, n_stats)
@@ -355,7 +353,7 @@ def _lost(data: WhitenedData, whitened: WhitenedParameters, positions: IndexArra
 
 
 def _errors(
-    inverse: Array, whitened: WhitenedParameters, data: WhitenedData, positions: IndexArray, slopes: Array
+    inverse: Array, whitened: WhitenedParameters, data: Problem, positions: IndexArray, slopes: Array
 ) -> tuple[Array, Array, Array]:
     """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
     weights, of_weights = whitened.weights, np.arange(whitened.n_components)

@@ -15,10 +15,10 @@ from apolar.data import Checked, Rows, fetch_rows, open_rows
 from apolar.data.arrays import stack_rows
 from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on, with_noise_component
-from apolar.em.result import FitResult, in_canonical_order
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, in_canonical_order
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.run import evidence_of
-from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
 from apolar.estimator.fit import CHECKED_ROWS, n_threads_of
@@ -38,9 +38,9 @@ from apolar.starts.family_moments import moment_method, whitened_mixture
 from apolar.starts.moments import whitened_spherical
 
 # The first rows are kept, and fitted together, until there are this many per parameter of the means and
-# weights, and at least LEAST_ROWS.
+# weights, and at least MIN_ROWS.
 ROWS_PER_PARAMETER = 20
-LEAST_ROWS = 5000
+MIN_ROWS = 5000
 # Stepwise EM gives a batch its fraction of the rows so far, to this power, as its weight [cappe2009].
 FORGETTING = 0.8
 # The mixture of the moments replaces that of stepwise EM if the log-likelihood of a batch is higher by this.
@@ -133,7 +133,7 @@ class Stream:
             all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
         all_rows = open_rows(stack_rows([v for v, _ in kept]), all_weights)
         noise = 0.0 if isinstance(self.noise, np.ndarray) else self.noise
-        data = WhitenedData(all_rows, self.family, threads=threads, noise=noise)
+        data = Problem(all_rows, self.family, threads=threads, noise=noise)
         if self.noise_expected:
             data = with_noise_component(data, self.noise_expected)
         if data.n_rows < self.n_components:
@@ -164,7 +164,7 @@ class Stream:
         self.parameters = data.whitening.inverse_transform_parameters(result.parameters)
         self.mean_likelihood = _mean_likelihood(data, result.parameters, result.log_likelihood)
         self.evidence = evidence_of(data, result) + data.whitening.log_det * data.weight
-        enough = max(LEAST_ROWS, ROWS_PER_PARAMETER * self.n_components * (data.n_features + 1))
+        enough = max(MIN_ROWS, ROWS_PER_PARAMETER * self.n_components * (data.n_features + 1))
         if data.n_rows >= enough:
             self._whitening, self._stats = data.whitening, result.stats
             self.prior = None if self.prior is None else self.prior.of_strength(result.shrinkage)
@@ -181,17 +181,17 @@ class Stream:
 
     def _converged(
         self,
-        data: WhitenedData,
+        data: Problem,
         prior: Prior | None,
         parameters: MixtureParameters | None,
         rng: np.random.Generator,
-    ) -> FitResult:
+    ) -> Fit:
         """Return the result of EM from a mixture in the units of the data, or else from the start."""
         if parameters is None:
             first = start_candidates(self.start, data, self.n_components, prior, rng)[0].parameters
         else:
             first = data.whitening.transform_parameters(parameters)
-        start = as_start_on(data, FitResult(first, "stream"))
+        start = as_start_on(data, Fit(first, "stream"))
         return converge(data, start, prior, tol=TOLERANCE, max_iter=PASSES)
 
     def _step(self, rows: Rows, threads: int) -> None:
@@ -199,7 +199,7 @@ class Stream:
         assert self._whitening is not None
         assert self._stats is not None
         assert self.parameters is not None
-        batch = WhitenedData(rows, self.family, self._whitening_for(rows, threads), threads)
+        batch = Problem(rows, self.family, self._whitening_for(rows, threads), threads)
         whitening = batch.whitening
         if batch.is_incomplete:
             # The moments of all rows are no longer known.
@@ -227,7 +227,7 @@ class Stream:
         """Return the whitening of the stream with the number and weight of a batch, which is checked."""
         assert self._whitening is not None
         try:
-            checked = WhitenedData(rows, self.family, threads=threads)
+            checked = Problem(rows, self.family, threads=threads)
         except ColumnError:
             # A column without any value in this batch has some in others.
             weight, n_rows, *_ = rows.reduce(ColumnSums(), Checked(allows_missing=True), threads)
@@ -236,7 +236,7 @@ class Stream:
         whitening = whitening.as_incomplete() if checked.is_incomplete else whitening
         return replace(whitening, n_rows=checked.n_rows, weight=checked.weight)
 
-    def _compare_with_moments(self, batch: WhitenedData, likelihood: float) -> None:
+    def _compare_with_moments(self, batch: Problem, likelihood: float) -> None:
         """Take the mixture of the moments of all rows seen, if the batch is clearly more likely under it."""
         assert self._sketch is not None
         self._compared = self.weight
@@ -247,7 +247,7 @@ class Stream:
             prior = prior_for(batch.whitening, self.family, self.prior)
             self._stats = batch.family.stats_of(rival, self.weight, prior)
 
-    def _rival(self, batch: WhitenedData) -> WhitenedParameters | None:
+    def _rival(self, batch: Problem) -> WhitenedParameters | None:
         """Return the mixture of the moments of all rows seen, by the method of the family."""
         assert self._sketch is not None
         units = np.ones(batch.n_features)
@@ -261,7 +261,7 @@ class Stream:
             return None
 
 
-def _mean_likelihood(data: WhitenedData, parameters: WhitenedParameters, log_likelihood: float) -> float:
+def _mean_likelihood(data: Problem, parameters: WhitenedParameters, log_likelihood: float) -> float:
     """Return the mean log-likelihood in the units of the data, from that of EM, which has rounding errors."""
     if has_rounding(data):
         exact = data.with_noise(np.zeros(data.n_features))

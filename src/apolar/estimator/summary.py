@@ -18,7 +18,7 @@ from apolar.mixture.families import family
 __all__ = ["Summary", "headline", "summary_of"]
 
 # The width of the text in characters, the columns of X that a notebook shows, the clusters that both show.
-WIDTH, HTML_COLUMNS, MOST_CLUSTERS = 110, 10, 30
+WIDTH, HTML_COLUMNS, MAX_CLUSTERS = 110, 10, 30
 # Characters of the name of a column.
 NAME_WIDTH = 20
 
@@ -98,7 +98,7 @@ class _Clusters:
         counted = [] if self.counts is None else ["rows"]
         heads = ["cluster", *counted, "weight", *self.names[:n_columns], *more]
         rows = []
-        for k in range(min(len(self.weights), MOST_CLUSTERS)):
+        for k in range(min(len(self.weights), MAX_CLUSTERS)):
             count = [] if self.counts is None else [f"{self.counts[k]:,}"]
             values = zip(self.means[k, :n_columns], self.deviations[k, :n_columns], strict=True)
             cells = [with_error(float(mean), float(deviation)) for mean, deviation in values]
@@ -119,8 +119,8 @@ class _Clusters:
         remarks = []
         if len(self.names) > n_columns:
             remarks.append(f"{len(self.names)} columns, of which the first {n_columns} are shown.")
-        if len(self.weights) > MOST_CLUSTERS:
-            remarks.append(f"{len(self.weights)} clusters, of which the first {MOST_CLUSTERS} are shown.")
+        if len(self.weights) > MAX_CLUSTERS:
+            remarks.append(f"{len(self.weights)} clusters, of which the first {MAX_CLUSTERS} are shown.")
         return remarks
 
 

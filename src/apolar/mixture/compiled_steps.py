@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 kernels = extension()
 
 # Above this many columns LAPACK is as fast.
-MOST_COLUMNS = 32
+MAX_COLUMNS = 32
 # The families whose M-step is compiled.
 CODES = ["EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"]
 # What the kernels take for an array that is not given.
@@ -36,7 +36,7 @@ NONE = np.empty(0)
 
 
 def _applies(n_axes: int, n_features: int) -> bool:
-    return kernels is not None and (n_axes < 2 or n_features <= MOST_COLUMNS)
+    return kernels is not None and (n_axes < 2 or n_features <= MAX_COLUMNS)
 
 
 def code_of(family: Family, n_features: int) -> str | None:
@@ -94,7 +94,7 @@ def m_step(
         *(_contiguous(stats.array), *prior_arrays(family, terms, shape, n_features)),
         *(NONE if near is None else _contiguous(near.covariances), *frames_of(family), *out),
     )
-    known = (code, n_features, shape[-1], family.least_variance)
+    known = (code, n_features, shape[-1], family.min_variance)
     is_known = kernels.family_m_step(*arrays, *known, *_prior_numbers(terms))
     return out if is_known and np.isfinite(out[1]).all() else None
 
@@ -110,7 +110,7 @@ def maximising(family: Family, scatter: Array, divisor: Array, near: Array | Non
         *(_contiguous(scatter), _contiguous(divisor)),
         *(NONE if near is None else _contiguous(near), *frames_of(family), out),
     )
-    known = (code, n_features, divisor.shape[-1], family.least_variance)
+    known = (code, n_features, divisor.shape[-1], family.min_variance)
     return out if kernels.maximising(*arrays, *known) and np.isfinite(out).all() else None
 
 
@@ -169,7 +169,7 @@ def common_covariance(
     stats: SufficientStats,
     added: Array,
     *,
-    least_count: float,
+    min_count: float,
     volume_rows: float,
     rounds: int,
 ) -> Array | None:
@@ -178,7 +178,7 @@ def common_covariance(
     if not _applies(family.n_axes, n_features):
         return None
     out = np.empty((*shape, *(n_features,) * family.n_axes))
-    numbers = (n_features, family.n_axes, shape[-1], family.least_variance, least_count, volume_rows, rounds)
+    numbers = (n_features, family.n_axes, shape[-1], family.min_variance, min_count, volume_rows, rounds)
     arrays = (_contiguous(stats.array), _contiguous(added), out)
     return out if kernels.common_covariance(*arrays, *numbers) else None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.constants import LEAST_WEIGHT
+from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.families.full import Full
 
@@ -165,7 +165,7 @@ class RootedComponents:
         log_dets = 2 * np.log(np.abs(np.diagonal(first, axis1=-2, axis2=-1))).sum(axis=-1)
         squares = np.einsum("...i,...i->...", scaled, scaled)
         transposed = np.swapaxes(whiteners, -1, -2)
-        log_weights = np.log(np.maximum(self.weights, LEAST_WEIGHT))
+        log_weights = np.log(np.maximum(self.weights, MIN_WEIGHT))
         marginal = NaturalComponents(
             log_weights - 0.5 * (n_observed * LOG_2PI + log_dets + squares),
             (transposed @ scaled[..., None])[..., 0],

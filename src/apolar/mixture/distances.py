@@ -8,10 +8,10 @@ from scipy.linalg import solve_triangular
 from apolar._core.arrays import Array
 from apolar.mixture.families.full import Full
 
-__all__ = ["least_distances"]
+__all__ = ["min_distances"]
 
 
-def least_distances(means: Array, covariances: Array, X: Array) -> tuple[Array, Array]:
+def min_distances(means: Array, covariances: Array, X: Array) -> tuple[Array, Array]:
     """Return the squared Mahalanobis distance of each row from the component that is nearest by it.
 
     Parameters

@@ -9,10 +9,10 @@ import numpy as np
 
 from apolar._core.arrays import Array
 
-__all__ = ["LEAST_NOISE", "N_NOISE_PARAMETERS", "NoiseBox", "noise_weights"]
+__all__ = ["MIN_NOISE", "N_NOISE_PARAMETERS", "NoiseBox", "noise_weights"]
 
 # The least weight of the noise: it is one less the other weights, and known up to rounding.
-LEAST_NOISE = 1e-15
+MIN_NOISE = 1e-15
 # As in mclust, the weight of the noise and its volume count as parameters.
 N_NOISE_PARAMETERS = 2
 
@@ -54,4 +54,4 @@ class NoiseBox:
 
 def noise_weights(weights: Array) -> Array:
     """Return the weight of the noise beside components of these weights, shape (..., n_components)."""
-    return np.maximum(1.0 - weights.sum(axis=-1), LEAST_NOISE)
+    return np.maximum(1.0 - weights.sum(axis=-1), MIN_NOISE)

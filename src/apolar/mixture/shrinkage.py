@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["AdaptivePrior", "Shrinkage", "common_covariance", "evidence_of_strengths", "has_volumes"]
 
 # The least strength, in rows per component. One of them makes up for the estimated mean.
-LEAST_STRENGTH = 1.25
+MIN_STRENGTH = 1.25
 # The strengths that are compared.
-STRENGTHS = np.geomspace(LEAST_STRENGTH, 2000.0, 32)
+STRENGTHS = np.geomspace(MIN_STRENGTH, 2000.0, 32)
 LOG_STRENGTHS = np.log(STRENGTHS).tolist()
 LOG_STEP = LOG_STRENGTHS[1] - LOG_STRENGTHS[0]
 # The strength while starts are searched for, above the least one, per parameter and column of a covariance.
@@ -34,7 +34,7 @@ ROUNDS = 2
 # One row of this fraction of the variance of all rows, for directions in which rows do not vary at all.
 FLOOR = 1e-3
 # The least number of rows of a component in divisors.
-LEAST_COUNT = 1e-10
+MIN_COUNT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +136,12 @@ class AdaptivePrior(Prior):
             evidence = height if self.dof is None and self.scale is None else None
             # The target is estimated from the same components: as a variance by the deviations from an
             # estimated mean, the scale of their distribution has one degree of freedom less.
-            strengths = np.maximum(best * (n_components - 1) / n_components, LEAST_STRENGTH)
+            strengths = np.maximum(best * (n_components - 1) / n_components, MIN_STRENGTH)
         elif self.strength is not None:
-            strengths = np.full(shape, max(self.strength, LEAST_STRENGTH))
+            strengths = np.full(shape, max(self.strength, MIN_STRENGTH))
         else:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
-            strengths = np.full(shape, LEAST_STRENGTH + SEARCH_STRENGTH * per_column)
+            strengths = np.full(shape, MIN_STRENGTH + SEARCH_STRENGTH * per_column)
         own = self.shrinkage, self.dof, self.scale
         return Shrinkage(*own, target=target, strength=strengths, evidence=evidence)
 
@@ -184,7 +184,7 @@ def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> A
         family,
         stats,
         added,
-        least_count=LEAST_COUNT,
+        min_count=MIN_COUNT,
         volume_rows=VOLUME_ROWS,
         rounds=ROUNDS if has_volumes(family, n_features) else 0,
     )
@@ -192,7 +192,7 @@ def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> A
         return known
     axis = stats.counts.ndim - 1
     one = (None,) * family.n_axes
-    counts = np.maximum(stats.counts, LEAST_COUNT)
+    counts = np.maximum(stats.counts, MIN_COUNT)
     scatter = family.scatter(stats)
     total = np.asarray(family.divisor(counts.sum(axis=-1) + 1.0, n_features))
     volumes = np.ones_like(counts)
@@ -233,7 +233,7 @@ def has_volumes(family: Family, n_features: int) -> bool:
 
 def evidence_of_strengths(family: Family, stats: SufficientStats, target: Array) -> tuple[Array, Array]:
     """Return the largest evidence of the scatters over the strengths, and the strength, shape (..., 1)."""
-    counts = np.maximum(stats.counts, LEAST_COUNT)
+    counts = np.maximum(stats.counts, MIN_COUNT)
     spectrum, log_dets = family.relative_spectrum(stats, target)
     strengths = STRENGTHS.reshape(-1, *(1,) * counts.ndim)
     each = family.log_marginal(counts, spectrum, strengths, stats.n_features)

@@ -16,10 +16,10 @@ from apolar.moments.covariance import ColumnMoments, column_moments
 __all__ = ["AvailableMoments", "ColumnSums", "available_moments", "observed_column_moments"]
 
 # Covariances are computed for at most this many columns; of more, only variances.
-MOST_COLUMNS = 1024
+MAX_COLUMNS = 1024
 # The least eigenvalue of the correlations. Each is from other rows, so that together they may not be positive
 # definite.
-LEAST_EIGENVALUE = 1e-3
+MIN_EIGENVALUE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ def available_moments(rows: Rows, n_threads: int = 1) -> AvailableMoments:
         )
         raise error if rows.names is None else error.with_name(rows.names)
     mean = first / counts
-    if n_features > MOST_COLUMNS:
+    if n_features > MAX_COLUMNS:
         _, squares = rows.reduce(PairSums(mean, is_full=False), checked, n_threads)
         variances = squares / counts
         return AvailableMoments(float(weight), int(n_rows), counts, mean, variances, np.diag(variances))
@@ -92,8 +92,8 @@ def _positive(covariance: Array, variances: Array) -> Array:
     np.fill_diagonal(correlation, 1.0)
     if np.all(np.isfinite(correlation)):
         values, vectors = np.linalg.eigh(correlation)
-        if values[0] < LEAST_EIGENVALUE:
-            correlation = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+        if values[0] < MIN_EIGENVALUE:
+            correlation = (vectors * np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
             sizes = np.sqrt(np.diag(correlation))
             correlation = correlation / sizes / sizes[:, None]
     scales = np.sqrt(np.maximum(variances, 0.0))

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.data import open_rows
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.run import plain_em
-from apolar.em.whitened import WhitenedData
 from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import family
@@ -161,17 +161,17 @@ class _TimedFit:
 
 
 def _em_from(
-    start: Callable[[WhitenedData, Task, np.random.Generator], WhitenedParameters],
+    start: Callable[[Problem, Task, np.random.Generator], WhitenedParameters],
     task: Task,
     rng: np.random.Generator,
 ) -> _TimedFit:
     """Run the paper's EM from a start."""
     began = time.perf_counter()
-    data = WhitenedData(open_rows(task.X), SPHERICAL)
+    data = Problem(open_rows(task.X), SPHERICAL)
     parameters = start(data, task, rng)
     started = time.perf_counter()
     with one_blas_thread():
-        fit = plain_em(data, FitResult(parameters, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
+        fit = plain_em(data, Fit(parameters, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
         predicted = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
     ended = time.perf_counter()
     log_likelihood = fit.log_likelihood + data.whitening.log_det * data.weight
@@ -192,7 +192,7 @@ def _default_fit(task: Task, seed: int) -> _TimedFit:
     return _TimedFit(model.score(task.X) * len(task.X), predicted, mixture, time_s, time_s)
 
 
-def _after_a_step(data: WhitenedData, mixture: SphericalMixture) -> WhitenedParameters:
+def _after_a_step(data: Problem, mixture: SphericalMixture) -> WhitenedParameters:
     """Return the mixture after an E-step and an M-step: with which mclust's `em` begins."""
     parameters = whitened_spherical(data, mixture, np.ones(data.n_features))
     with one_blas_thread():
@@ -200,43 +200,43 @@ def _after_a_step(data: WhitenedData, mixture: SphericalMixture) -> WhitenedPara
     return SPHERICAL.m_step(stats[0], None)
 
 
-def _from_labels(data: WhitenedData, labels: Array, n_components: int) -> WhitenedParameters:
+def _from_labels(data: Problem, labels: Array, n_components: int) -> WhitenedParameters:
     return SPHERICAL.m_step(data.hard_stats(labels, n_components), None)
 
 
-def _kmeans(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
+def _kmeans(data: Problem, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     return from_kmeans(data, task.n_components, None, rng, n_runs=KMEANS_RUNS)
 
 
-def _paper_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
+def _paper_moments(data: Problem, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     mixture = spherical_mixture(task.X, task.n_components, form="paper", random_state=rng)
     return _after_a_step(data, mixture)
 
 
-def _equivariant_moments(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
+def _equivariant_moments(data: Problem, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     mixture = spherical_mixture(task.X, task.n_components, random_state=rng)
     return _after_a_step(data, mixture)
 
 
-def _mbhc(data: WhitenedData, task: Task, _: np.random.Generator) -> WhitenedParameters:
+def _mbhc(data: Problem, task: Task, _: np.random.Generator) -> WhitenedParameters:
     labels = merge_tree(task.X, transform="svd").labels(task.n_components)
     return _from_labels(data, labels, task.n_components)
 
 
-def _emem(data: WhitenedData, task: Task, rng: np.random.Generator) -> WhitenedParameters:
+def _emem(data: Problem, task: Task, rng: np.random.Generator) -> WhitenedParameters:
     with one_blas_thread():
         return best_of_short_runs(
             data, task.n_components, None, rng, from_rows=False, n_runs=EMEM_RUNS, n_steps=EMEM_STEPS
         )
 
 
-def _oracle(data: WhitenedData, task: Task, _: np.random.Generator) -> WhitenedParameters:
+def _oracle(data: Problem, task: Task, _: np.random.Generator) -> WhitenedParameters:
     if task.truth is not None:
         return _after_a_step(data, task.truth)
     return _from_labels(data, task.labels, task.n_components)
 
 
-STARTS: dict[str, Callable[[WhitenedData, Task, np.random.Generator], WhitenedParameters]] = {
+STARTS: dict[str, Callable[[Problem, Task, np.random.Generator], WhitenedParameters]] = {
     "em_km": _kmeans,
     "em_mom": _paper_moments,
     "em_mbhc": _mbhc,

@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 # In inches: between panels, around all, and the least panel in a figure that is given.
-GAP, MARGIN, LEAST_PANEL = 0.07, 0.12, 0.3
+GAP, MARGIN, MIN_PANEL = 0.07, 0.12, 0.3
 # In points.
 TICK_SIZE, TEXT_SIZE, TITLE_SIZE = 8, 9, 12
 # More points than this are drawn as an image, also in SVG and PDF.
-MOST_VECTORS = 1000
+MAX_VECTORS = 1000
 
 
 def need_matplotlib() -> None:
@@ -196,7 +196,7 @@ def arrange(
         height = below + n_rows * panel_size[1] + gaps_up + above
     across = (width - left - MARGIN - gaps_across) / n_columns
     up = (height - below - above - gaps_up) / n_rows
-    if min(across, up) < LEAST_PANEL:
+    if min(across, up) < MIN_PANEL:
         raise ValueError(
             f"A figure of {width:.1f} by {height:.1f} inches is too small for {n_columns} columns and their "
             f"legend: {remedy}."
@@ -256,11 +256,11 @@ def write(text: Any, words: str) -> None:
     text.set_text(words)
 
 
-def wrap(text: Any, *paragraphs: str, width: float, most_lines: int = 20) -> None:
+def wrap(text: Any, *paragraphs: str, width: float, max_lines: int = 20) -> None:
     """Set the words of a text of matplotlib in lines that are no wider than that many pixels."""
 
     def fits(length: int) -> bool:
-        lines = [textwrap.wrap(words, length, max_lines=most_lines, placeholder="…") for words in paragraphs]
+        lines = [textwrap.wrap(words, length, max_lines=max_lines, placeholder="…") for words in paragraphs]
         write(text, "\n".join(itertools.chain(*lines)))
         return bool(text.get_window_extent().width <= width)
 

@@ -19,7 +19,7 @@ from apolar.plots.table import TableView
 __all__ = ["Clusters", "kept_rows", "most_probable", "numbered_clusters", "posteriors"]
 
 # A small cluster keeps as many points as this where rows are left out.
-LEAST_POINTS = 50
+MIN_POINTS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,7 @@ def kept_rows(
     if before is not None:
         wanted.append(before[: max_points // 2])
         left -= len(wanted[-1])
-    least = min(LEAST_POINTS, max(left, 0) // len(groups))
+    least = min(MIN_POINTS, max(left, 0) // len(groups))
     wanted += [order[codes[order] == code][:least] for codes, code in groups]
     candidates = np.concatenate([*wanted, order])
     _, first = np.unique(candidates, return_index=True)

@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
 from apolar.mixture import SphericalMixture
-from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
+from apolar.plots.canvas import MAX_VECTORS, need_matplotlib
 from apolar.plots.palette import GREY, INK
 from apolar.plots.single import SinglePanel
 from apolar.plots.ticks import integer_ticks, plain_numbers, powers
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["convergence"]
 
 # Points are marked up to this many passes.
-MOST_MARKS = 100
+MAX_MARKS = 100
 
 _LINE = {"color": INK, "linestyle": "-", "linewidth": 1.2}
 _END = {"color": INK, "marker": "o", "markerfacecolor": "white"}
@@ -163,7 +163,7 @@ def _draw_distances(panel: Any, passes: Array, curve: _Curve) -> list[tuple[str,
     """Draw how far from the best value each pass ended; where that is zero, a hollow mark at the bottom."""
     left = curve.values.max() - curve.values
     above = left > 0
-    look = _LINE | {"marker": "o" if len(passes) <= MOST_MARKS else ""}
+    look = _LINE | {"marker": "o" if len(passes) <= MAX_MARKS else ""}
     entries: list[tuple[str, dict[str, Any]]] = []
     bottom = 0.0
     if above.any():
@@ -173,7 +173,7 @@ def _draw_distances(panel: Any, passes: Array, curve: _Curve) -> list[tuple[str,
         panel.set_ylim(bottom / 2, max(ends) * 2)
         powers(panel.yaxis)
         shown = np.where(above, left, np.nan)
-        as_image = len(passes) > MOST_VECTORS
+        as_image = len(passes) > MAX_VECTORS
         panel.plot(passes, shown, markersize=4, zorder=2, label="distance", rasterized=as_image, **look)
         entries.append(("after a pass", look))
     else:
@@ -197,8 +197,8 @@ def _draw_distances(panel: Any, passes: Array, curve: _Curve) -> list[tuple[str,
 
 
 def _draw_values(panel: Any, passes: Array, curve: _Curve) -> list[tuple[str, dict[str, Any]]]:
-    look = _LINE | {"marker": "o" if len(passes) <= MOST_MARKS else ""}
-    as_image = len(passes) > MOST_VECTORS
+    look = _LINE | {"marker": "o" if len(passes) <= MAX_MARKS else ""}
+    as_image = len(passes) > MAX_VECTORS
     panel.plot(passes, curve.values, markersize=4, zorder=2, label="a batch", rasterized=as_image, **look)
     panel.margins(y=0.1)
     plain_numbers(panel.yaxis)

@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
 from apolar.plots.canvas import (
-    MOST_VECTORS,
+    MAX_VECTORS,
     TICK_SIZE,
     LegendEntry,
     add_panel,
@@ -209,7 +209,7 @@ def _draw_points(panels: Array, values: Array, clusters: Clusters) -> None:
                     values[rows, j],
                     values[rows, i],
                     alpha=0.75,
-                    rasterized=len(values) > MOST_VECTORS,
+                    rasterized=len(values) > MAX_VECTORS,
                     gid="noise" if number == NOISE else f"cluster-{number + 1}",
                     **{"facecolors": colour, "marker": marker} | how,
                 )
@@ -244,7 +244,7 @@ def _write_name(panel: Any, name: str) -> None:
         write(text, name)
         if text.get_window_extent().width <= room:
             return
-    wrap(text, name, width=room, most_lines=2)
+    wrap(text, name, width=room, max_lines=2)
 
 
 # --- caption and legend -------------------------------------------------------------------

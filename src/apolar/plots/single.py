@@ -25,7 +25,7 @@ APART = 8
 # In letters.
 LONGEST_NAME = 40
 # Of a legend.
-MOST_COLUMNS = 4
+MAX_COLUMNS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class SinglePanel:
             mark.set(**{"linestyle": "none"} | look)
         right = max([panel.bbox.x1, *(inset.get_tightbbox().x1 for inset in panel.child_axes)])
         place = ((right + APART * panel.figure.dpi / 72 - panel.bbox.x0) / panel.bbox.width, 1.0)
-        for n_columns in range(1, MOST_COLUMNS + 1):
+        for n_columns in range(1, MAX_COLUMNS + 1):
             legend = panel.legend(
                 marks, ["text"] * len(marks), loc="upper left", bbox_to_anchor=place, ncols=n_columns,
                 fontsize=TEXT_SIZE, labelcolor=INK, frameon=False, borderaxespad=0, borderpad=0,
@@ -141,5 +141,5 @@ def _wrap_along(label: Any, words: str, length: float) -> None:
     """Write the name of an axis in lines that are no longer than the axis."""
     rotation = label.get_rotation()
     label.set_rotation(0)
-    wrap(label, words, width=length, most_lines=3)
+    wrap(label, words, width=length, max_lines=3)
     label.set_rotation(rotation)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["spectrum"]
 
-MOST_EIGENVALUES = 40
+MAX_EIGENVALUES = 40
 # The axis is logarithmic if the largest eigenvalue is this many times the smallest shown.
 WIDE = 50.0
 
@@ -68,7 +68,7 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
     is_mixture = isinstance(X, SphericalMixture) or (hasattr(X, "covariance_type") and hasattr(X, "fit"))
     eigenvalues = _of_mixture(X, n_components) if is_mixture else _of_rows(X, n_components)
     single = SinglePanel.of(ax, (4.8, 3.2))
-    panel, shown = single.panel, eigenvalues.values[:MOST_EIGENVALUES]
+    panel, shown = single.panel, eigenvalues.values[:MAX_EIGENVALUES]
     is_wide = shown[0] > WIDE * shown[-1]
     ends = [
         *shown,

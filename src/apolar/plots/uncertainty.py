@@ -10,7 +10,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, random_generator
-from apolar.plots.canvas import MOST_VECTORS, need_matplotlib
+from apolar.plots.canvas import MAX_VECTORS, need_matplotlib
 from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors
 from apolar.plots.mixtures import MixtureView
 from apolar.plots.palette import INK, NOISE, PAPER, WRONG, style
@@ -190,7 +190,7 @@ def _most(n_components: int) -> float:
 
 
 def _draw(panel: Any, values: Array, doubt: Array, clusters: Clusters, most: float) -> None:
-    as_image = len(values) > MOST_VECTORS
+    as_image = len(values) > MAX_VECTORS
     base = min(max(400 / np.sqrt(len(values)), 8.0), 22.0)
     area = base * (1 + (GROWTH - 1) * doubt / most)
     order = np.argsort(doubt, kind="stable")

@@ -25,15 +25,15 @@ from apolar.tensor.monomials import dense_positions, monomial_variables, multino
 __all__ = ["diagonal_mixture", "is_identified"]
 
 # Added to the diagonal of correlations, which may be singular.
-LEAST_SHARE = 1e-6
+MIN_SHARE = 1e-6
 # Steps that find the communalities, before the Levenberg-Marquardt method.
 N_AXIS_STEPS = 50
 # Means further from the centre than this, in deviations of the column, are errors of the sample.
-MOST_OFFSET = 4.0
+MAX_OFFSET = 4.0
 # A share of 1 / r below which the weight of a solution is an error of the sample.
-LEAST_WEIGHT = 0.02
+MIN_WEIGHT = 0.02
 # The smallest variance, and where it is replaced by the pooled one, in units of the latter.
-LEAST_VARIANCE = 0.05
+MIN_VARIANCE = 0.05
 
 
 def is_identified(n_components: int, n_features: int) -> bool:
@@ -70,11 +70,11 @@ def diagonal_mixture(second: Array, third: Array, n_components: int, *, is_exact
     weights, atoms = atoms_of(np.eye(n_components - 1), _core(third, factors))
     means = atoms @ factors.T
     if not is_exact:
-        weights = np.maximum(weights, LEAST_WEIGHT / n_components)
+        weights = np.maximum(weights, MIN_WEIGHT / n_components)
         weights = weights / weights.sum()
-        means = np.clip(means, -MOST_OFFSET, MOST_OFFSET)
+        means = np.clip(means, -MAX_OFFSET, MAX_OFFSET)
     better = _fitted_off_diagonal(second, third, weights, means)
-    if better[0].min() > 1e-3 and np.abs(better[1]).max() < 2 * MOST_OFFSET:
+    if better[0].min() > 1e-3 and np.abs(better[1]).max() < 2 * MAX_OFFSET:
         weights, means = better
     variances = _variances(second, third, weights, means, 1e-13 if is_exact else 1e-3)
     return Mixture(weights, means, variances)
@@ -84,7 +84,7 @@ def _factors(correlations: Array, n_factors: int) -> Array:
     """Return U, shape (n_features, n_factors), with U U^t nearest to the correlations off the diagonal."""
     n_features = len(correlations)
     # Where columns are functions of others, their squared multiple correlations are one.
-    inverse = np.linalg.inv(correlations + LEAST_SHARE * np.eye(n_features))
+    inverse = np.linalg.inv(correlations + MIN_SHARE * np.eye(n_features))
     shares = np.clip(1 - 1 / np.diag(inverse), 0.0, 1.0)
     factors = np.zeros((n_features, n_factors))
     reduced = correlations.copy()
@@ -191,9 +191,9 @@ def _variances(second: Array, third: Array, weights: Array, means: Array, ridge:
                 third[column, column] - (weights * square) @ means,
             ]
         )
-        pooled = max(wanted[0], LEAST_VARIANCE * second[column, column])
+        pooled = max(wanted[0], MIN_VARIANCE * second[column, column])
         normal = system.T @ system
         rest = system.T @ (wanted - system @ np.full(n_components, pooled))
         own = pooled + np.linalg.solve(normal + ridge * np.trace(normal) / n_components * identity, rest)
-        variances[:, column] = np.where(own < LEAST_VARIANCE * pooled, pooled, own)
+        variances[:, column] = np.where(own < MIN_VARIANCE * pooled, pooled, own)
     return variances

@@ -24,13 +24,13 @@ N_PLACES = 1024
 REACH = 1.3
 VARIANCES = (0.1, 0.25, 0.5, 0.8)
 # The smallest eigenvalue of the covariance that is taken for one, in units of the largest.
-LEAST_EIGENVALUE = 1e-4
+MIN_EIGENVALUE = 1e-4
 # How closely the weights of the combination have to add up to one, beside sampling errors.
 SUM_WEIGHT = 100.0
 # Weights below this are rounding errors of the combination.
-LEAST_WEIGHT = 1e-6
+MIN_WEIGHT = 1e-6
 # Components with a smaller weight, or a smaller variance in units of the column's, are degenerate.
-LEAST_COMPONENT, LEAST_VARIANCE = 1e-3, 1e-4
+MIN_COMPONENT, MIN_VARIANCE = 1e-3, 1e-4
 
 
 def dictionary_start(observed: Array, covariance: Array, n_components: int, order: int) -> Mixture | None:
@@ -46,7 +46,7 @@ def dictionary_start(observed: Array, covariance: Array, n_components: int, orde
     """
     n_features = len(covariance)
     values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, LEAST_EIGENVALUE * values[-1])
+    values = np.maximum(values, MIN_EIGENVALUE * values[-1])
     smallest = float(values[0])
     places = REACH * (normal_points(n_features, N_PLACES) * np.sqrt(values)) @ vectors.T
     covariance = (vectors * values) @ vectors.T
@@ -58,7 +58,7 @@ def dictionary_start(observed: Array, covariance: Array, n_components: int, orde
     metric = whitener(sampling_covariance(single, order, kept), 1.0)
     system = np.vstack([metric @ moments, np.full(len(means), SUM_WEIGHT)])
     weights = non_negative_solution(system, np.append(metric @ observed[kept], SUM_WEIGHT))
-    used = weights > LEAST_WEIGHT
+    used = weights > MIN_WEIGHT
     if np.count_nonzero(used) < n_components:
         return None
     matrices = variances[used][:, :, None] * np.eye(n_features)
@@ -92,7 +92,7 @@ def random_start(covariance: Array, n_components: int, rng: np.random.Generator)
     """Return equal components at random places of the covariance."""
     n_features = len(covariance)
     values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, LEAST_EIGENVALUE * values[-1])
+    values = np.maximum(values, MIN_EIGENVALUE * values[-1])
     means = 0.9 * (rng.standard_normal((n_components, n_features)) * np.sqrt(values)) @ vectors.T
     matrices = np.repeat(0.4 * covariance[None], n_components, axis=0)
     return Mixture(np.full(n_components, 1 / n_components), means, matrices)
@@ -135,4 +135,4 @@ def _within_bounds(start: Mixture) -> Mixture:
 
 def _is_degenerate(mixture: Mixture) -> bool:
     smallest = np.linalg.eigvalsh(mixture.matrices)[:, 0].min()
-    return bool(mixture.weights.min() < LEAST_COMPONENT or smallest < LEAST_VARIANCE)
+    return bool(mixture.weights.min() < MIN_COMPONENT or smallest < MIN_VARIANCE)

@@ -28,17 +28,17 @@ COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 """The families that moments can determine."""
 HIGHEST_ORDER = 6
 # More columns make too many moments for mixtures that need all of order four and above.
-MOST_COLUMNS = 6
+MAX_COLUMNS = 6
 # Moments per parameter from which samples determine a mixture in practice.
-LEAST_RATIO = 1.2
+MIN_RATIO = 1.2
 # The most moments of diagonal mixtures that are weighted by the covariance of their sampling errors.
-MOST_WEIGHTED = 560
+MAX_WEIGHTED = 560
 # Random starts beside those that the moments suggest; fewer of more columns, where fits take longer.
 N_RANDOM, N_RANDOM_IF_WIDE, WIDE = 8, 3, 4
 # Smaller eigenvalues of correlations, in units of the largest, are rounding errors.
-LEAST_EIGENVALUE = 1e-10
+MIN_EIGENVALUE = 1e-10
 # Standard errors of means above this, in deviations of the component, are those of too small a sample.
-MOST_ERROR = 1.0
+MAX_ERROR = 1.0
 
 
 def needed_order(covariance_type: str, n_components: int, n_features: int) -> int:
@@ -61,16 +61,16 @@ def needed_order(covariance_type: str, n_components: int, n_features: int) -> in
         return 3
     if covariance_type == "diag" and is_identified(n_components, n_features):
         return 3
-    if n_features > MOST_COLUMNS:
+    if n_features > MAX_COLUMNS:
         most = _most_by_third_moments(covariance_type, n_features)
         instead = f"at most {most} components" if most > 1 else 'covariance_type="tied" or "diag"'
         raise ValueError(
-            f"{what} need moments of order four or more, which are for {MOST_COLUMNS} columns or fewer: ask "
-            f"for {instead}, or choose {MOST_COLUMNS} columns."
+            f"{what} need moments of order four or more, which are for {MAX_COLUMNS} columns or fewer: ask "
+            f"for {instead}, or choose {MAX_COLUMNS} columns."
         )
     n_parameters = Parametrisation(covariance_type, n_components, n_features).n_free
     for order in range(4, HIGHEST_ORDER + 1):
-        if len(monomial_table(n_features, order)) - 1 >= LEAST_RATIO * n_parameters:
+        if len(monomial_table(n_features, order)) - 1 >= MIN_RATIO * n_parameters:
             return order
     raise ValueError(
         f"{what} have {n_parameters} parameters, too many for moments up to order {HIGHEST_ORDER}: ask for "
@@ -152,7 +152,7 @@ def family_mixture(
 def _is_singular(covariance: Array) -> bool:
     """Return whether a column is a function of others, as always where rows are fewer than columns."""
     values = np.linalg.eigvalsh(covariance)
-    return bool(values[0] <= LEAST_EIGENVALUE * values[-1])
+    return bool(values[0] <= MIN_EIGENVALUE * values[-1])
 
 
 def _check_not_singular(correlations: Array) -> None:
@@ -215,7 +215,7 @@ def _diagonal(
     second = central.covariance / np.outer(units, units)
     third = observed[monomial_table(n_features, 3).degree(3)][dense_positions(n_features, 3)]
     mixture = diagonal_mixture(second, third, n_components, is_exact=is_exact)
-    if not refine or len(observed) > MOST_WEIGHTED:
+    if not refine or len(observed) > MAX_WEIGHTED:
         return mixture, 0.0
     size, min_gain = (1e12, 1e-12) if is_exact else (n_rows, 1e-4)
     fit = fitted_to_moments("diag", mixture, observed, 3, size, has_prior=not is_exact, min_gain=min_gain)
@@ -272,7 +272,7 @@ def _result(
     status = MixtureStatus.VALID
     if corrections:
         status = MixtureStatus.PROJECTED
-    elif error > MOST_ERROR:
+    elif error > MAX_ERROR:
         status = MixtureStatus.WEAK_SIGNAL
     found = Mixture(weights[order], means[order], covariances[order])
     goodness = goodness_of(central, found, covariance_type)

@@ -20,7 +20,7 @@ __all__ = ["EXACT", "Goodness", "goodness_of"]
 EXACT = 1e15
 """So many rows stand for moments without sampling errors."""
 # The most moments that are compared: their covariance is a matrix of that size.
-MOST_MOMENTS = 1100
+MAX_MOMENTS = 1100
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def goodness_of(central: CentralMoments, mixture: Mixture, family: str) -> Goodn
     which they are not too many; None if there is none, or the moments are in some directions only.
     """
     n_features, order = len(central.mean), central.order
-    while order >= 3 and n_monomials(n_features + 1, order) > MOST_MOMENTS:
+    while order >= 3 and n_monomials(n_features + 1, order) > MAX_MOMENTS:
         order -= 1
     if order < 3 or central.frame is not None:
         return None

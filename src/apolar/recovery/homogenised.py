@@ -10,8 +10,8 @@ from apolar.decomposition.jacobi import joint_rotation
 __all__ = ["atoms_of"]
 
 # The smallest eigenvalue of the second moments, relative to the largest, and the smallest root of a weight.
-LEAST_EIGENVALUE = 1e-9
-LEAST_ROOT = 1e-4
+MIN_EIGENVALUE = 1e-9
+MIN_ROOT = 1e-4
 
 
 def atoms_of(second: Array, third: Array) -> tuple[Array, Array]:
@@ -33,13 +33,13 @@ def atoms_of(second: Array, third: Array) -> tuple[Array, Array]:
     """
     n = len(second)
     values, vectors = np.linalg.eigh(second)
-    values = np.maximum(values, LEAST_EIGENVALUE * values.max())
+    values = np.maximum(values, MIN_EIGENVALUE * values.max())
     inverse = vectors / np.sqrt(values)
     tensor = np.zeros((n + 1, n + 1, n + 1))
     tensor[0] = tensor[:, 0] = tensor[:, :, 0] = np.eye(n + 1)
     tensor[1:, 1:, 1:] = np.einsum("abc,ax,by,cz->xyz", third, inverse, inverse, inverse, optimize=True)
     terms = joint_rotation(tensor).T
     terms = terms * np.where(terms[:, :1] < 0, -1.0, 1.0)
-    roots = np.maximum(terms[:, 0], LEAST_ROOT)
+    roots = np.maximum(terms[:, 0], MIN_ROOT)
     atoms = (terms[:, 1:] / roots[:, None]) @ (vectors * np.sqrt(values)).T
     return roots**2 / np.sum(roots**2), atoms

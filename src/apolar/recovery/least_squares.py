@@ -11,7 +11,7 @@ from apolar._core.arrays import Array
 __all__ = ["least_squares"]
 
 # The damping at which no step is expected to help any more.
-MOST_DAMPING = 1e10
+MAX_DAMPING = 1e10
 # The largest change of a logarithm in one step.
 MAX_LOG_STEP = 1.0
 
@@ -55,7 +55,7 @@ def least_squares(
         scale = np.diag(normal)
         scale = scale + 1e-9 * scale.sum() + 1e-300
         has_moved = False
-        while damping < MOST_DAMPING:
+        while damping < MAX_DAMPING:
             step = -np.linalg.solve(normal + np.diag(damping * scale), gradient)
             if n_logs:
                 step *= min(1.0, MAX_LOG_STEP / max(float(np.abs(step[:n_logs]).max()), 1e-300))

@@ -9,7 +9,7 @@ from apolar._core.arrays import Array
 __all__ = ["non_negative_solution"]
 
 # A gradient below this part of the first one is rounding.
-LEAST_GRADIENT = 1e-12
+MIN_GRADIENT = 1e-12
 
 
 def non_negative_solution(matrix: Array, wanted: Array) -> Array:
@@ -29,7 +29,7 @@ def non_negative_solution(matrix: Array, wanted: Array) -> Array:
     """
     n_equations, n_unknowns = matrix.shape
     solution, used = np.zeros(n_unknowns), np.zeros(n_unknowns, dtype=bool)
-    least = LEAST_GRADIENT * float(np.abs(matrix.T @ wanted).max(initial=0.0))
+    least = MIN_GRADIENT * float(np.abs(matrix.T @ wanted).max(initial=0.0))
     for _ in range(5 * n_equations):
         gradient = matrix.T @ (wanted - matrix @ solution)
         gradient[used] = -np.inf

@@ -36,8 +36,8 @@ MARGIN = 1e-7
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
 N_SOLVED = 2
 # The smallest weight, and the smallest eigenvalue of the common covariance in whitened coordinates.
-LEAST_WEIGHT = 1e-3
-LEAST_EIGENVALUE = 1e-6
+MIN_WEIGHT = 1e-3
+MIN_EIGENVALUE = 1e-6
 # Steps that turn the subspace towards that of the sampling errors.
 N_TURNS = 2
 MAX_SWEEPS = 40
@@ -252,7 +252,7 @@ def _inside(cumulants: Cumulants, n_features: int, n_rows: float) -> tuple[Mixtu
     weights, atoms = atoms_of(second, third)
     penalty = n_features / n_rows * float(np.log(len(weights) * weights).sum())
     score = _gain(Mixture(weights, atoms, _rest(second, len(weights)))) + penalty
-    weights = np.maximum(weights, LEAST_WEIGHT)
+    weights = np.maximum(weights, MIN_WEIGHT)
     weights = weights / weights.sum()
     atoms = atoms - weights @ atoms
     return Mixture(weights, atoms, _rest((weights * atoms.T) @ atoms, len(weights))), score
@@ -261,7 +261,7 @@ def _inside(cumulants: Cumulants, n_features: int, n_rows: float) -> tuple[Mixtu
 def _rest(second: Array, n_components: int) -> Array:
     """Return I - M for each component, with eigenvalues above zero."""
     values, vectors = np.linalg.eigh(np.eye(len(second)) - second)
-    covariance = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    covariance = (vectors * np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
     return np.repeat(covariance[None], n_components, axis=0)
 
 
@@ -294,7 +294,7 @@ def _refined(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: float
         matrices = across.T @ mixture.covariances @ across
         mixture, basis = Mixture(mixture.weights, mixture.means @ across, matrices), turned
         within = cumulants.within(basis)
-        if np.linalg.eigvalsh(mixture.covariances[0])[0] < LEAST_EIGENVALUE:
+        if np.linalg.eigvalsh(mixture.covariances[0])[0] < MIN_EIGENVALUE:
             mixture, _ = _inside(within, n_features, n_rows)
     fit = _weighted(within, mixture, n_rows)
     return _in_all_directions(fit.mixture, basis), fit.mean_error
@@ -306,8 +306,8 @@ def _in_all_directions(mixture: Mixture, basis: Array) -> Mixture:
     atoms = mixture.means - weights @ mixture.means
     second = (weights * atoms.T) @ atoms
     largest = float(np.linalg.eigvalsh(second)[-1])
-    if largest > 1 - LEAST_EIGENVALUE:
-        factor = (1 - LEAST_EIGENVALUE) / largest
+    if largest > 1 - MIN_EIGENVALUE:
+        factor = (1 - MIN_EIGENVALUE) / largest
         atoms, second = atoms * np.sqrt(factor), second * factor
     covariance = np.eye(len(basis)) - basis @ second @ basis.T
     return Mixture(weights, atoms @ basis.T, np.repeat(covariance[None], len(weights), axis=0))

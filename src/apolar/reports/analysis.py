@@ -26,13 +26,13 @@ from apolar.reports.scoring import OUTLIER_LEVEL, scored
 from apolar.reports.units import deviations, in_units_of, observed, selected
 from apolar.selection import Selection
 
-MOST_COMPONENTS = 9
+MAX_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
 
 # Standard errors cost about one pass over the rows per parameter: above this many numbers they are left out.
-MOST_NUMBERS = 2e9
+MAX_NUMBERS = 2e9
 # The largest mean of a column whose square does not overflow.
-MOST_MEAN = 1e150
+MAX_MEAN = 1e150
 # Rows with the same mean log-likelihood, to this relative accuracy, as those of the fit are these.
 SAME_LIKELIHOOD = 1e-6
 
@@ -173,7 +173,7 @@ def analysed(
     """
     began = time.perf_counter()
     mean, variances, n_missing = observed(X, names)
-    vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MOST_MEAN))
+    vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MAX_MEAN))
     if len(vast):
         problem = "has numbers whose squares overflow: divide it by its scale first."
         raise ColumnError(names[vast[0]], problem)
@@ -307,7 +307,7 @@ def _errors(
 ) -> tuple[StandardErrors | None, str]:
     """Return the standard errors in the units of the table, or why there are none."""
     n_numbers = model.n_samples_seen_ * len(units) * model.n_parameters_
-    if n_numbers > MOST_NUMBERS:
+    if n_numbers > MAX_NUMBERS:
         return None, "The table is too large to work out standard errors here; model.standard_errors(X) does."
     try:
         with warnings.catch_warnings():

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar.reports.analysis import MOST_COMPONENTS, Analysis
+from apolar.reports.analysis import MAX_COMPONENTS, Analysis
 from apolar.selection import Row, Selection
 from apolar.selection.result import reason
 
 __all__ = ["Candidate", "candidates", "choice", "is_at_the_end", "table_selection"]
 
 # Candidates that are listed.
-MOST_CANDIDATES = 60
+MAX_CANDIDATES = 60
 
 
 def table_selection(analysis: Analysis) -> Selection | None:
@@ -50,7 +50,7 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
     given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
     if is_fitted_before:
         return f"{given} apolar.select(X) chooses the best of several."
-    several = f"n_components=range(1, {MOST_COMPONENTS + 1})"
+    several = f"n_components=range(1, {MAX_COMPONENTS + 1})"
     return f"{given} To choose the best of several, give them, as with {several}."
 
 
@@ -79,7 +79,7 @@ def candidates(selection: Selection | None) -> list[Candidate]:
         return []
     fitted = [row for row in selection.table if row.is_fitted]
     values = {id(row): float(getattr(row, selection.criterion)) for row in fitted}
-    ranked = sorted(fitted, key=lambda row: values[id(row)])[:MOST_CANDIDATES]
+    ranked = sorted(fitted, key=lambda row: values[id(row)])[:MAX_CANDIDATES]
     best = values[id(ranked[0])]
     return [
         Candidate(

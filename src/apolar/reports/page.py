@@ -26,7 +26,7 @@ from apolar.reports.words import Finding, agreement, findings, headline, matched
 from apolar.scores import criterion_title
 
 # Columns of which the page shows numbers.
-MOST_COLUMNS = 30
+MAX_COLUMNS = 30
 # Clusters side by side in a table: as many as a printed page has room for.
 MEANS_BESIDE, COUNTS_BESIDE = 5, 10
 # Candidates that show at once.
@@ -128,7 +128,7 @@ def report_page(
         means_beside=MEANS_BESIDE,
         counts_beside=COUNTS_BESIDE,
         columns=_columns(analysis, X),
-        n_hidden=max(len(analysis.names) - MOST_COLUMNS, 0),
+        n_hidden=max(len(analysis.names) - MAX_COLUMNS, 0),
         selection=selection,
         first_candidates=listed[:FIRST_CANDIDATES],
         more_candidates=listed[FIRST_CANDIDATES:],
@@ -163,7 +163,7 @@ def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
     """Return number, rows, weight, means and deviations of each cluster, with standard errors."""
     model, errors = analysis.model, analysis.errors
     counts, deviations, differences = analysis.counts, analysis.deviations, traits(analysis)
-    shown = slice(0, MOST_COLUMNS)
+    shown = slice(0, MAX_COLUMNS)
     return [
         {
             "index": k,
@@ -191,7 +191,7 @@ def _matched_names(analysis: Analysis) -> dict[int, str]:
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     """Return name, range, mean and deviation of the first columns."""
     columns: list[dict[str, object]] = []
-    for position, name in enumerate(analysis.names[:MOST_COLUMNS]):
+    for position, name in enumerate(analysis.names[:MAX_COLUMNS]):
         values = np.asarray(X[:, position])
         values = values[~np.isnan(values)] if analysis.n_missing[position] else values
         # In units of the largest, whose square may overflow.

@@ -27,9 +27,9 @@ from apolar.reports.svg import Titles, inline_svg
 from apolar.scores import criterion_title
 
 # Columns of the scatter-plot matrix and of the profiles.
-MOST_COLUMNS, MOST_PROFILES = 5, 16
+MAX_COLUMNS, MAX_PROFILES = 5, 16
 # Points of a panel, of all panels of the matrix, and of those of the matrix that say what they are.
-MOST_POINTS, MOST_MARKS, MOST_TITLES = 1200, 10_000, 3600
+MAX_POINTS, MAX_MARKS, MAX_TITLES = 1200, 10_000, 3600
 # Rows of which the spectrum is taken.
 SPECTRUM_ROWS = 200_000
 SPECTRUM_COLUMNS = 300
@@ -111,9 +111,9 @@ class _Gallery:
     # --- rows -----------------------------------------------------------------------------
 
     def matrix(self) -> PagePicture:
-        columns = sorted(self.by_separation[:MOST_COLUMNS])
+        columns = sorted(self.by_separation[:MAX_COLUMNS])
         n_panels = max(len(columns) * (len(columns) - 1), 1)
-        shown = self._shown(columns, min(MOST_POINTS, MOST_MARKS // n_panels))
+        shown = self._shown(columns, min(MAX_POINTS, MAX_MARKS // n_panels))
         figure = scatter_matrix(
             shown.values,
             None,
@@ -133,7 +133,7 @@ class _Gallery:
             i, j = _place(axes)
             return shown.titles(offsets, columns[j], columns[i], kind)
 
-        with_titles = n_panels * len(shown.values) <= MOST_TITLES
+        with_titles = n_panels * len(shown.values) <= MAX_TITLES
         alt = "Scatter-plot matrix of the columns that separate the clusters best."
         return _picture(
             "The clusters",
@@ -150,7 +150,7 @@ class _Gallery:
         if self.n_clusters < 2 or len(self.names) < 2:
             return None
         columns = sorted(self.by_separation[:2])
-        shown = self._shown(columns, MOST_POINTS)
+        shown = self._shown(columns, MAX_POINTS)
         axes = uncertainty(
             self._knowing(shown),
             shown.values,
@@ -209,10 +209,10 @@ class _Gallery:
     def profiles(self) -> PagePicture | None:
         if len(self.names) < 3 or self.n_clusters < 2:
             return None
-        n_columns = min(len(self.names), MOST_PROFILES)
+        n_columns = min(len(self.names), MAX_PROFILES)
         width = min(max(ROOM * (self.n_clusters + 1) * n_columns, PANEL[0]), WIDEST)
         axes = profiles(
-            self.model, feature_names=self.names, max_columns=MOST_PROFILES, ax=_new_axes((width, PANEL[1]))
+            self.model, feature_names=self.names, max_columns=MAX_PROFILES, ax=_new_axes((width, PANEL[1]))
         )
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
         return _of_axes("Profiles", alt, axes)

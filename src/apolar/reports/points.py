@@ -18,11 +18,11 @@ from apolar.reports.words import matched_clusters
 __all__ = ["ShownRows", "shown_rows"]
 
 # Of a table with more rows than this, so many are drawn by lot before some are chosen among them.
-MOST_CANDIDATES = 20_000
+MAX_CANDIDATES = 20_000
 # Rows with a ring.
-MOST_RINGS = 100
+MAX_RINGS = 100
 # Rows at one place that are named.
-MOST_TOGETHER = 4
+MAX_TOGETHER = 4
 # Of an outlier that is outside of the frame, in ranges of the other rows.
 FAR = 1.0
 
@@ -72,8 +72,8 @@ class ShownRows:
 
 def _together(words: list[str]) -> str:
     """Return the words of rows at one place, a line each."""
-    left = len(words) - MOST_TOGETHER
-    return "\n".join([*words[:MOST_TOGETHER], *([f"and {left} more here"] if left > 0 else [])])
+    left = len(words) - MAX_TOGETHER
+    return "\n".join([*words[:MAX_TOGETHER], *([f"and {left} more here"] if left > 0 else [])])
 
 
 def shown_rows(
@@ -120,7 +120,7 @@ def shown_rows(
     posteriors = posteriors_of(analysis, X[positions[kept]])
     words = row_words(analysis, positions[kept], posteriors, row_numbers)
     n_wrong = int(np.count_nonzero(wrong))
-    if n_wrong > MOST_RINGS:
+    if n_wrong > MAX_RINGS:
         # So many rings would hide the rows.
         wrong, n_wrong = np.zeros_like(wrong), 0
     return ShownRows(
@@ -138,15 +138,15 @@ def shown_rows(
 def _candidates(analysis: Analysis) -> Array:
     """Return rows to choose among: all if they are few, else some of every cluster."""
     n_rows = analysis.n_rows
-    if n_rows <= MOST_CANDIDATES:
+    if n_rows <= MAX_CANDIDATES:
         return np.arange(n_rows)
     rng = np.random.default_rng(0)
-    chosen = [rng.choice(n_rows, MOST_CANDIDATES // 2, replace=False)]
+    chosen = [rng.choice(n_rows, MAX_CANDIDATES // 2, replace=False)]
     n_clusters = len(analysis.model.weights_)
     for cluster in range(n_clusters):
         members = np.flatnonzero(analysis.predicted == cluster)
-        chosen.append(rng.permutation(members)[: max(50, MOST_CANDIDATES // (4 * n_clusters))])
-    chosen.append(np.flatnonzero(analysis.outliers)[: MOST_CANDIDATES // 10])
+        chosen.append(rng.permutation(members)[: max(50, MAX_CANDIDATES // (4 * n_clusters))])
+    chosen.append(np.flatnonzero(analysis.outliers)[: MAX_CANDIDATES // 10])
     return np.unique(np.concatenate(chosen))
 
 

@@ -31,11 +31,11 @@ __all__ = [
 # The cluster of a row is in doubt if its probability is below this.
 DOUBT = 0.9
 # A second cluster is named from this probability on.
-LEAST_SHOWN = 0.005
+MIN_SHOWN = 0.005
 # Rows of a list.
-MOST_LISTED = 15
+MAX_LISTED = 15
 # Rows of which a page holds the labels: about 20 bytes each.
-MOST_LABELS = 50_000
+MAX_LABELS = 50_000
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def posteriors_of(analysis: Analysis, rows: Array) -> Array:
 def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[DoubtfulRow]:
     """Return the rows that are most in doubt, the first ones first."""
     candidates = np.flatnonzero(is_doubtful(analysis))
-    order = np.argsort(-analysis.uncertainty[candidates], kind="stable")[:MOST_LISTED]
+    order = np.argsort(-analysis.uncertainty[candidates], kind="stable")[:MAX_LISTED]
     positions = candidates[order]
     if not len(positions) or len(analysis.model.weights_) + analysis.has_noise < 2:
         return []
@@ -124,7 +124,7 @@ def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
         offsets = (np.asarray(X[positions]) - analysis.model.means_[clusters]) / analysis.deviations[clusters]
     sizes = np.where(np.isnan(offsets), -1.0, np.abs(offsets))
     columns = sizes.argmax(axis=1)
-    order = np.argsort(-sizes.max(axis=1), kind="stable")[:MOST_LISTED]
+    order = np.argsort(-sizes.max(axis=1), kind="stable")[:MAX_LISTED]
     return [
         OutlyingRow(
             _number(int(positions[i]), row_numbers),
@@ -145,7 +145,7 @@ def row_words(
     lines = []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
-        shown = [first, *(k for k in others if probabilities[k] >= LEAST_SHOWN)]
+        shown = [first, *(k for k in others if probabilities[k] >= MIN_SHOWN)]
         words = ", ".join(f"{_name(_cluster(analysis, k))} ({probabilities[k]:.2f})" for k in shown)
         if truth is not None and truth.codes[position] >= 0:
             words += f"; class {truth.names[truth.codes[position]]}"
@@ -157,7 +157,7 @@ def row_words(
 
 def labels_link(analysis: Analysis, row_numbers: Array | None) -> str:
     """Return the labels as a link that a browser saves, or nothing if they are many."""
-    if analysis.n_rows > MOST_LABELS:
+    if analysis.n_rows > MAX_LABELS:
         return ""
     lines = ["row,cluster,probability"]
     for position in range(analysis.n_rows):

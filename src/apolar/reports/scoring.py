@@ -14,12 +14,12 @@ from apolar.estimator import GaussianMixture
 from apolar.estimator.outliers import OutlierRule
 from apolar.estimator.predict import NOISE, Likelihood
 from apolar.mixture.conditioning import FULL
-from apolar.mixture.distances import least_distances
+from apolar.mixture.distances import min_distances
 
 # Rows that are read at a time.
 CHUNK = 65_536
 # A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
-LEAST_DENSITY = -1e270
+MIN_DENSITY = -1e270
 # By so much a squared distance may be wrong that is computed from a density.
 MARGIN = 1e-3
 # The probability of any outlier at all among the rows of a fit, if they were drawn from the mixture.
@@ -80,7 +80,7 @@ def scored_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL
         most_probable = posteriors.argmax(axis=1)
         predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE)
         outliers = rule(rows, densities, posteriors)
-        far = np.flatnonzero(~(densities > LEAST_DENSITY))
+        far = np.flatnonzero(~(densities > MIN_DENSITY))
         if len(far):
             posteriors = np.array(posteriors, dtype=np.float64)
             posteriors[far], outliers[far] = np.nan, True
@@ -171,7 +171,7 @@ def _nearest(rule: OutlierRule, rows: Array) -> Array:
     scales = np.nanmax(np.abs(rows), axis=1)
     distances = [
         [
-            least_distances(mean[None] / scale, covariance[None], row[None] / scale)[0][0]
+            min_distances(mean[None] / scale, covariance[None], row[None] / scale)[0][0]
             for mean, covariance in zip(rule.means, rule.covariances, strict=True)
         ]
         for row, scale in zip(rows, scales, strict=True)

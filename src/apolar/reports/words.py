@@ -25,7 +25,7 @@ MUCH_DOUBT = 0.1
 # With a larger condition number of the information, the rows hardly determine some parameters.
 ILL_CONDITIONED = 1e4
 # What makes a cluster: so many columns at most, whose means are so many deviations from those of the others.
-MOST_TRAITS, LEAST_DIFFERENCE = 3, 1.0
+MAX_TRAITS, MIN_DIFFERENCE = 3, 1.0
 
 UNMATCHED = -2
 """In place of the cluster of a class that none matches."""
@@ -144,8 +144,8 @@ def traits(analysis: Analysis) -> list[list[Trait]]:
 
 
 def _largest(differences: Array) -> list[int]:
-    order = np.argsort(-np.abs(differences), kind="stable")[:MOST_TRAITS]
-    return [int(i) for i in order if abs(differences[i]) >= LEAST_DIFFERENCE]
+    order = np.argsort(-np.abs(differences), kind="stable")[:MAX_TRAITS]
+    return [int(i) for i in order if abs(differences[i]) >= MIN_DIFFERENCE]
 
 
 # --- known classes ------------------------------------------------------------------------

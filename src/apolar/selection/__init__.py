@@ -36,7 +36,7 @@ REFUSED = (
 )  # fmt: skip
 
 # With more columns than this, families that share a part of a full covariance are compared only if named.
-MOST_COLUMNS = 32
+MAX_COLUMNS = 32
 
 
 def select(
@@ -118,7 +118,7 @@ def select(
         _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
-    source = opened(model, X, sample_weight, reset=True, least_rows=2)
+    source = opened(model, X, sample_weight, reset=True, min_rows=2)
     columns = observed_column_moments(source) if is_host_array(source) else None
     if columns is not None:
         names, used = getattr(model, "feature_names_in_", None), "They are left out of the comparison."
@@ -177,7 +177,7 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     return tuple(
         kind.name
         for kind in every
-        if n_features <= MOST_COLUMNS or kind.is_axis_aligned or not kind.shares_parameters
+        if n_features <= MAX_COLUMNS or kind.is_axis_aligned or not kind.shares_parameters
     )
 
 

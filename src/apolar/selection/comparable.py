@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from apolar.em.result import LEAST_ROWS
+from apolar.em.problem import Problem
+from apolar.em.result import MIN_ROWS
 from apolar.em.rounding import has_rounding
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 
@@ -14,7 +14,7 @@ __all__ = ["NO_MAXIMUM", "contains", "is_regular", "min_component_rows", "too_ma
 
 # Without a prior, a component is taken to have collapsed if a variance is below this fraction of that of all
 # rows in the same direction.
-LEAST_VARIANCE = 1e-5
+MIN_VARIANCE = 1e-5
 # Several components are compared if there are this many values for each parameter, and in each component for
 # those that it does not share: the likelihood of fewer follows single values (`benchmarks/single_gaussian`).
 VALUES_PER_PARAMETER = 3
@@ -61,13 +61,13 @@ def too_many_parameters(kind: Family, n_components: int, n_features: int, n_samp
 def min_component_rows(kind: Family, n_components: int, n_features: int) -> float:
     """Return the rows that a component needs for the parameters of a covariance that it does not share."""
     if n_components == 1 or kind.shares_covariance:
-        return LEAST_ROWS
+        return MIN_ROWS
     # What one more component adds, without its weight.
     of_two, of_three = (kind.n_parameters(k, n_features) for k in (2, 3))
     return VALUES_PER_PARAMETER * (of_three - of_two - 1) / n_features
 
 
-def is_regular(data: WhitenedData, parameters: WhitenedParameters) -> bool:
+def is_regular(data: Problem, parameters: WhitenedParameters) -> bool:
     """Return whether no component of a fit without a prior is empty, or has collapsed or is about to.
 
     A component whose rows have too few values for its own parameters collapses on them, unless its covariance
@@ -78,4 +78,4 @@ def is_regular(data: WhitenedData, parameters: WhitenedParameters) -> bool:
     min_rows = min_component_rows(data.family, *parameters.means.shape)
     if float(parameters.weights.min()) * data.weight < min_rows:
         return False
-    return has_rounding(data) or data.family.smallest_variance(parameters.covariances) > LEAST_VARIANCE
+    return has_rounding(data) or data.family.smallest_variance(parameters.covariances) > MIN_VARIANCE

@@ -14,10 +14,10 @@ from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
 from apolar.em.loop import converge
-from apolar.em.result import FitResult, FitStatus, in_canonical_order
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus, in_canonical_order
 from apolar.em.rounding import has_rounding
 from apolar.em.run import evidence_of
-from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import column_units
 from apolar.estimator import GaussianMixture
 from apolar.estimator.attributes import fitted_parameters, result_attributes, set_parameters
@@ -43,7 +43,7 @@ SEARCHED_ROWS = 10_000
 # A candidate is fitted to all rows unless, on those of the search, its criterion is above the lowest by more
 # than so many standard errors of the difference, and by more than this.
 CHANCE_ERRORS = 4.0
-LEAST_DIFFERENCE = 10.0
+MIN_DIFFERENCE = 10.0
 # The tolerance of EM on all rows, and its most passes.
 TOLERANCE = 1e-3
 PASSES = 500
@@ -193,7 +193,7 @@ class LikelihoodFits:
         )
         return row, functools.partial(self._model, row, found, result)
 
-    def _model(self, row: Row, found: Found, result: FitResult) -> GaussianMixture:
+    def _model(self, row: Row, found: Found, result: Fit) -> GaussianMixture:
         """Return a fitted mixture."""
         model = GaussianMixture(**self.settings)
         model.set_params(n_components=row.n_components, covariance_type=row.covariance_type, prior=None)
@@ -217,8 +217,8 @@ class LikelihoodFits:
 class _Comparison:
     """Candidates on all rows, and on the rows of the search, whose likelihoods are scaled to all of them."""
 
-    by_form: dict[Family, WhitenedData]
-    searched: dict[Family, WhitenedData]
+    by_form: dict[Family, Problem]
+    searched: dict[Family, Problem]
     criterion: str
     seed: int
     n_threads: int
@@ -226,13 +226,13 @@ class _Comparison:
     @classmethod
     def of(cls, rows: Rows, criterion: str, seed: int, n_threads: int) -> _Comparison:
         """Return the comparison for rows of any source."""
-        by_form = {form: WhitenedData(rows, form, threads=n_threads) for form in FORMS}
+        by_form = {form: Problem(rows, form, threads=n_threads) for form in FORMS}
         if by_form[FORMS[0]].is_incomplete:
             return cls(by_form, by_form, criterion, seed, n_threads)
         searched = {}
         for form, data in by_form.items():
             sample = data.subsample(SEARCHED_ROWS, np.random.default_rng(seed))
-            searched[form] = WhitenedData(sample.rows, form, sample.whitening)
+            searched[form] = Problem(sample.rows, form, sample.whitening)
             searched[form].far_rows = sample.far_rows
         return cls(by_form, searched, criterion, seed, n_threads)
 
@@ -330,7 +330,7 @@ class _Comparison:
         for each, fit in found.items():
             gaps = densities - _densities(fit)
             error = 2 * self.scale * float(np.std(gaps)) * np.sqrt(len(gaps))
-            if values[each] - values[best] > max(CHANCE_ERRORS * error, LEAST_DIFFERENCE):
+            if values[each] - values[best] > max(CHANCE_ERRORS * error, MIN_DIFFERENCE):
                 far.add(each)
         return far
 

@@ -23,7 +23,7 @@ EVIDENCE = (
 )
 
 # Of more candidates than this, only the best are printed.
-MOST_PRINTED = 40
+MAX_PRINTED = 40
 PRINTED_OF_MANY = 15
 
 
@@ -174,7 +174,7 @@ class Selection:
 
     def _shown(self) -> list[Row]:
         """Return the rows of the printed table: all, or the best of many, the best first."""
-        if len(self.table) <= MOST_PRINTED:
+        if len(self.table) <= MAX_PRINTED:
             return list(self.table)
         fitted = [row for row in self.table if row.is_fitted]
         return sorted(fitted, key=lambda row: getattr(row, self.criterion))[:PRINTED_OF_MANY]

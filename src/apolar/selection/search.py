@@ -10,9 +10,9 @@ import numpy as np
 from apolar._core.threads import run_in_threads
 from apolar.em.kernels.runs import plain_runs
 from apolar.em.loop import converge
-from apolar.em.result import FitResult, FitStatus
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
@@ -43,7 +43,7 @@ CLOSE_TOLERANCE = 1e-9
 TOLERANCE = 1e-3
 PASSES = 500
 # The least gain of log-likelihood for which a fit replaces another.
-LEAST_GAIN = 1e-3
+MIN_GAIN = 1e-3
 # Pairs of components that are merged, and steps of EM after a change of a neighbour.
 PAIRS = 5
 CHANGED_STEPS = 8
@@ -63,7 +63,7 @@ class Found:
 
     Attributes
     ----------
-    data : WhitenedData
+    data : Problem
         The rows under its family. If it has the rounding errors of its columns, no component is narrower than
         these.
     parameters : WhitenedParameters
@@ -74,7 +74,7 @@ class Found:
     converged : bool
     """
 
-    data: WhitenedData
+    data: Problem
     parameters: WhitenedParameters
     log_likelihood: float
     start: str
@@ -87,9 +87,9 @@ class Found:
         return self.log_likelihood + self.data.whitening.log_det * self.data.weight
 
     @property
-    def result(self) -> FitResult:
+    def result(self) -> Fit:
         """The fit as a start of EM."""
-        return FitResult(self.parameters, self.start)
+        return Fit(self.parameters, self.start)
 
 
 class LikelihoodSearch:
@@ -97,7 +97,7 @@ class LikelihoodSearch:
 
     Parameters
     ----------
-    by_form : dict of Family to WhitenedData
+    by_form : dict of Family to Problem
         The rows under each of `FORMS`.
     least : callable
         The least value that the criterion of a candidate can have at a log-likelihood of these rows.
@@ -112,7 +112,7 @@ class LikelihoodSearch:
 
     def __init__(
         self,
-        by_form: dict[Family, WhitenedData],
+        by_form: dict[Family, Problem],
         least: Callable[[Candidate, float], float],
         criterion: Callable[[Candidate, Found], float],
         seed: int,
@@ -215,7 +215,7 @@ class LikelihoodSearch:
 
         run_in_threads(call, min(self.n_threads, len(work)))
 
-    def _data(self, kind: Family) -> WhitenedData:
+    def _data(self, kind: Family) -> Problem:
         return self.by_form[kind.untied].under(kind)
 
     def _fit(self, candidate: Candidate) -> None:
@@ -237,7 +237,7 @@ class LikelihoodSearch:
             self._keep(candidate, found)
 
     def _best_of(
-        self, data: WhitenedData, named: list[tuple[str, WhitenedParameters]], n_steps: int
+        self, data: Problem, named: list[tuple[str, WhitenedParameters]], n_steps: int
     ) -> Found | None:
         """Return the highest maximum near some starts, if there is one.
 
@@ -251,7 +251,7 @@ class LikelihoodSearch:
         values = np.where(np.isfinite(short.log_likelihood), short.log_likelihood, -np.inf)
         order = [int(i) for i in np.argsort(-values, kind="stable")]
         # Runs that are as high as another have reached the same.
-        order = [i for j, i in enumerate(order) if j == 0 or values[order[j - 1]] - values[i] > LEAST_GAIN]
+        order = [i for j, i in enumerate(order) if j == 0 or values[order[j - 1]] - values[i] > MIN_GAIN]
         n_kept = KEPT_OF_FORMS if data.family in FORMS else KEPT
         kept = order[:n_kept]
         runs = plain_runs(
@@ -267,9 +267,7 @@ class LikelihoodSearch:
             best = _higher(best, self._maximum(data, short.parameters[i], names[i], int(short.n_steps[i])))
         return best
 
-    def _maximum(
-        self, data: WhitenedData, start: WhitenedParameters, name: str, n_iter: int = 0
-    ) -> Found | None:
+    def _maximum(self, data: Problem, start: WhitenedParameters, name: str, n_iter: int = 0) -> Found | None:
         """Return the maximum of the likelihood near a mixture; None if a component collapses.
 
         Where it collapses on rows that are equal because they are rounded, the maximum is that of rows that
@@ -287,10 +285,10 @@ class LikelihoodSearch:
         return self._rounded_maximum(data.with_noise(self._rounding), start, name, n_iter)
 
     def _rounded_maximum(
-        self, rounded: WhitenedData, start: WhitenedParameters, name: str, n_iter: int = 0
+        self, rounded: Problem, start: WhitenedParameters, name: str, n_iter: int = 0
     ) -> Found | None:
         """Return the maximum for rows that are known up to their rounding errors; None if there is none."""
-        result = converge(rounded, FitResult(start, name), None, tol=TOLERANCE, max_iter=PASSES)
+        result = converge(rounded, Fit(start, name), None, tol=TOLERANCE, max_iter=PASSES)
         found = exact(continued(Found(rounded, start, -np.inf, name, n_iter, False), result))
         return found if is_regular(rounded, found.parameters) else None
 
@@ -319,7 +317,7 @@ class LikelihoodSearch:
             self._keep(candidate, better)
             self.failed.pop(candidate, None)
 
-    def _searched(self, data: WhitenedData, n_components: int, rng: np.random.Generator) -> Found | None:
+    def _searched(self, data: Problem, n_components: int, rng: np.random.Generator) -> Found | None:
         """Return the maximum for rounded rows that the search for one mixture leads to."""
         if not np.any(self._rounding):
             return None
@@ -329,7 +327,7 @@ class LikelihoodSearch:
             best = _higher(best, self._rounded_maximum(rounded, start.parameters, start.start))
         return best
 
-    def _transferred(self, found: Found, data: WhitenedData) -> WhitenedParameters:
+    def _transferred(self, found: Found, data: Problem) -> WhitenedParameters:
         """Return the M-step of a family from the responsibilities of a fit of another one."""
         responsibilities = np.asarray(found.data.row_responsibilities(found.parameters)[0])
         return data.family.m_step(data.soft_stats(responsibilities), Prior())
@@ -357,7 +355,7 @@ class LikelihoodSearch:
             self._keep(candidate, finished)
 
 
-def continued(found: Found, result: FitResult) -> Found:
+def continued(found: Found, result: Fit) -> Found:
     """Return a fit after a further run."""
     return replace(
         found,
@@ -388,4 +386,4 @@ def _higher(found: Found | None, other: Found | None) -> Found | None:
     """Return the fit of the higher likelihood; the first, if the other is higher by rounding only."""
     if found is None or other is None:
         return other if found is None else found
-    return other if other.value > found.value + LEAST_GAIN else found
+    return other if other.value > found.value + MIN_GAIN else found

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from apolar._core.arrays import IndexArray
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -44,12 +44,12 @@ class SharedStarts:
 
     Parameters
     ----------
-    by_form : dict of Family to WhitenedData
+    by_form : dict of Family to Problem
         The rows, in memory, under each of `FORMS`.
     seed : int
     """
 
-    def __init__(self, by_form: dict[Family, WhitenedData], seed: int) -> None:
+    def __init__(self, by_form: dict[Family, Problem], seed: int) -> None:
         self._by_form, self._seed = by_form, seed
         self._known: dict[tuple[Family, int], list[tuple[str, SufficientStats]]] = {}
         self._clusters: dict[tuple[int, int], IndexArray] = {}

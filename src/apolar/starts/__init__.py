@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.em.low_density import without_low_density
-from apolar.em.result import FitResult
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import portfolio
-from apolar.starts.base import MOST_ROWS, StartEntry, as_start_with_noise
+from apolar.starts.base import MAX_ROWS, StartEntry, as_start_with_noise
 from apolar.starts.family_moments import from_moments_of_family
 from apolar.starts.overseed import from_overseeding
 from apolar.starts.seeds import from_random_rows, from_spread_rows
@@ -39,22 +39,22 @@ STARTS: dict[str, StartEntry] = {
 
 
 def start_candidates(
-    name: str, data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> list[FitResult]:
+    name: str, data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> list[Fit]:
     """Return the candidates of a start, the best first.
 
     Parameters
     ----------
     name : str
         One of `STARTS`.
-    data : WhitenedData
+    data : Problem
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
 
     Returns
     -------
-    candidates : list of FitResult
+    candidates : list of Fit
         Those of "auto" are optima of EM on a sample of the rows; the others are where EM is to start.
     """
     entry = STARTS[name]
@@ -62,7 +62,7 @@ def start_candidates(
         return portfolio(data, n_components, prior, rng)
     if data.whitening.has_noise_component and not entry.is_search:
         share = data.whitening.noise_shares[-1]
-        kept = without_low_density(data.subsample(MOST_ROWS, rng), share)
+        kept = without_low_density(data.subsample(MAX_ROWS, rng), share)
         candidates = start_candidates(name, kept, n_components, prior, rng)
         return [as_start_with_noise(candidate, share) for candidate in candidates]
     if not entry.sees_all_rows:
@@ -74,13 +74,13 @@ def start_candidates(
         if problem is not None:
             simple_candidates = start_candidates(name, problem.simple, n_components, prior, rng)
             return problem.starts(simple_candidates, prior)
-    seen = data if entry.sees_all_rows or entry.is_search else data.subsample(MOST_ROWS, rng).distinct()
+    seen = data if entry.sees_all_rows or entry.is_search else data.subsample(MAX_ROWS, rng).distinct()
     try:
         made = entry.start(seen, n_components, prior, rng)
         if entry.is_search:
             return list(made)
         # Moments describe spherical components: for other families they are only a rough start.
-        return [FitResult(made, name, is_from_all_rows=entry.sees_all_rows and data.family.is_spherical)]
+        return [Fit(made, name, is_from_all_rows=entry.sees_all_rows and data.family.is_spherical)]
     except ValueError as error:
         if entry.fallback is None:
             raise

@@ -10,10 +10,10 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.em.loop import converge
 from apolar.em.low_density import without_low_density
-from apolar.em.result import LEAST_ROWS, FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import MIN_ROWS, Fit
 from apolar.em.run import short_runs
 from apolar.em.tails import has_long_tails
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
@@ -27,7 +27,7 @@ from apolar.starts.splitting import with_one_more
 # The portfolio is run on at most this many rows, or fewer if a mixture has many parameters: what it costs is
 # about the number of rows times that of parameters. It is run on at least this many rows per parameter; if
 # the starts disagree, again on so many.
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 WORK = 1_000_000
 ROWS_PER_PARAMETER = 10
 ROWS_IF_DISAGREEING = 25
@@ -48,7 +48,7 @@ ROUNDS = 3
 SPLIT_STEPS = 15
 MERGED_STEPS = 5
 PAIRS = 3
-LEAST_GAIN = 0.05
+MIN_GAIN = 0.05
 # If so many of the starts lead to the same optimum in short runs, it is not looked for a better one.
 AGREEING = 4
 # Rows on which candidates from a sample are compared, the standard errors within which a difference may be
@@ -59,19 +59,17 @@ CONTENDERS = 3
 # If there are such candidates, the search continues on a sample that is larger by this factor, unless the
 # number of its rows times that of parameters would be above this.
 MORE_ROWS = 5
-MOST_WORK = 4_000_000
+MAX_WORK = 4_000_000
 # Mixtures no further apart than this, in log-likelihood, are expected to lead to the same optimum.
 SAME_OPTIMUM = 0.5
 
 
-def portfolio(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
-) -> list[FitResult]:
+def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator) -> list[Fit]:
     """Return the candidates of a portfolio of starts, run to their optima, the best first.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
         If it has many rows, the search runs on a sample; the moments are those of all rows.
     n_components : int
     prior : Prior or None
@@ -81,7 +79,7 @@ def portfolio(
 
     Returns
     -------
-    candidates : list of FitResult
+    candidates : list of Fit
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
     prior = Prior() if prior is None else prior
@@ -121,7 +119,7 @@ class _Search:
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     n_components : int
     prior : Prior
     rng : numpy.random.Generator
@@ -133,7 +131,7 @@ class _Search:
 
     def __init__(
         self,
-        data: WhitenedData,
+        data: Problem,
         n_components: int,
         prior: Prior,
         rng: np.random.Generator,
@@ -146,11 +144,11 @@ class _Search:
         # Whether this continues a search on a smaller sample.
         self.is_continued = n_rows is not None
         if n_rows is None:
-            n_rows = max(min(MOST_ROWS, WORK // self.n_parameters), rows_per_parameter * self.n_parameters)
+            n_rows = max(min(MAX_ROWS, WORK // self.n_parameters), rows_per_parameter * self.n_parameters)
         self.drawn_rows = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
-        self._comparison_rows: WhitenedData | None = None
+        self._comparison_rows: Problem | None = None
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
         self.starts_agree = False
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
@@ -176,32 +174,32 @@ class _Search:
         return self.drawn_rows.n_rows < CROWDED_ROWS_PER_PARAMETER * self.n_parameters
 
     @property
-    def comparison_rows(self) -> WhitenedData:
+    def comparison_rows(self) -> Problem:
         """Rows on which candidates that were fitted to the sample are compared."""
         # Not a cached_property: before Python 3.12 it holds a lock, here while a cluster computes.
         if self._comparison_rows is None:
             self._comparison_rows = self.data.subsample(COMPARED_ROWS, self.rng)
         return self._comparison_rows
 
-    def single_component(self) -> FitResult:
+    def single_component(self) -> Fit:
         """Return the mixture of one component."""
         whitening, sample = self.data.whitening, self.sample
         if whitening.has_noise_component:
             sample = without_low_density(sample, whitening.noise_shares[-1])
         stats = sample.soft_stats(np.ones((1, sample.n_rows)))
-        start = FitResult(sample.family.m_step(stats, self.prior), "moments")
+        start = Fit(sample.family.m_step(stats, self.prior), "moments")
         if whitening.has_noise_component:
             start = as_start_with_noise(start, whitening.noise_shares[-1])
         return self._converged(start)
 
-    def starts(self) -> tuple[list[FitResult], tuple[str, ...]]:
+    def starts(self) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts of the search, and those that were skipped, with the reason.
 
         Beside noise, they are those of the rows of higher density.
         """
         if not self.data.whitening.has_noise_component:
             return self._starts_on(self.sample, self.data)
-        candidates: list[FitResult] = []
+        candidates: list[Fit] = []
         skipped: tuple[str, ...] = ()
         for share in self.data.whitening.noise_shares:
             kept = without_low_density(self.sample, share)
@@ -209,9 +207,7 @@ class _Search:
             candidates += [as_start_with_noise(start, share) for start in starts]
         return candidates, skipped
 
-    def _starts_on(
-        self, sample: WhitenedData, source: WhitenedData
-    ) -> tuple[list[FitResult], tuple[str, ...]]:
+    def _starts_on(self, sample: Problem, source: Problem) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts on some rows, with the moments of others, and those that were skipped."""
         n_components = self.n_components
         candidates, skipped = [], []
@@ -222,14 +218,14 @@ class _Search:
         for name, method in methods.items():
             try:
                 is_from_all_rows = name == "moments" and sample.family.is_spherical
-                candidates.append(FitResult(method(), name, is_from_all_rows=is_from_all_rows))
+                candidates.append(Fit(method(), name, is_from_all_rows=is_from_all_rows))
             except ValueError as error:
                 skipped.append(f"{name} was skipped: {error}")
         mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, OVERSEEDED_STARTS)
-        candidates += [FitResult(parameters, "overseed") for parameters in mixtures]
+        candidates += [Fit(parameters, "overseed") for parameters in mixtures]
         return candidates, tuple(skipped)
 
-    def after_short_runs_with_prior(self, candidates: list[FitResult]) -> tuple[list[FitResult], bool]:
+    def after_short_runs_with_prior(self, candidates: list[Fit]) -> tuple[list[Fit], bool]:
         """Return the starts after short runs, the best first, and whether the rows have long tails.
 
         If they have, the prior of the search is the conjugate one from then on.
@@ -240,7 +236,7 @@ class _Search:
         self.prior = self.prior.conjugate
         return self.after_short_runs(candidates), True
 
-    def after_short_runs(self, candidates: list[FitResult]) -> list[FitResult]:
+    def after_short_runs(self, candidates: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
         runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
@@ -248,19 +244,19 @@ class _Search:
         self.starts_agree = bool(n_agreeing >= AGREEING)
         return self._best_first(runs, scores, [candidate.start for candidate in candidates])
 
-    def _best_first(self, runs: WhitenedParameters, scores: Array, starts: list[str]) -> list[FitResult]:
-        """Return mixtures after short runs, the best first: see `FitResult.rank`.
+    def _best_first(self, runs: WhitenedParameters, scores: Array, starts: list[str]) -> list[Fit]:
+        """Return mixtures after short runs, the best first: see `Fit.rank`.
 
         Those with an almost empty component often have the highest evidence. If they were first, no other
         would be run to its optimum.
         """
         is_full = np.ones(len(scores), dtype=bool)
         if self.prior.compares_by_evidence:
-            is_full = runs.weights.min(axis=-1) * self.sample.weight >= LEAST_ROWS
+            is_full = runs.weights.min(axis=-1) * self.sample.weight >= MIN_ROWS
         order = np.lexsort((-scores, ~is_full))
-        return [FitResult(runs[i], starts[i], log_likelihood=float(scores[i])) for i in map(int, order)]
+        return [Fit(runs[i], starts[i], log_likelihood=float(scores[i])) for i in map(int, order)]
 
-    def finalists(self, short_run_results: list[FitResult]) -> list[FitResult]:
+    def finalists(self, short_run_results: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
         # The moments, which do not depend on chance, are always among them, and first: candidates that lead
         # to the same optimum as an earlier one are dropped.
@@ -268,16 +264,16 @@ class _Search:
         chosen += [result for result in short_run_results[:KEPT] if result.start != "moments"]
         return _sorted(self._new_optima(chosen))
 
-    def after_split_and_merge(self, finalists: list[FitResult], n_rounds: int = ROUNDS) -> list[FitResult]:
+    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = ROUNDS) -> list[Fit]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
         for _ in range(n_rounds):
             before = finalists[0].score
             finalists = _sorted([*finalists, *self._split_and_merge_optima(finalists[0])])
-            if finalists[0].score <= before + LEAST_GAIN:
+            if finalists[0].score <= before + MIN_GAIN:
                 break
         return finalists
 
-    def ranked_on_other_rows(self, candidates: list[FitResult]) -> list[FitResult]:
+    def ranked_on_other_rows(self, candidates: list[Fit]) -> list[Fit]:
         """Return the candidates with the best one first, on other rows than those of the sample.
 
         The start from the moments of all rows is among them: good moments are nearer to the optimum on all
@@ -304,14 +300,14 @@ class _Search:
     @property
     def can_continue(self) -> bool:
         """Whether the search can continue on a larger sample, at a cost in proportion."""
-        return MORE_ROWS * self.drawn_rows.n_rows * self.n_parameters <= MOST_WORK
+        return MORE_ROWS * self.drawn_rows.n_rows * self.n_parameters <= MAX_WORK
 
     def with_more_rows(self) -> _Search:
         """Return the search on a larger sample."""
         n_rows = MORE_ROWS * self.drawn_rows.n_rows
         return _Search(self.data, self.n_components, self.prior, self.rng, n_rows=n_rows)
 
-    def continued(self, candidates: list[FitResult]) -> list[FitResult]:
+    def continued(self, candidates: list[Fit]) -> list[Fit]:
         """Return the optima that contenders of a smaller sample lead to, with one round of split and merge.
 
         Where that sample could not tell the contenders apart, the best optimum may be none of theirs.
@@ -320,7 +316,7 @@ class _Search:
         optima = self.after_split_and_merge(_sorted(self._new_optima(rivals)), n_rounds=1)
         return [replace(candidate, is_contender=False) for candidate in optima]
 
-    def _split_and_merge_optima(self, best: FitResult) -> list[FitResult]:
+    def _split_and_merge_optima(self, best: Fit) -> list[Fit]:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
         completed = sample.completed(best.parameters)
@@ -336,13 +332,13 @@ class _Search:
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
         return self._new_optima(self._best_first(runs, scores, [start] * len(scores)), most=1)
 
-    def _new_optima(self, candidates: list[FitResult], most: int | None = None) -> list[FitResult]:
+    def _new_optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return candidates run to their optima, without those that start near a mixture already visited.
 
         No more than `most` of them are run.
         """
         family = self.sample.family.untied
-        results: list[FitResult] = []
+        results: list[Fit] = []
         for candidate in candidates:
             if len(results) == most:
                 break
@@ -359,7 +355,7 @@ class _Search:
             self.visited += [start.array, untied_stats(self.sample, results[-1].parameters).array]
         return results
 
-    def _converged(self, candidate: FitResult) -> FitResult:
+    def _converged(self, candidate: Fit) -> Fit:
         # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
         # is settled only at the end of the fit: a loose tolerance is enough.
         is_shrunk = self.prior.shrinks(self.sample.family, self.n_components)
@@ -368,6 +364,6 @@ class _Search:
         return converge(self.sample, candidate, self.prior, tol=tol, max_iter=PASSES)
 
 
-def _sorted(candidates: list[FitResult]) -> list[FitResult]:
+def _sorted(candidates: list[Fit]) -> list[Fit]:
     """Return the candidates, the best first."""
     return sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from apolar.em.low_density import with_noise_share
-from apolar.em.result import FitResult
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.mixture.prior import Prior
 
 __all__ = ["Start", "StartEntry", "as_start_with_noise"]
 
 # Starts that do not need all rows see at most this many.
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 
-Start = Callable[[WhitenedData, int, Prior | None, np.random.Generator], Any]
+Start = Callable[[Problem, int, Prior | None, np.random.Generator], Any]
 """Takes rows, a number of components, a prior and a generator. Returns a mixture of that many components in
 whitened coordinates, or, if it is a search, candidates, the best first. Raises ValueError with the reason if
 it does not apply to the rows."""
 
 
-def as_start_with_noise(start: FitResult, share: float) -> FitResult:
+def as_start_with_noise(start: Fit, share: float) -> Fit:
     """Return a start on rows without noise as one beside noise of a share."""
     return replace(start, parameters=with_noise_share(start.parameters, share), is_from_all_rows=False)
 

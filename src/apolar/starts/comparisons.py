@@ -8,16 +8,16 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.compiled import extension
-from apolar._core.constants import LEAST_RATIO, MOST_LOG_RATIO, ROWS_TOGETHER
-from apolar.em.whitened import WhitenedData
-from apolar.mixture.compiled_steps import MOST_COLUMNS
+from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
+from apolar.em.problem import Problem
+from apolar.mixture.compiled_steps import MAX_COLUMNS
 
 __all__ = ["CompiledDensities", "Densities", "added_gains", "densities"]
 
 kernels = extension()
 
 # The kernels take row statistics of at most this many numbers.
-MOST_NUMBERS = 2**21
+MAX_NUMBERS = 2**21
 # The length of a cache line in bytes.
 ALIGNMENT = 64
 NO_WEIGHTS = np.empty(0)
@@ -32,7 +32,7 @@ class Densities:
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     compared : slice
         The rows.
     natural : ndarray, shape (n_components, n_stats)
@@ -41,7 +41,7 @@ class Densities:
 
     dtype: type = np.float32
 
-    def __init__(self, data: WhitenedData, compared: slice, natural: Array) -> None:
+    def __init__(self, data: Problem, compared: slice, natural: Array) -> None:
         self.data, self.compared = data, compared
         weights = data.row_weights()
         self.weights = None if weights is None else self._padded(weights[compared])
@@ -72,9 +72,9 @@ class Densities:
         # Rounding may leave a negative difference.
         np.maximum(densities, 0.0, out=densities)
         densities += self._relative(self._logits(natural))
-        np.maximum(densities, LEAST_RATIO, out=densities)
+        np.maximum(densities, MIN_RATIO, out=densities)
         np.log(densities, out=densities)
-        densities -= np.log(np.maximum(self.total, LEAST_RATIO))
+        densities -= np.log(np.maximum(self.total, MIN_RATIO))
         sums = densities.sum(axis=1) if self.weights is None else densities @ self.weights
         return np.asarray(-self.scale * sums)
 
@@ -85,7 +85,7 @@ class Densities:
         """Return densities relative to the largest one of each row. Changes the logits."""
         logits -= self.largest
         # A merged component may be far denser than the densest one before; exp must not overflow.
-        np.clip(logits, -MOST_LOG_RATIO, MOST_LOG_RATIO, out=logits)
+        np.clip(logits, -MAX_LOG_RATIO, MAX_LOG_RATIO, out=logits)
         return np.exp(logits.astype(self.dtype, copy=False))
 
     def _padded(self, weights: Array) -> Array:
@@ -109,13 +109,13 @@ class CompiledDensities(Densities):
 
     dtype = np.float64
 
-    def __init__(self, data: WhitenedData, compared: slice, natural: Array, row_stats: Array) -> None:
+    def __init__(self, data: Problem, compared: slice, natural: Array, row_stats: Array) -> None:
         self.row_stats = row_stats
         super().__init__(data, compared, natural)
         lines = _aligned(len(natural) + 2, row_stats.shape[1])
         lines[0], lines[1], lines[2:] = self.largest, self.total, self.parts
         # Of no component, in a mixture of density one.
-        lines[0, self.n_compared :], lines[1, self.n_compared :] = 20 * MOST_LOG_RATIO, 1.0
+        lines[0, self.n_compared :], lines[1, self.n_compared :] = 20 * MAX_LOG_RATIO, 1.0
         lines[2:, self.n_compared :] = 0.0
         self.largest, self.total, self.parts = lines[0], lines[1], lines[2:]
 
@@ -132,7 +132,7 @@ class CompiledDensities(Densities):
             *(first.astype(np.int64, copy=False), second.astype(np.int64, copy=False)),
             *(self.largest, self.total, self.parts, sums, len(self.row_stats)),
         )
-        logs = np.log(np.maximum(self.total, LEAST_RATIO))
+        logs = np.log(np.maximum(self.total, MIN_RATIO))
         before = float(logs.sum() if self.weights is None else logs @ self.weights)
         return self.scale * (before - sums)
 
@@ -158,7 +158,7 @@ class CompiledDensities(Densities):
             None if a variance is below the floor.
         """
         n_features = int(self.data.n_features)
-        if n_features > MOST_COLUMNS:
+        if n_features > MAX_COLUMNS:
             return None
         stats, is_active = stats.copy(), np.empty(len(stats))
         lines = _aligned(len(self.parts) + 1, len(self.total))
@@ -176,7 +176,7 @@ class CompiledDensities(Densities):
         return np.pad(weights, (0, self.row_stats.shape[1] - len(weights)))
 
 
-def densities(data: WhitenedData, compared: slice, natural: Array) -> Densities:
+def densities(data: Problem, compared: slice, natural: Array) -> Densities:
     """Return the densities of a mixture at some rows, by the compiled kernels if there are any."""
     row_stats = _row_stats(data, compared)
     if row_stats is None:
@@ -185,13 +185,13 @@ def densities(data: WhitenedData, compared: slice, natural: Array) -> Densities:
 
 
 def added_gains(
-    data: WhitenedData, compared: slice, natural: Array, density: Array, n_steps: int
+    data: Problem, compared: slice, natural: Array, density: Array, n_steps: int
 ) -> tuple[Array, Array]:
     """Return the mean log-likelihood that each of some components gains if it is added, and its weight.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     compared : slice
         The rows.
     natural : ndarray, shape (n_candidates, n_stats)
@@ -221,7 +221,7 @@ def added_gains(
     # The density of each component relative to that of the mixture, less one.
     ratio = data.row_logits(natural, compared)
     ratio -= density
-    np.minimum(ratio, MOST_LOG_RATIO, out=ratio)
+    np.minimum(ratio, MAX_LOG_RATIO, out=ratio)
     np.exp(ratio, out=ratio)
     ratio -= 1
     of_component = np.full((len(natural), 1), FIRST_WEIGHT)
@@ -234,13 +234,13 @@ def added_gains(
         of_component = of_component * (1 + (1 - of_component) * (work @ weights)[:, None])
     np.multiply(ratio, of_component, out=work)
     work += 1
-    np.maximum(work, LEAST_RATIO, out=work)
+    np.maximum(work, MIN_RATIO, out=work)
     return np.log(work, out=work) @ weights, of_component[:, 0]
 
 
-def _row_stats(data: WhitenedData, compared: slice) -> Array | None:
+def _row_stats(data: Problem, compared: slice) -> Array | None:
     """Return the statistics of some rows, and zeros up to a multiple of rows; None if NumPy is used."""
-    if kernels is None or data.is_wide or data.n_rows * data.n_stats > MOST_NUMBERS:
+    if kernels is None or data.is_wide or data.n_rows * data.n_stats > MAX_NUMBERS:
         return None
     whitened = data.whitened_rows()[:, compared]
     n_features, n_compared = whitened.shape

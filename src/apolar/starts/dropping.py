@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from apolar._core.constants import LEAST_WEIGHT
-from apolar.em.whitened import WhitenedData
+from apolar._core.constants import MIN_WEIGHT
+from apolar.em.problem import Problem
 from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import WhitenedParameters
@@ -11,16 +11,14 @@ from apolar.mixture.stats import SufficientStats
 from apolar.starts.merging import untied_stats
 
 
-def dropped_stats(
-    data: WhitenedData, parameters: WhitenedParameters, n_dropped: int
-) -> list[SufficientStats]:
+def dropped_stats(data: Problem, parameters: WhitenedParameters, n_dropped: int) -> list[SufficientStats]:
     """Return the statistics of a mixture with one component left to the noise, for those that cost least.
 
     Without them a component could not leave a wide cluster, or a clump of noise, for another cluster.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     parameters : WhitenedParameters
         One mixture of the family of the data.
     n_dropped : int
@@ -37,7 +35,7 @@ def dropped_stats(
     stats = untied_stats(data, parameters)
     log_dets = family.log_det(family.per_component(parameters.covariances), n_features)
     # The mean log-density of the rows of a component, beside that of the noise.
-    own = np.log(np.maximum(parameters.weights, LEAST_WEIGHT)) - 0.5 * (n_features * (LOG_2PI + 1) + log_dets)
+    own = np.log(np.maximum(parameters.weights, MIN_WEIGHT)) - 0.5 * (n_features * (LOG_2PI + 1) + log_dets)
     noise = np.log(noise_weights(parameters.weights) + parameters.weights) + whitening.noise_log_density
     costs = parameters.weights * (own - noise)
     cheapest = np.argsort(costs, kind="stable")[:n_dropped]

@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.data.derived import Divided
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -22,16 +22,16 @@ from apolar.starts.moments import from_moments
 __all__ = ["from_moments_of_family", "moment_method", "whitened_mixture"]
 
 # The most columns: third moments are fitted by a system that grows with their third power.
-MOST_DIAGONAL = 24
+MAX_DIAGONAL = 24
 # Sums of fourth powers take the square of the number of pairs of columns for each row.
-MOST_TIED = 20
-MOST_PRODUCTS = 1e11
+MAX_TIED = 20
+MAX_PRODUCTS = 1e11
 # Rows per component and column, below which moments say too little.
-LEAST_ROWS = 10
+MIN_ROWS = 10
 
 
 def from_moments_of_family(
-    data: WhitenedData, n_components: int, _prior: Prior | None, _rng: np.random.Generator
+    data: Problem, n_components: int, _prior: Prior | None, _rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the mixture of the moments of the rows, by the method of the family: a `Start`.
 
@@ -48,7 +48,7 @@ def from_moments_of_family(
     return from_moments(data, n_components)
 
 
-def _likelier(data: WhitenedData, n_components: int, mixture: WhitenedParameters) -> WhitenedParameters:
+def _likelier(data: Problem, n_components: int, mixture: WhitenedParameters) -> WhitenedParameters:
     """Return a mixture, or the spherical one if the rows are likelier under it."""
     if n_components > data.n_features:
         return mixture
@@ -74,17 +74,17 @@ def moment_method(family: Family, n_components: int, n_features: int, n_rows: in
         Of the mixture.
     n_components, n_features, n_rows : int
     """
-    if family.is_spherical or n_components == 1 or n_rows < LEAST_ROWS * n_components * n_features:
+    if family.is_spherical or n_components == 1 or n_rows < MIN_ROWS * n_components * n_features:
         return None
     if family.is_axis_aligned:
-        is_small = n_features <= MOST_DIAGONAL
+        is_small = n_features <= MAX_DIAGONAL
         return "diag" if is_small and is_identified(n_components, n_features) else None
     n_products = n_rows * (n_features * (n_features + 1) / 2) ** 2
-    is_small = n_features <= MOST_TIED and n_products <= MOST_PRODUCTS
+    is_small = n_features <= MAX_TIED and n_products <= MAX_PRODUCTS
     return "tied" if is_small and n_components <= n_features + 1 else None
 
 
-def _mixture(data: WhitenedData, n_components: int, method: str) -> WhitenedParameters:
+def _mixture(data: Problem, n_components: int, method: str) -> WhitenedParameters:
     """Return the mixture in whitened coordinates, as one of the family of the data."""
     units = np.broadcast_to(data.whitening.deviations, data.n_features)
     central = central_moments(data.rows.map(Divided(units)), order=ORDER_FOR[method])
@@ -92,12 +92,12 @@ def _mixture(data: WhitenedData, n_components: int, method: str) -> WhitenedPara
     return whitened_mixture(data, found, units)
 
 
-def whitened_mixture(data: WhitenedData, mixture: MomentMixture, units: Array) -> WhitenedParameters:
+def whitened_mixture(data: Problem, mixture: MomentMixture, units: Array) -> WhitenedParameters:
     """Return a diagonal or tied mixture of the data divided by `units` as one of the family of the data.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     mixture : MomentMixture
     units : ndarray, shape (n_features,)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -18,11 +18,11 @@ SUM_ROUNDING = 1e-6
 # The label of rows of noise.
 NOISE = -1
 # A weight of zero would stay zero in all steps of EM.
-LEAST_WEIGHT = 1e-12
+MIN_WEIGHT = 1e-12
 
 
 def from_assignment(
-    data: WhitenedData,
+    data: Problem,
     n_components: int,
     prior: Prior | None,
     assignment: Any,
@@ -35,7 +35,7 @@ def from_assignment(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     n_components : int
     prior : Prior or None
     assignment : array_like, shape (n_rows,) or (n_rows, n_components)
@@ -93,7 +93,7 @@ def from_assignment(
 
 
 def _from_labels(
-    data: WhitenedData, n_components: int, prior: Prior | None, labels: Array, distinct: Array, name: str
+    data: Problem, n_components: int, prior: Prior | None, labels: Array, distinct: Array, name: str
 ) -> WhitenedParameters:
     """Return the M-step from labels 0 to n_components - 1, and -1 for noise."""
     if len(distinct) != n_components:
@@ -117,7 +117,7 @@ def checked_weights(weights: Any, n_components: int) -> Array:
             f"The parameter 'weights' should be normalized, but got sum(weights) = {array.sum():.5f}. Divide "
             "weights_init by its sum."
         )
-    positive = np.maximum(array, LEAST_WEIGHT)
+    positive = np.maximum(array, MIN_WEIGHT)
     return positive / positive.sum()
 
 

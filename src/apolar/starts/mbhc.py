@@ -16,7 +16,7 @@ TRANSFORMS = (None, "svd")
 # The most rows of a tree: its time, and the memory under "EII", grow with the square of the rows.
 MAX_ROWS = 20_000
 # The least variance of a cluster to which rows are assigned, relative to the mean variance of the data.
-LEAST_VARIANCE = 1e-6
+MIN_VARIANCE = 1e-6
 
 kernels = extension()
 
@@ -265,7 +265,7 @@ class _LikeliestCluster:
         self._means = sums / counts[:, None]
         squares = np.sum((X - self._means[labels]) ** 2, axis=1)
         variances = np.bincount(labels, squares, n_clusters) / (counts * max(n_features, 1))
-        self._variances = np.maximum(variances, (LEAST_VARIANCE * mean_variance(X)) or 1.0)
+        self._variances = np.maximum(variances, (MIN_VARIANCE * mean_variance(X)) or 1.0)
         self._offsets = np.log(counts / n_samples) - 0.5 * n_features * np.log(self._variances)
 
     def __call__(self, X: Array) -> IndexArray:

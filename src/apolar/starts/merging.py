@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import Family
 from apolar.mixture.families.full import Full
@@ -31,13 +31,13 @@ class MergeCosts:
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
         Likelihoods are compared on its rows, or on some of them.
     parameters : WhitenedParameters
         One mixture, of the family of the data.
     """
 
-    def __init__(self, data: WhitenedData, parameters: WhitenedParameters) -> None:
+    def __init__(self, data: Problem, parameters: WhitenedParameters) -> None:
         self._data, self._family = data, data.family
         self._covariances = parameters.covariances
         # A bare array, as components are merged in place.
@@ -100,7 +100,7 @@ class MergeCosts:
             return None
         if self._data.whitening.has_noise_component:
             return None
-        least, weight = self._family.least_variance, self._data.weight
+        least, weight = self._family.min_variance, self._data.weight
         merged = self._densities.merged_stats(self._stats, self._costs, n_components, weight, least)
         return None if merged is None else SufficientStats(merged, self._data.n_features)
 
@@ -119,7 +119,7 @@ def _with_pair_merged(array: Array, i: int, j: int) -> Array:
     return merged
 
 
-def is_crowded(data: WhitenedData, n_components: int) -> bool:
+def is_crowded(data: Problem, n_components: int) -> bool:
     """Return whether there are too few rows per parameter to choose mergers by likelihood.
 
     The likelihood is then high for small, thin components, and mergers by likelihood keep these. On such data
@@ -128,7 +128,7 @@ def is_crowded(data: WhitenedData, n_components: int) -> bool:
     return data.weight < ROWS_PER_PARAMETER * data.family.n_parameters(n_components, data.n_features)
 
 
-def merged_pairs(data: WhitenedData, parameters: WhitenedParameters, n_pairs: int) -> list[SufficientStats]:
+def merged_pairs(data: Problem, parameters: WhitenedParameters, n_pairs: int) -> list[SufficientStats]:
     """Return the statistics of a mixture with one pair merged, for each of the pairs that cost least."""
     if not is_crowded(data, parameters.n_components - 1):
         return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
@@ -143,14 +143,14 @@ def merged_pairs(data: WhitenedData, parameters: WhitenedParameters, n_pairs: in
     ]
 
 
-def merged_stats(data: WhitenedData, parameters: WhitenedParameters, n_components: int) -> SufficientStats:
+def merged_stats(data: Problem, parameters: WhitenedParameters, n_components: int) -> SufficientStats:
     """Return the statistics of a mixture after merging to at most `n_components` components."""
     if is_crowded(data, n_components):
         return greedily_merged_stats(data.family.untied, untied_stats(data, parameters), n_components)
     return MergeCosts(data, parameters).merged_stats(n_components)
 
 
-def untied_stats(data: WhitenedData, parameters: WhitenedParameters) -> SufficientStats:
+def untied_stats(data: Problem, parameters: WhitenedParameters) -> SufficientStats:
     """Return the expected statistics of the rows under one mixture, as of the family without sharing."""
     family = data.family
     return family.untied.moments(family.without_sharing(parameters[None]))[0] * data.weight
@@ -199,7 +199,7 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
     if n <= n_components:
         return SufficientStats(array, n_features)
     if family.n_axes == 2:
-        known = compiled_steps.merged_by_terms(stats, n_components, family.least_variance)
+        known = compiled_steps.merged_by_terms(stats, n_components, family.min_variance)
         if known is not None:
             return known
 
@@ -229,7 +229,7 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
     return SufficientStats(array[active], n_features)
 
 
-def resized_stats(data: WhitenedData, stats: SufficientStats, n_components: int) -> SufficientStats:
+def resized_stats(data: Problem, stats: SufficientStats, n_components: int) -> SufficientStats:
     """Return statistics of exactly `n_components` components.
 
     Too many components are merged; of too few, the heaviest is split into equal halves, again and again.

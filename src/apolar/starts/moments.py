@@ -4,8 +4,8 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.data.derived import Divided
+from apolar.em.problem import Problem
 from apolar.em.run import short_runs
-from apolar.em.whitened import WhitenedData
 from apolar.em.whitening import metric_of
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Invariance
@@ -18,14 +18,14 @@ from apolar.starts.merging import merged_stats, resized_stats
 # Steps of EM with one component more than asked for, before two are merged.
 STEPS = 5
 # The fewest rows without missing values from which moments are taken, per component and column.
-LEAST_WHOLE_ROWS = 10
+MIN_WHOLE_ROWS = 10
 # Deviations beyond these have third powers that underflow or overflow: such columns are standardised first.
-LEAST_DEVIATION = 1e-60
-MOST_DEVIATION = 1e60
+MIN_DEVIATION = 1e-60
+MAX_DEVIATION = 1e60
 
 
 def from_moments(
-    data: WhitenedData, n_components: int, source: WhitenedData | None = None, *, refine: bool = True
+    data: Problem, n_components: int, source: Problem | None = None, *, refine: bool = True
 ) -> WhitenedParameters:
     """Return the mixture of the moments of the rows, by the equivariant form.
 
@@ -33,10 +33,10 @@ def from_moments(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     n_components : int
         At most n_features.
-    source : WhitenedData, optional
+    source : Problem, optional
         The rows whose moments are taken; by default those of `data`.
     refine : bool, default=True
         Weight the moments by their sampling errors.
@@ -50,14 +50,14 @@ def from_moments(
     if data.is_incomplete:
         # Moments of pairs and triples of columns, each from other rows, need not be those of any mixture.
         data, source = data.completed(), data.complete_cases()
-        n_needed = LEAST_WHOLE_ROWS * n_components * data.n_features
+        n_needed = MIN_WHOLE_ROWS * n_components * data.n_features
         if source.n_rows < n_needed:
             raise ValueError(
                 f"{source.n_rows} rows have no missing value, and moments need {n_needed} such rows."
             )
     units = np.ones(data.n_features)
     least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
-    is_in_range = least > LEAST_DEVIATION and most < MOST_DEVIATION
+    is_in_range = least > MIN_DEVIATION and most < MAX_DEVIATION
     rows, covariance = source.rows, None if source.scale is None else source.scale.moments
     if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
@@ -69,9 +69,7 @@ def from_moments(
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
 
 
-def from_moments_with_one_merged(
-    data: WhitenedData, n_components: int, prior: Prior | None
-) -> WhitenedParameters:
+def from_moments_with_one_merged(data: Problem, n_components: int, prior: Prior | None) -> WhitenedParameters:
     """Return the moment mixture of one component more, with two merged after a few steps of EM."""
     larger = from_moments(data, n_components + 1, refine=False)
     data = data.completed()
@@ -80,12 +78,12 @@ def from_moments_with_one_merged(
     return data.family.m_step(stats, prior)
 
 
-def whitened_spherical(data: WhitenedData, mixture: SphericalMixture, units: Array) -> WhitenedParameters:
+def whitened_spherical(data: Problem, mixture: SphericalMixture, units: Array) -> WhitenedParameters:
     """Return a spherical mixture of the data divided by `units` in whitened coordinates.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     mixture : SphericalMixture
     units : ndarray, shape (n_features,)
         All the same where whitening is division by one number.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from apolar.em.problem import Problem
 from apolar.em.run import short_runs
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.families import Family
 from apolar.mixture.families.parts import PartlyShared
 from apolar.mixture.parameters import WhitenedParameters
@@ -18,20 +18,20 @@ STEPS = 5
 
 
 def from_overseeding(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return one mixture of `overseeded_mixtures`: a `Start`."""
     return overseeded_mixtures(data, n_components, prior, rng, 1)[0]
 
 
 def overseeded_mixtures(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int
+    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int
 ) -> list[WhitenedParameters]:
     """Return mixtures that start from four times as many k-means++ seeds as components, and are merged.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     n_components : int
     prior : Prior or None
         For the M-step that follows the merging. The steps before it use the conjugate one in place of None.
@@ -71,7 +71,7 @@ def _families_of_runs(family: Family, n_runs: int) -> list[tuple[Family, int]]:
 
 
 def merged_runs(
-    data: WhitenedData, n_seeds: int, n_components: int, prior: Prior, rng: np.random.Generator, n_runs: int
+    data: Problem, n_seeds: int, n_components: int, prior: Prior, rng: np.random.Generator, n_runs: int
 ) -> list[SufficientStats]:
     """Return the statistics of short runs from many seeds, each merged to the components asked for."""
     family = data.family

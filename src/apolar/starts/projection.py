@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar.data import open_rows
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.moments.covariance import column_moments
 from apolar.moments.range_finder import leading_directions
 
@@ -12,9 +12,7 @@ from apolar.moments.range_finder import leading_directions
 EXTRA_DIRECTIONS = 10
 
 
-def projected_on_leading_directions(
-    data: WhitenedData, n_components: int, rng: np.random.Generator
-) -> WhitenedData:
+def projected_on_leading_directions(data: Problem, n_components: int, rng: np.random.Generator) -> Problem:
     """Return sparse rows projected on their leading directions, for spherical components.
 
     The means of a spherical mixture of r components lie in an affine space of r - 1 dimensions, which the
@@ -22,14 +20,14 @@ def projected_on_leading_directions(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
         Of sparse rows.
     n_components : int
     rng : numpy.random.Generator
 
     Returns
     -------
-    projected : WhitenedData
+    projected : Problem
         Of the same rows, dense.
     """
     rows = data.rows
@@ -44,4 +42,4 @@ def projected_on_leading_directions(
         for block, _ in rows.read(rows.chunk_rows(n_directions))
     ]
     projected_rows = open_rows(np.concatenate(parts), data.row_weights())
-    return WhitenedData(projected_rows, data.family.as_spherical, threads=data.threads)
+    return Problem(projected_rows, data.family.as_spherical, threads=data.threads)

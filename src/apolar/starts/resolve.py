@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.em.result import FitResult
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.mixture import SphericalMixture
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
@@ -22,7 +22,7 @@ from apolar.starts.moments import whitened_spherical
 __all__ = ["ResolvedStart", "has_given_parameters", "resolved_start"]
 
 # The least weight of a component of given parameters, in rows.
-LEAST_ROWS = 1e-3
+MIN_ROWS = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,18 +39,18 @@ class ResolvedStart:
         Whether components stay in the order in which the user gave them.
     """
 
-    candidates: Callable[[np.random.Generator], list[FitResult]]
+    candidates: Callable[[np.random.Generator], list[Fit]]
     n_init: int
     keeps_order: bool
 
     @classmethod
-    def fixed(cls, start: FitResult, *, keeps_order: bool) -> ResolvedStart:
+    def fixed(cls, start: Fit, *, keeps_order: bool) -> ResolvedStart:
         """Return the start from one given mixture."""
         return cls(lambda _: [start], 1, keeps_order)
 
 
 def resolved_start(
-    settings: Any, data: WhitenedData, X: Any, prior: Prior | None, row_mask: Array | None
+    settings: Any, data: Problem, X: Any, prior: Prior | None, row_mask: Array | None
 ) -> ResolvedStart:
     """Return the start that the parameters of an estimator ask for.
 
@@ -59,7 +59,7 @@ def resolved_start(
     settings : GaussianMixture
         Only its parameters n_components, n_init, init_params, weights_init, means_init and precisions_init
         are read.
-    data : WhitenedData
+    data : Problem
     X : object
         The rows as the user gave them: the argument of a callable.
     prior : Prior or None
@@ -89,7 +89,7 @@ class _RequestedStart:
     """The parameters of an estimator that describe the start, and the rows to start on."""
 
     settings: Any
-    data: WhitenedData
+    data: Problem
     X: Any
     prior: Prior | None
     row_mask: Array | None
@@ -99,17 +99,17 @@ class _RequestedStart:
         """Their number, as Python's integer: in small integers of NumPy, products would overflow."""
         return int(self.settings.n_components)
 
-    def candidates(self, rng: np.random.Generator) -> list[FitResult]:
+    def candidates(self, rng: np.random.Generator) -> list[Fit]:
         """Return the candidates of a start by name, or the start that a callable returns."""
         init_params = self.settings.init_params
         if isinstance(init_params, str):
             return start_candidates(init_params, self.data, self.n_components, self.prior, rng)
         return [self._from_callable(rng)]
 
-    def from_labels(self) -> FitResult:
+    def from_labels(self) -> Fit:
         """Return the M-step from labels or responsibilities."""
         parameters = self._from_assignment(self.settings.init_params)
-        return FitResult(parameters, "given", is_from_all_rows=True)
+        return Fit(parameters, "given", is_from_all_rows=True)
 
     def _from_assignment(
         self, assignment: Any, name: str = "init_params", alternative: str = "the name of a start"
@@ -124,7 +124,7 @@ class _RequestedStart:
             alternative=alternative,
         )
 
-    def _from_callable(self, rng: np.random.Generator) -> FitResult:
+    def _from_callable(self, rng: np.random.Generator) -> Fit:
         """Return the start that the callable returns: a mixture, a fitted model, or an assignment."""
         function, n_components = self.settings.init_params, self.n_components
         answer = function(self.X, n_components, np.random.RandomState(rng.integers(2**31)))
@@ -136,13 +136,13 @@ class _RequestedStart:
                     f"What init_params returned has means of shape {shape}; n_components and X ask for "
                     f"{expected}."
                 )
-            return FitResult(whitened_spherical(self.data, answer, np.ones(self.data.n_features)), name)
+            return Fit(whitened_spherical(self.data, answer, np.ones(self.data.n_features)), name)
         if hasattr(answer, "predict_proba"):
             answer = answer.predict_proba(self.X)
         parameters = self._from_assignment(answer, "What init_params returned", "a mixture")
-        return FitResult(parameters, name)
+        return Fit(parameters, name)
 
-    def from_parameters(self, rng: np.random.Generator) -> FitResult:
+    def from_parameters(self, rng: np.random.Generator) -> Fit:
         """Return the start of given weights, means or precisions; those not given come from the rows."""
         settings, family, whitening = self.settings, self.data.family, self.data.whitening
         r, m = self.n_components, self.data.n_features
@@ -160,11 +160,11 @@ class _RequestedStart:
             means = estimated.means if means is None else means
             covariances = estimated.covariances if covariances is None else covariances
         # A component of weight zero would stay so.
-        weights = np.maximum(weights, LEAST_ROWS / self.data.weight)
+        weights = np.maximum(weights, MIN_ROWS / self.data.weight)
         weights = weights / weights.sum()
         covariances = self.data.family.projected(covariances, weights)
         parameters = WhitenedParameters(weights, means, covariances)
-        return FitResult(parameters, "given", is_from_all_rows=True)
+        return Fit(parameters, "given", is_from_all_rows=True)
 
     def _estimated_parameters(self, means: Array | None, rng: np.random.Generator) -> WhitenedParameters:
         """Return parameters for those not given: from the rows nearest to `means`, or by `init_params`."""

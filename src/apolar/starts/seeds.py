@@ -1,12 +1,12 @@
 """Rows as initial centres, at random or by k-means++, and the starts from the rows nearest to each of them.
 
-Distances are those of standardised columns: see `WhitenedData.standardised`.
+Distances are those of standardised columns: see `Problem.standardised`.
 """
 
 import numpy as np
 
 from apolar._core.arrays import IndexArray
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
@@ -14,33 +14,33 @@ from apolar.starts.merging import resized_stats
 
 
 def from_random_rows(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the M-step from the rows nearest to each of some random rows: a `Start`."""
     return _from_seeds(data, random_rows(data, n_components, rng), n_components, prior)
 
 
 def from_spread_rows(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the M-step from the rows nearest to each k-means++ seed: a `Start`."""
     return _from_seeds(data, spread_rows(data, n_components, rng)[0], n_components, prior)
 
 
 def _from_seeds(
-    data: WhitenedData, seeds: IndexArray, n_components: int, prior: Prior | None
+    data: Problem, seeds: IndexArray, n_components: int, prior: Prior | None
 ) -> WhitenedParameters:
     return data.family.m_step(resized_stats(data, nearest_stats(data, seeds), n_components), prior)
 
 
-def random_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator) -> IndexArray:
+def random_rows(data: Problem, n_seeds: int, rng: np.random.Generator) -> IndexArray:
     """Return the positions of distinct rows, drawn in proportion to their weights; all rows if fewer."""
     weights, n_rows = data.row_weights(), data.n_rows
     probabilities = None if weights is None else weights / weights.sum()
     return rng.choice(n_rows, min(n_seeds, n_rows), replace=False, p=probabilities)
 
 
-def spread_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator, n_runs: int = 1) -> IndexArray:
+def spread_rows(data: Problem, n_seeds: int, rng: np.random.Generator, n_runs: int = 1) -> IndexArray:
     """Return the positions of rows far from each other, shape (n_runs, n_seeds): k-means++ [arthur2007].
 
     Where there are fewer distinct rows than seeds, some are repeated.
@@ -64,7 +64,7 @@ def spread_rows(data: WhitenedData, n_seeds: int, rng: np.random.Generator, n_ru
     return seeds
 
 
-def nearest_stats(data: WhitenedData, seeds: IndexArray) -> SufficientStats:
+def nearest_stats(data: Problem, seeds: IndexArray) -> SufficientStats:
     """Return the sufficient statistics of the rows nearest to each seed, without seeds that have no rows."""
     rows = data.standardised
     centres = rows[seeds]

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar.em.low_density import with_noise_component
-from apolar.em.result import FitResult
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
 from apolar.em.rounding import has_rounding
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.prior import Prior
 from apolar.starts.auto import KEPT
-from apolar.starts.auto import MOST_ROWS as MOST_ROWS_OF_SEARCH
-from apolar.starts.base import MOST_ROWS
+from apolar.starts.auto import MAX_ROWS as MAX_ROWS_OF_SEARCH
+from apolar.starts.base import MAX_ROWS
 from apolar.starts.projection import projected_on_leading_directions
 
 # With more columns than this, a search for full covariances is run with diagonal ones.
-MOST_COLUMNS_OF_SEARCH = 32
+MAX_COLUMNS_OF_SEARCH = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,9 @@ class SimplifiedProblem:
 
     Attributes
     ----------
-    simple : WhitenedData
+    simple : Problem
         The rows of the simpler problem.
-    sample : WhitenedData
+    sample : Problem
         The same rows in the original problem.
     n_candidates : int
         How many candidates of the simpler problem are starts of the original one.
@@ -36,12 +36,12 @@ class SimplifiedProblem:
         What was done, for the user.
     """
 
-    simple: WhitenedData
-    sample: WhitenedData
+    simple: Problem
+    sample: Problem
     n_candidates: int
     remark: str
 
-    def starts(self, candidates: list[FitResult], prior: Prior | None) -> list[FitResult]:
+    def starts(self, candidates: list[Fit], prior: Prior | None) -> list[Fit]:
         """Return candidates of the simpler problem as starts of the original one.
 
         Each start is the M-step from the responsibilities of a candidate.
@@ -52,18 +52,16 @@ class SimplifiedProblem:
             stats = self.sample.soft_stats(responsibilities)
             parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
             skipped = (*candidate.skipped, self.remark)
-            starts.append(FitResult(parameters, candidate.start, skipped=skipped))
+            starts.append(Fit(parameters, candidate.start, skipped=skipped))
         return starts
 
 
-def diagonal_problem(
-    data: WhitenedData, rng: np.random.Generator, *, is_search: bool
-) -> SimplifiedProblem | None:
+def diagonal_problem(data: Problem, rng: np.random.Generator, *, is_search: bool) -> SimplifiedProblem | None:
     """Return the problem with diagonal covariances in place of full ones, if starts are better found there.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     rng : numpy.random.Generator
     is_search : bool
         Whether the start is a search, which runs EM many times.
@@ -74,15 +72,15 @@ def diagonal_problem(
     """
     if data.family.is_axis_aligned:
         return None
-    if is_search and data.n_features > MOST_COLUMNS_OF_SEARCH:
-        reason = f"with more than {MOST_COLUMNS_OF_SEARCH} columns that costs far less"
+    if is_search and data.n_features > MAX_COLUMNS_OF_SEARCH:
+        reason = f"with more than {MAX_COLUMNS_OF_SEARCH} columns that costs far less"
     elif _has_few_distinct_rows(data):
         # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
         reason = "with no more different rows than columns, any row is as far from the others as any"
     else:
         return None
-    sample = data.subsample(MOST_ROWS_OF_SEARCH, rng)
-    simple = WhitenedData(sample.rows, data.family.without_correlations, threads=data.threads)
+    sample = data.subsample(MAX_ROWS_OF_SEARCH, rng)
+    simple = Problem(sample.rows, data.family.without_correlations, threads=data.threads)
     if has_rounding(data):
         simple = simple.with_noise(np.asarray(data.whitening.noise))
     if data.whitening.has_noise_component:
@@ -91,17 +89,17 @@ def diagonal_problem(
     return SimplifiedProblem(simple, sample, KEPT, remark)
 
 
-def _has_few_distinct_rows(data: WhitenedData) -> bool:
+def _has_few_distinct_rows(data: Problem) -> bool:
     """Return whether there are no more distinct rows than columns, as far as that can be told at low cost."""
     rows = data.rows
-    if rows.is_distributed or rows.device_template is not None or data.n_rows > MOST_ROWS:
+    if rows.is_distributed or rows.device_template is not None or data.n_rows > MAX_ROWS:
         return False
     return not data.has_distinct_rows(data.n_features + 2)
 
 
-def projected_problem(data: WhitenedData, n_components: int, rng: np.random.Generator) -> SimplifiedProblem:
+def projected_problem(data: Problem, n_components: int, rng: np.random.Generator) -> SimplifiedProblem:
     """Return the problem in the leading directions of sparse rows, which are never made dense."""
-    sample = data.subsample(MOST_ROWS, rng)
+    sample = data.subsample(MAX_ROWS, rng)
     simple = projected_on_leading_directions(sample, n_components, rng)
     remark = f"Starts were looked for in the {simple.n_features} leading directions of the sparse rows."
     return SimplifiedProblem(simple, sample, 1, remark)

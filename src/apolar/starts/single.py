@@ -7,8 +7,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from apolar._core.arrays import Array
+from apolar.em.problem import Problem
 from apolar.em.run import short_runs
-from apolar.em.whitened import WhitenedData
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
@@ -24,13 +24,13 @@ RUNS_PER_BATCH = 10
 
 
 def from_kmeans(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 10
+    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int = 10
 ) -> WhitenedParameters:
     """Return the mixture of the clusters of k-means on standardised columns: a `Start`.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
@@ -52,7 +52,7 @@ def from_kmeans(
 
 
 def from_hierarchical_clusters(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the mixture of the clusters of `mbhc_labels` on standardised columns: a `Start`."""
     n_clusters = min(n_components, data.n_rows)
@@ -68,7 +68,7 @@ def from_hierarchical_clusters(
 
 
 def best_of_short_runs(
-    data: WhitenedData,
+    data: Problem,
     n_components: int,
     prior: Prior | None,
     rng: np.random.Generator,
@@ -81,7 +81,7 @@ def best_of_short_runs(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
@@ -109,7 +109,7 @@ def best_of_short_runs(
 
 
 def _random_stats(
-    data: WhitenedData, n_components: int, rng: np.random.Generator, from_rows: bool
+    data: Problem, n_components: int, rng: np.random.Generator, from_rows: bool
 ) -> SufficientStats:
     """Return the sufficient statistics of one random start."""
     if from_rows:
@@ -118,14 +118,14 @@ def _random_stats(
     return data.soft_stats(random_responsibilities(data, n_components, rng))
 
 
-def random_responsibilities(data: WhitenedData, n_components: int, rng: np.random.Generator) -> Array:
+def random_responsibilities(data: Problem, n_components: int, rng: np.random.Generator) -> Array:
     """Return random responsibilities, shape (n_components, n_rows), that add up to one per row."""
     responsibilities = rng.random((n_components, data.n_rows))
     return responsibilities / responsibilities.sum(axis=0)
 
 
 def from_random_responsibilities(
-    data: WhitenedData, n_components: int, prior: Prior | None, rng: np.random.Generator
+    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the M-step from random responsibilities: a `Start`."""
     return data.family.m_step(data.soft_stats(random_responsibilities(data, n_components, rng)), prior)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.starts.comparisons import added_gains
 
@@ -15,10 +15,10 @@ ITERATIONS = 8
 HALF_STEP = 0.8
 # Bounds on the part of the variance along the direction of skewness that is between the two parts of a
 # component, and the least fraction of its rows that one of them has.
-LEAST_BETWEEN, MOST_BETWEEN = 0.1, 0.8
-LEAST_FRACTION = 0.02
+MIN_BETWEEN, MAX_BETWEEN = 0.1, 0.8
+MIN_FRACTION = 0.02
 # Directions of less variance, relative to the largest, have no skewness to be seen.
-LEAST_VARIANCE = 1e-10
+MIN_VARIANCE = 1e-10
 # Rows that are tried as means of an added component, of those of the lowest density and of all, and the steps
 # of EM for its weight.
 TRIED_ROWS = 128
@@ -28,7 +28,7 @@ COMPARED_ROWS = 2000
 
 
 def with_one_more(
-    data: WhitenedData, parameters: WhitenedParameters, rng: np.random.Generator
+    data: Problem, parameters: WhitenedParameters, rng: np.random.Generator
 ) -> list[WhitenedParameters]:
     """Return proposals with one component more than a mixture: each component split, and some added."""
     posterior, density = _posteriors(data, parameters)
@@ -49,19 +49,19 @@ def with_one_more(
     return proposals + _with_added_component(data, parameters, density, rng)
 
 
-def _posteriors(data: WhitenedData, parameters: WhitenedParameters) -> tuple[Array, Array]:
+def _posteriors(data: Problem, parameters: WhitenedParameters) -> tuple[Array, Array]:
     """Return responsibilities times weights of rows, shape (n_components, n_rows), and log-densities."""
     posterior, density = data.row_responsibilities(parameters)
     weights = data.row_weights()
     return (posterior if weights is None else posterior * weights), density
 
 
-def _principal_axes(data: WhitenedData, shares: Array, mean: Array) -> tuple[Array, Array]:
+def _principal_axes(data: Problem, shares: Array, mean: Array) -> tuple[Array, Array]:
     """Return the variances of rows along their principal axes, and the axes as columns, the largest last.
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     shares : ndarray, shape (n_rows,)
         The responsibilities for the rows, of sum one.
     mean : ndarray, shape (n_features,)
@@ -101,7 +101,7 @@ def _split(
     return WhitenedParameters(new_weights, new_means, covariances)
 
 
-def _halved(data: WhitenedData, parameters: WhitenedParameters, k: int, offset: Array) -> WhitenedParameters:
+def _halved(data: Problem, parameters: WhitenedParameters, k: int, offset: Array) -> WhitenedParameters:
     """Return the mixture with component k replaced by two equal halves, at plus and minus the offset."""
     mean, weight = parameters.means[k], parameters.weights[k]
     covariances = data.family.halved(parameters.covariances, k, offset)
@@ -117,7 +117,7 @@ def _two_parts(second: float, third: float) -> tuple[Array, Array]:
     midpoint = third / (2 * second)
     half = np.sqrt(midpoint**2 + second)
     offsets = np.array([midpoint - half, midpoint + half])
-    fractions = np.maximum(np.array([offsets[1], -offsets[0]]) / (2 * half), LEAST_FRACTION)
+    fractions = np.maximum(np.array([offsets[1], -offsets[0]]) / (2 * half), MIN_FRACTION)
     return offsets, fractions / fractions.sum()
 
 
@@ -133,12 +133,12 @@ def _variance_between(third: float, fourth: float) -> float:
     """
     roots = np.roots([2.0, 0.0, fourth, -(third**2)])
     largest = float(roots.real[np.abs(roots.imag) < 1e-9].max(initial=0.0))
-    return min(max(largest, LEAST_BETWEEN), MOST_BETWEEN)
+    return min(max(largest, MIN_BETWEEN), MAX_BETWEEN)
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _skewed_split(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     shares: Array,
     k: int,
@@ -152,7 +152,7 @@ def _skewed_split(
     direction, that from one to the other. None of many columns, where there is no skewness, and where moments
     of rows that are far away overflow.
     """
-    is_varied = values > LEAST_VARIANCE * values[-1]
+    is_varied = values > MIN_VARIANCE * values[-1]
     if len(values) < data.n_features or not np.any(is_varied):
         return None
     mean, weight = parameters.means[k], parameters.weights[k]
@@ -174,7 +174,7 @@ def _skewed_split(
 
 
 def _moment_split(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     shares: Array,
     k: int,
@@ -212,7 +212,7 @@ def _moment_split(
 
 
 def _with_added_component(
-    data: WhitenedData, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
+    data: Problem, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
 ) -> list[WhitenedParameters]:
     """Return mixtures with a small component added at the rows where that raises the likelihood most.
 
@@ -226,7 +226,7 @@ def _with_added_component(
 
 
 def _with_component_near(
-    data: WhitenedData, parameters: WhitenedParameters, density: Array, tried: IndexArray
+    data: Problem, parameters: WhitenedParameters, density: Array, tried: IndexArray
 ) -> WhitenedParameters:
     """Return the mixture with a component added at the row, of some, where that gains most."""
     family, n = data.family, len(density)
@@ -248,7 +248,7 @@ def _with_component_near(
     )
 
 
-def _likely_covariances(data: WhitenedData, parameters: WhitenedParameters) -> list[Array]:
+def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[Array]:
     """Return covariances for an added component: those of smallest and of median determinant."""
     covariances = data.family.per_component(parameters.covariances)
     order = np.argsort(data.family.log_det(covariances, data.n_features))

@@ -125,7 +125,7 @@ def test_copies(measured):
 
 
 def test_copies_among_many_columns(measured, monkeypatch):
-    monkeypatch.setattr(findings, "MOST_CORRELATED", 1)
+    monkeypatch.setattr(findings, "MAX_CORRELATED", 1)
     assert found(with_column(measured, measured[:, 0])) == [(2, "duplicate")]
     assert found(with_column(measured, 2 * measured[:, 0])) == []
 

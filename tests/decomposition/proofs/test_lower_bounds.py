@@ -108,7 +108,7 @@ def test_singular_values_are_bounded_from_below_and_closely():
     lower = rounding.singular_values_below(matrix, 0.0)
     assert np.all(lower < exact)
     np.testing.assert_allclose(lower, exact, rtol=1e-12)
-    assert exact[-1] * (1 - 0.2) < rounding.least_singular_value_below(matrix) < exact[-1]
+    assert exact[-1] * (1 - 0.2) < rounding.min_singular_value_below(matrix) < exact[-1]
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
@@ -120,14 +120,14 @@ def test_singular_matrices_are_never_called_regular(is_complex):
         if is_complex:
             matrix *= 1 + 2j
         assert rounding.singular_values_below(matrix, 0.0)[4] == 0
-        assert rounding.least_singular_value_below(matrix) == 0
+        assert rounding.min_singular_value_below(matrix) == 0
 
 
 def test_ill_conditioned_matrices_get_a_bound_of_zero_or_below_the_truth():
     # The least singular value of the 10 x 10 Hilbert matrix is 1.0931538193797e-13; entries are rounded.
     matrix = hilbert(10)
     assert rounding.singular_values_below(matrix, 2.0**-53)[-1] <= 1.0931538193797e-13
-    assert rounding.least_singular_value_below(matrix) <= 1.0931538193797e-13 + 1e-15
+    assert rounding.min_singular_value_below(matrix) <= 1.0931538193797e-13 + 1e-15
 
 
 def test_errors_of_entries_are_taken_off():

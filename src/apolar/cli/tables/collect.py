@@ -31,7 +31,7 @@ def collected(
     skipped: tuple[str, ...],
     drop_missing: bool,
     keep_missing: bool,
-    least_rows: int,
+    min_rows: int,
     in_memory_bytes: int,
     progress: ReadProgress | None,
     total_bytes: int | None,
@@ -83,7 +83,7 @@ def collected(
             if progress is not None:
                 progress(batch.n_bytes, total_bytes)
         unused = _MissingNumbers(len(names)) if keeps_all else missing
-        _refuse_too_few(n_rows, unused, drop_missing, least_rows, source=source, names=names)
+        _refuse_too_few(n_rows, unused, drop_missing, min_rows, source=source, names=names)
         X, remove = store.finish()
     finally:
         store.close()
@@ -120,7 +120,7 @@ def _refuse_too_few(
     n_rows: int,
     missing: _MissingNumbers,
     drop_missing: bool,
-    least_rows: int,
+    min_rows: int,
     *,
     source: str,
     names: Sequence[str],
@@ -129,10 +129,10 @@ def _refuse_too_few(
         raise TableError(f"{source} has no rows: at least two are needed.")
     if missing.n_rows and not drop_missing:
         raise TableError(missing.message(source, names))
-    if n_rows == 1 < least_rows:
+    if n_rows == 1 < min_rows:
         raise TableError(f"{source} has only one row of numbers: at least two are needed.")
     left = n_rows - missing.n_rows
-    if left < least_rows:
+    if left < min_rows:
         most = names[int(np.argmax(missing.in_column))]
         raise TableError(
             f"{source}: {'no row is' if left == 0 else 'only one row is'} left without missing values; "

@@ -6,14 +6,14 @@ import numpy as np
 
 from apolar._core.arrays import Array
 
-__all__ = ["MOST_VALUES", "ColumnValues"]
+__all__ = ["MAX_VALUES", "ColumnValues"]
 
 # A column with more values than this is a measurement.
-MOST_VALUES = 10
+MAX_VALUES = 10
 # Up to so many are codes or grades whatever their histogram is; more may be those of a rounded measurement.
-MOST_CODES = 5
+MAX_CODES = 5
 # Values repeat at least this often, on average; in fewer rows, a rounded measurement has few values, too.
-LEAST_REPEATS = 10
+MIN_REPEATS = 10
 # A column whose values differ by less, relative to their size, is constant up to rounding.
 ROUNDING = 1e-13
 
@@ -59,11 +59,11 @@ class ColumnValues:
             if not len(values):
                 return
         # A few of them show most often that they are many.
-        if len(self.counts) + len(np.unique(values[: 4 * MOST_VALUES])) > MOST_VALUES:
+        if len(self.counts) + len(np.unique(values[: 4 * MAX_VALUES])) > MAX_VALUES:
             self.counts = None
             return
         distinct, times = np.unique(values, return_counts=True)
-        if len(self.counts) + len(distinct) > MOST_VALUES:
+        if len(self.counts) + len(distinct) > MAX_VALUES:
             self.counts = None
         else:
             self.counts.update(zip(distinct.tolist(), times.tolist(), strict=True))
@@ -92,7 +92,7 @@ class ColumnValues:
     @property
     def has_few_values(self) -> bool:
         """Whether there are few values, each of them often, and not as of a rounded measurement."""
-        if not self.counts or len(self.counts) < 2 or self.n_present < LEAST_REPEATS * len(self.counts):
+        if not self.counts or len(self.counts) < 2 or self.n_present < MIN_REPEATS * len(self.counts):
             return False
         return not _is_rounded(self.counts)
 
@@ -104,7 +104,7 @@ class ColumnValues:
 
 def _is_rounded(counts: dict[float, int]) -> bool:
     """Return whether values are evenly spaced and most frequent in the middle: a rounded measurement."""
-    if len(counts) <= MOST_CODES:
+    if len(counts) <= MAX_CODES:
         return False
     values = sorted(counts)
     times = [counts[value] for value in values]

@@ -22,16 +22,16 @@ a column of few values in a table in which nearly all have few: there, they are 
 # The part of the columns that have few values from which on they are the measurements.
 MOSTLY_FEW = 0.75
 # In fewer rows, consecutive integers are likely enough by chance.
-LEAST_COUNTED = 20
+MIN_COUNTED = 20
 # A copy differs from a linear function of the other column by less than this part of its deviation, in every
 # row: as much as numbers lose that are written with five digits.
-MOST_DIFFERENCE = 1e-4
+MAX_DIFFERENCE = 1e-4
 # Rows, spread over the table, that rule out most columns before all rows are looked at.
 SAMPLE_ROWS = 2000
 # Of more columns only copies without a change of units are found, and no table of correlations is made.
-MOST_CORRELATED = 1000
+MAX_CORRELATED = 1000
 # A column of more rows is not sorted to see whether its values are all different.
-MOST_SORTED = 2**24
+MAX_SORTED = 2**24
 
 # "id", "Index", "row_number", "customer_id", "patientID", "Unnamed: 0".
 _NAME_OF_COUNTER = re.compile(
@@ -192,14 +192,14 @@ class _Search:
 
     def _is_counter(self, j: int, column: ColumnValues) -> bool:
         """Return whether integers, all different in the sample, number the rows."""
-        if not column.is_integer or column.n_present < LEAST_COUNTED:
+        if not column.is_integer or column.n_present < MIN_COUNTED:
             return False
         if column.is_run:
             return True
         name = self._name(j)
         is_named = name is not None and is_name_of_counter(name)
         is_dense = column.high - column.low + 1 == column.n_present
-        if not (is_named or is_dense) or column.n_present > MOST_SORTED:
+        if not (is_named or is_dense) or column.n_present > MAX_SORTED:
             return False
         if column.is_rising:
             return True
@@ -241,11 +241,11 @@ class _Search:
         norms = np.sqrt((centred**2).sum(axis=0))
         usable = [j for j in columns if 0 < norms[j] < np.inf]
         scaled = centred[:, usable] / norms[usable]
-        if len(usable) > MOST_CORRELATED:
+        if len(usable) > MAX_CORRELATED:
             first: dict[bytes, int] = {}
             same = {j: first.setdefault(self.sample[:, j].tobytes(), j) for j in usable}
             return {j: other for j, other in same.items() if other != j}
-        is_similar = np.abs(scaled.T @ scaled) > 1 - MOST_DIFFERENCE
+        is_similar = np.abs(scaled.T @ scaled) > 1 - MAX_DIFFERENCE
         similar: dict[int, int] = {}
         for at, j in enumerate(usable):
             others = [usable[i] for i in np.flatnonzero(is_similar[at, :at]) if usable[i] not in similar]
@@ -259,10 +259,10 @@ class _Search:
         present = ~(np.isnan(a) | np.isnan(b))
         a, b = a[present], b[present]
         if np.array_equal(a, b):
-            return 1.0, 0.0, 0.0 if len(a) == 0 else MOST_DIFFERENCE * _deviation(a)
+            return 1.0, 0.0, 0.0 if len(a) == 0 else MAX_DIFFERENCE * _deviation(a)
         centred = b - b.mean()
         slope = float(centred @ a / (centred @ centred))
-        return slope, float(a.mean() - slope * b.mean()), MOST_DIFFERENCE * _deviation(a)
+        return slope, float(a.mean() - slope * b.mean()), MAX_DIFFERENCE * _deviation(a)
 
 
 def _deviation(values: Array) -> float:

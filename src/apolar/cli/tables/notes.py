@@ -16,7 +16,7 @@ from apolar.cli.tables.table import Column, TableError, TableFile, joined, quote
 from apolar.data import open_rows
 
 # Columns of a kind that are named in a sentence each; more are named together.
-_MOST_SENTENCES = 3
+_MAX_SENTENCES = 3
 # Numbers that are copied at once.
 _COPIED_SIZE = 2**18
 
@@ -116,7 +116,7 @@ def examined(
 def _sentences(kind: str, done: str, findings: Sequence[ColumnFinding]) -> list[str]:
     """Return what is said of findings of a kind, for all of which the same was done."""
     names = [str(finding.name) for finding in findings]
-    if len(findings) > _MOST_SENTENCES:
+    if len(findings) > _MAX_SENTENCES:
         end = done.replace("names it", "names them") if done else "left out"
         sentence = f"{_called(names)} {_SEVERAL[kind]}: {end}."
         return [sentence if done else f"{sentence} --keep all uses them."]

@@ -26,7 +26,7 @@ def read_table(
     label_column: str | int | None = None,
     drop_missing: bool = False,
     keep_missing: bool = False,
-    least_rows: int = 2,
+    min_rows: int = 2,
     keep: Sequence[str | int] | str = (),
     leave_out: Collection[str] = (),
     encoding: str | None = None,
@@ -73,7 +73,7 @@ def read_table(
     keep_missing : bool, optional
         Keep rows in which a number is missing, which is then NaN, unless they
         are left out.
-    least_rows : int, optional
+    min_rows : int, optional
         A table of fewer rows is an error.
     keep : sequence of str or int, optional
         Columns that are used although they would be left out; "all" for all
@@ -144,7 +144,7 @@ def read_table(
                 skipped=tuple(column.name for column in skipped),
                 drop_missing=drop_missing,
                 keep_missing=keep_missing,
-                least_rows=least_rows,
+                min_rows=min_rows,
                 in_memory_bytes=in_memory_bytes,
                 progress=progress,
                 total_bytes=files.n_bytes,

@@ -17,7 +17,7 @@ from apolar.tensor import n_monomials
 from apolar.tensor.monomials import exponents, product_positions
 
 # Multiplications of one elimination.
-MOST_WORK = 1.5e8
+MAX_WORK = 1.5e8
 
 
 def base_locus_criterion(ranks: PowerRanks, order: int) -> str | None:
@@ -39,7 +39,7 @@ def base_locus_criterion(ranks: PowerRanks, order: int) -> str | None:
     if order % 2 or dim < 3 or not ranks.independent(half):
         return None
     size = n_monomials(dim, half)
-    if size - len(ranks.points) < dim - 1 or len(ranks.points) * size**2 > MOST_WORK:
+    if size - len(ranks.points) < dim - 1 or len(ranks.points) * size**2 > MAX_WORK:
         return None  # fewer than dim - 1 equations vanish on a curve
     rng = np.random.default_rng(0)
     # In generic coordinates, so that the hyperplane where the last one vanishes is generic.
@@ -70,7 +70,7 @@ def _finitely_many_zeros(forms: IndexArray, dim: int, degree: int, rng: np.rando
     (dim - 1) (degree - 1) + 1 [macaulay1916].
     """
     top = (dim - 1) * (degree - 1) + 1
-    if (dim - 1) * n_monomials(dim - 1, top - degree) * n_monomials(dim - 1, top) ** 2 > MOST_WORK:
+    if (dim - 1) * n_monomials(dim - 1, top - degree) * n_monomials(dim - 1, top) ** 2 > MAX_WORK:
         return False
     combined = modular.product(rng.integers(modular.PRIME, size=(dim - 1, len(forms))), forms)
     on_hyperplane = combined[:, exponents(dim, degree)[:, -1] == 0]
@@ -87,7 +87,7 @@ def _generates_ideal(forms: IndexArray, dim: int, degree: int, n_points: int) ->
     """
     for higher in range(1, (dim - 1) * (degree - 1) + 2):
         size = n_monomials(dim, degree + higher)
-        if len(forms) * n_monomials(dim, higher) * size**2 > MOST_WORK:
+        if len(forms) * n_monomials(dim, higher) * size**2 > MAX_WORK:
             return False
         if modular.rank(_multiples(forms, dim, degree, higher)) == size - n_points:
             return True

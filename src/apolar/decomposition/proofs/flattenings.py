@@ -122,13 +122,13 @@ def koszul_flattening(dim: int, order: int, exterior_degree: int) -> Flattening:
     )
 
 
-def flattenings(dim: int, order: int, most_work: float) -> list[Flattening]:
+def flattenings(dim: int, order: int, max_work: float) -> list[Flattening]:
     """Return the Hankel matrices of all row degrees, and the Koszul flattening, but for those too large.
 
     Parameters
     ----------
     dim, order : int
-    most_work : float
+    max_work : float
         Multiplications, about, to find the rank of one.
 
     Returns
@@ -138,9 +138,9 @@ def flattenings(dim: int, order: int, most_work: float) -> list[Flattening]:
     found = []
     for degree in range(1, order // 2 + 1):
         n_rows, n_columns = n_monomials(dim, degree), n_monomials(dim, order - degree)
-        if n_rows * n_columns * min(n_rows, n_columns) <= most_work:
+        if n_rows * n_columns * min(n_rows, n_columns) <= max_work:
             found.append(hankel_flattening(dim, order, degree))
     exterior_degree = koszul_degree(dim, order)
     if exterior_degree:
         found.append(koszul_flattening(dim, order, exterior_degree))
-    return [flattening for flattening in found if flattening.work <= most_work]
+    return [flattening for flattening in found if flattening.work <= max_work]

@@ -26,7 +26,7 @@ from apolar.decomposition.proofs.rounding import (
 from apolar.tensor import n_monomials
 
 # Multiplications of an inverse, at most.
-MOST_WORK = 3e8
+MAX_WORK = 3e8
 # What a few operations may round, relative to the result.
 SLACK = 1e-13
 
@@ -92,7 +92,7 @@ class Linearisation:
         """Return the linearisation at some terms, or None where J is not of full rank, or is too large."""
         rank, dim = points.shape
         n_equations, n_unknowns = n_monomials(dim, order), rank * dim
-        if n_equations * n_unknowns * min(n_equations, n_unknowns) > MOST_WORK:
+        if n_equations * n_unknowns * min(n_equations, n_unknowns) > MAX_WORK:
             return None
         sizes = np.array([norm_above(point) for point in points])
         scales = 2.0 ** -binary_exponents((np.abs(weights) * sizes ** (order - 1))[:, None])[:, 0]

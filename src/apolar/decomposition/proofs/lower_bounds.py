@@ -8,7 +8,7 @@ from apolar.decomposition.ranks import numerical_rank
 from apolar.tensor import SymmetricTensor
 
 # Multiplications of a decomposition into singular values, at most, where a bound is certified.
-MOST_WORK = 2e8
+MAX_WORK = 2e8
 
 
 def koszul_bound(tensor: SymmetricTensor) -> int:
@@ -50,7 +50,7 @@ def certified_bound(tensor: SymmetricTensor, radius: float) -> tuple[int, str]:
     best, by = 0, "no matrix of the tensor is small enough, and far enough from zero"
     if tensor.order == 1:
         return int(np.linalg.norm(tensor.coefficients) > 2 * radius), "the linear form is not zero"
-    for flattening in flattenings(tensor.dim, tensor.order, MOST_WORK):
+    for flattening in flattenings(tensor.dim, tensor.order, MAX_WORK):
         matrix = flattening.matrix(tensor.coefficients)
         values = singular_values_below(matrix, gamma(2 * tensor.order + 10, matrix))
         above = int(np.count_nonzero(values > flattening.norm * radius * (1 + 1e-14)))

@@ -15,12 +15,12 @@ from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import multinomials, sum_of_powers
 
 # Coefficients of the tensors that are compared with their terms.
-MOST_COEFFICIENTS = 200_000
+MAX_COEFFICIENTS = 200_000
 # Multiplications of rational numbers, and of residues.
 RATIONAL_WORK = 50_000
 MODULAR_WORK = 1.5e8
 # Tensors as near as this, relative to the norm, are the same to rounding.
-LEAST_MARGIN = 2.0**-46
+MIN_MARGIN = 2.0**-46
 # The largest weights, relative to the tensor, whose squares are still numbers.
 MODERATE = 2.0**200
 
@@ -52,7 +52,7 @@ class ScaledTerms:
 
         Neither is it with a term that is zero: what is proved of the others is not about so many terms.
         """
-        if n_monomials(points.shape[1], order) > MOST_COEFFICIENTS:
+        if n_monomials(points.shape[1], order) > MAX_COEFFICIENTS:
             return None
         if not (np.all(weights) and np.all(np.any(points, axis=1))):
             return None
@@ -128,9 +128,9 @@ def exact_terms(terms: ScaledTerms) -> Nearby:
     is_sum = sum_exactly(terms)
     linearised = Linearisation.of(terms.weights, terms.points, terms.order) if terms.order > 1 else None
     matrices = flattenings(terms.dim, terms.order, MODULAR_WORK)[::-1]
-    margin, radius, recognised_by = LEAST_MARGIN, None, None
+    margin, radius, recognised_by = MIN_MARGIN, None, None
     if linearised is not None and terms.norm > 0:
-        margin = max(2 * terms.residual / terms.norm, LEAST_MARGIN)
+        margin = max(2 * terms.residual / terms.norm, MIN_MARGIN)
         # The norm is a lower bound, by less than this.
         distances = (margin * terms.norm * (1 + 1e-10), terms.residual)
         displacement = linearised.displacement(sum(distances))

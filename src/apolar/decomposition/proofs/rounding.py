@@ -83,7 +83,7 @@ def singular_values_below(matrix: Array, entry_error: float) -> Array:
     return np.maximum(lower * (1 - 1e-14) - UNDERFLOW, 0.0)
 
 
-def least_singular_value_below(matrix: Array) -> float:
+def min_singular_value_below(matrix: Array) -> float:
     """Return a lower bound of the least singular value of a matrix with no fewer rows than columns.
 
     Faster than `singular_values_below`, and good to the square root of rounding. If a matrix has a Cholesky

@@ -19,7 +19,7 @@ from apolar.tensor import n_monomials
 from apolar.tensor.monomials import exponents, product_positions
 
 # Multiplications of one elimination, and of all equations on the kernels.
-MOST_WORK = 1.2e8
+MAX_WORK = 1.2e8
 # (dim, order, rank) where generic sums of powers have two decompositions, of those with fewer parameters
 # than the tensor has coefficients.
 TWO_DECOMPOSITIONS = {(3, 6, 9), (4, 4, 8), (6, 3, 9)}
@@ -43,11 +43,11 @@ def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
     """
     rank, dim = ranks.points.shape
     size = n_monomials(dim, order)
-    if rank * dim >= size or (dim, order, rank) in TWO_DECOMPOSITIONS or size * (rank * dim) ** 2 > MOST_WORK:
+    if rank * dim >= size or (dim, order, rank) in TWO_DECOMPOSITIONS or size * (rank * dim) ** 2 > MAX_WORK:
         return None
     large_enough = [
         flattening
-        for flattening in flattenings(dim, order, MOST_WORK)[::-1]
+        for flattening in flattenings(dim, order, MAX_WORK)[::-1]
         if min(flattening.positions.shape) > rank * flattening.power_rank
     ]
     if not large_enough or modular.rank(tangents(ranks.points, order)) < rank * dim:
@@ -86,7 +86,7 @@ def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
     size = n_monomials(dim, order)
     n_equations = size - rank * dim + SPARE
     rows, columns = np.nonzero(signs)
-    if n_equations * len(rows) > MOST_WORK:
+    if n_equations * len(rows) > MAX_WORK:
         return False
     where, signs = flattening.positions[rows, columns], signs[rows, columns]
     rng = np.random.default_rng(0)

@@ -18,15 +18,15 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.decomposition.proofs.flattenings import Flattening
 from apolar.decomposition.proofs.kantorovich import SLACK, Displacement, Linearisation
-from apolar.decomposition.proofs.rounding import gamma, least_singular_value_below, norm_above, stretch_above
+from apolar.decomposition.proofs.rounding import gamma, min_singular_value_below, norm_above, stretch_above
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import multinomials
 
 # Multiplications of a decomposition into singular values, and of a Gram matrix, at most; products of entries
 # of singular vectors.
-MOST_WORK = 2e8
+MAX_WORK = 2e8
 GRAM_WORK = 2e9
-MOST_PRODUCTS = 1e7
+MAX_PRODUCTS = 1e7
 # Equations on the kernels that are used, times the number of coefficients.
 ENOUGH_EQUATIONS = 3
 
@@ -88,7 +88,7 @@ class Blocks:
         frobenius = self.stretch * np.sqrt(self.flattening.power_rank)
         return float(frobenius * sides * (2 + sides / least) / least * (1 + SLACK))
 
-    def least_on_kernels(self, dim: int, order: int, basis: Array) -> float:
+    def min_on_kernels(self, dim: int, order: int, basis: Array) -> float:
         """Return a lower bound of the least singular value of X -> (Q^* X, D(X)), 0 where it is too large."""
         left, right = self.left_kernel, self.right_kernel
         size = len(basis)
@@ -98,7 +98,7 @@ class Blocks:
         weights = self.flattening.weights.ravel()
         used = np.flatnonzero(weights)
         n_products = len(used) * left.shape[1] * right.shape[1]
-        if n_equations < size or n_equations * size**2 > GRAM_WORK or n_products > MOST_PRODUCTS:
+        if n_equations < size or n_equations * size**2 > GRAM_WORK or n_products > MAX_PRODUCTS:
             return 0.0
         rows, columns = np.divmod(used, len(right))
         where = self.flattening.positions.ravel()[used]
@@ -112,7 +112,7 @@ class Blocks:
         # flattening of unit tensors.
         sizes = norm_above(left) * norm_above(right) * np.sqrt(self.flattening.power_rank)
         rounding = 1.01 * gamma(int(np.bincount(where).max()) + 2 * order + 20, matrix) * sizes
-        return max(least_singular_value_below(matrix) - rounding, 0.0)
+        return max(min_singular_value_below(matrix) - rounding, 0.0)
 
 
 def near_all_sums(
@@ -143,11 +143,11 @@ def near_all_sums(
     """
     rank = linearised.rank * flattening.power_rank
     n_rows, n_columns = flattening.positions.shape
-    if rank >= min(n_rows, n_columns) or n_rows * n_columns * max(n_rows, n_columns) > MOST_WORK:
+    if rank >= min(n_rows, n_columns) or n_rows * n_columns * max(n_rows, n_columns) > MAX_WORK:
         return False
     margin, residual = distances
     blocks = Blocks.of(tensor, flattening, rank)
     factor = blocks.factor(max(margin, residual + displacement.change))
     if not np.isfinite(factor) or linearised.basis is None:
         return False
-    return factor < blocks.least_on_kernels(tensor.dim, tensor.order, linearised.basis)
+    return factor < blocks.min_on_kernels(tensor.dim, tensor.order, linearised.basis)

@@ -16,7 +16,7 @@ CRITERIA = (kruskal_criterion, base_locus_criterion, smoothness_criterion)
 # Entries of a matrix whose rank is computed in rational numbers.
 FEW_ENTRIES = 400
 # Terms for which the proofs are tried.
-MOST_TERMS = 500
+MAX_TERMS = 500
 
 
 def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, str]:
@@ -49,8 +49,8 @@ def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, 
     reason = _family(points, order)
     if reason:
         return False, reason
-    if rank > MOST_TERMS:
-        return None, f"more than {MOST_TERMS} terms are not tried"
+    if rank > MAX_TERMS:
+        return None, f"more than {MAX_TERMS} terms are not tried"
     ranks = PowerRanks(modular.residues(points))
     for criterion in CRITERIA:
         proof = criterion(ranks, order)

@@ -75,8 +75,8 @@ def aligned_parameters(centre: Array, scale: Array, natural: Array) -> Parameter
         One quadratic, of |z|^2, or one per column.
     """
     n_columns, n_components = len(centre), len(natural)
-    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
-    components = gpu.power_of_two_above(n_components, gpu.LEAST_OUTER)
+    columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
+    components = gpu.power_of_two_above(n_components, gpu.MIN_OUTER)
     # The scale is part of the parameters: one multiplication less per value.
     linear = natural[:, 1 : 1 + n_columns] * scale
     quadratic = np.broadcast_to(natural[:, 1 + n_columns :], linear.shape) * scale**2
@@ -100,8 +100,8 @@ def full_parameters(centre: Array, whitening: Array, natural: Array) -> Paramete
     natural : ndarray, shape (n_components, 1 + n_columns + n_pairs)
     """
     n_columns, n_components = len(centre), len(natural)
-    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
-    components = gpu.power_of_two_above(n_components, gpu.LEAST_OUTER)
+    columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
+    components = gpu.power_of_two_above(n_components, gpu.MIN_OUTER)
     i, j = np.triu_indices(n_columns)
     precisions = np.zeros((n_components, n_columns, n_columns))
     # Off the diagonal, natural parameters are those of both triangles.

@@ -13,9 +13,9 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.compiled import extension, part_rows
-from apolar._core.constants import LEAST_PART, MOST_FALL
+from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar._core.threads import run_in_threads
-from apolar.em.whitened import WhitenedData
+from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import WhitenedParameters, batch
@@ -60,7 +60,7 @@ class PlainRuns:
 
 
 def plain_runs(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     prior: Prior | None,
     *,
@@ -72,7 +72,7 @@ def plain_runs(
 
     Parameters
     ----------
-    data : WhitenedData
+    data : Problem
     parameters : WhitenedParameters
         The starts: with one leading axis.
     prior : Prior or None
@@ -95,7 +95,7 @@ def plain_runs(
     return _compiled_runs(data, parameters, prior, n_steps, relative_tol, n_threads)
 
 
-def _has_kernel(data: WhitenedData) -> bool:
+def _has_kernel(data: Problem) -> bool:
     """Return whether the extension runs EM on these rows: they are stored for it, and have no noise."""
     if compiled_steps.code_of(data.family, data.n_features) is None or data.kept_columns is None:
         return False
@@ -105,7 +105,7 @@ def _has_kernel(data: WhitenedData) -> bool:
 
 
 def _compiled_runs(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     prior: Prior | None,
     n_steps: int,
@@ -133,7 +133,7 @@ def _compiled_runs(
     stats = np.zeros((*shape, n_stats))
     results = np.tile([-np.inf, -np.inf, 0.0], (n_mixtures, 1))
     statuses = np.zeros(n_mixtures, np.int64)
-    known = (compiled_steps.code_of(each, n_features), n_features, n_components, each.least_variance)
+    known = (compiled_steps.code_of(each, n_features), n_features, n_components, each.min_variance)
     numbers = (part_rows(len(rows[0].T), n_components * n_stats), n_steps, relative_tol)
     left = deque(range(n_mixtures))
 
@@ -173,7 +173,7 @@ class _Run:
 
 
 def _numpy_runs(
-    data: WhitenedData,
+    data: Problem,
     parameters: WhitenedParameters,
     prior: Prior | None,
     n_steps: int,
@@ -195,7 +195,7 @@ def _numpy_runs(
 
 
 def _numpy_run(
-    data: WhitenedData, start: WhitenedParameters, prior: Prior | None, n_steps: int, relative_tol: float
+    data: Problem, start: WhitenedParameters, prior: Prior | None, n_steps: int, relative_tol: float
 ) -> _Run:
     each, now = data.family, start
     run = _Run(start, np.zeros((start.n_components, data.n_stats)))
@@ -206,7 +206,7 @@ def _numpy_run(
         stats, log_likelihood = data.e_step(now[None])
         value, before = float((log_likelihood + each.log_prior(now[None], prior))[0]), run.objective
         # The first step may bring a start to the family; later ones do not fall, unless rounding decides.
-        if not np.isfinite(value) or (step > 2 and value < before - MOST_FALL * (1 + abs(value))):
+        if not np.isfinite(value) or (step > 2 and value < before - MAX_FALL * (1 + abs(value))):
             run.is_collapsed = True
             return run
         run.parameters, run.stats = now, stats.array[0]
@@ -214,7 +214,7 @@ def _numpy_run(
         if abs(value - before) <= relative_tol * (1 + abs(value)):
             return run
         counts = stats[0].counts
-        if not counts.min() > LEAST_PART * counts.sum():
+        if not counts.min() > MIN_PART * counts.sum():
             run.is_collapsed = True
             return run
         if step == n_steps:
@@ -234,5 +234,5 @@ def _is_at_floor(
     if each.code in ("VEE", "EVV"):
         # These give any scatter a volume that others have: one that is flat shows without that.
         estimates.append(family("full" if each.code == "EVV" else "tied").m_step(stats, prior))
-    least = (1 + AT_FLOOR) * each.least_variance
+    least = (1 + AT_FLOOR) * each.min_variance
     return not all(one.is_finite and each.smallest_variance(one.covariances) > least for one in estimates)

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from apolar.em.row_stats import RowStats
 
 # The most columns and components: for more, matrix products are as fast.
-MOST_COLUMNS = 64
-MOST_COMPONENTS = 32
+MAX_COLUMNS = 64
+MAX_COMPONENTS = 32
 # For full covariances, the most columns, and the most columns times components, both padded; with more than
 # the least number of components, there must be more than a few columns.
-MOST_FULL_COLUMNS = 32
-MOST_FULL_WIDTH = 256
+MAX_FULL_COLUMNS = 32
+MAX_FULL_WIDTH = 256
 FEW_FULL_COLUMNS = 8
 
 
@@ -237,13 +237,13 @@ def is_fused(device_template: Any, n_columns: int, n_components: int, is_full: b
         Whether covariances are of any form, not only diagonal ones.
     """
     if is_full:
-        columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
-        components = gpu.power_of_two_above(n_components, gpu.LEAST_OUTER)
-        is_small = columns <= MOST_FULL_COLUMNS and columns * components <= MOST_FULL_WIDTH
+        columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
+        components = gpu.power_of_two_above(n_components, gpu.MIN_OUTER)
+        is_small = columns <= MAX_FULL_COLUMNS and columns * components <= MAX_FULL_WIDTH
         # Padding would be most of the work.
-        is_small = is_small and (n_columns > FEW_FULL_COLUMNS or components == gpu.LEAST_OUTER)
+        is_small = is_small and (n_columns > FEW_FULL_COLUMNS or components == gpu.MIN_OUTER)
     else:
-        is_small = n_columns <= MOST_COLUMNS and n_components <= MOST_COMPONENTS
+        is_small = n_columns <= MAX_COLUMNS and n_components <= MAX_COMPONENTS
     return is_small and gpu.runs_kernel(
         device_template, "full E-step" if is_full else "E-step", _full_trial if is_full else _aligned_trial
     )

@@ -10,7 +10,7 @@ import triton.language as tl
 # Adding this number rounds to an integer, which is then in the lowest bits.
 ROUNDING = tl.constexpr(6755399441055744.0)
 # Powers of two below this do not count beside one.
-LEAST_EXPONENT = tl.constexpr(-1000.0)
+MIN_EXPONENT = tl.constexpr(-1000.0)
 # The bits of the fraction of a double, the exponent of one, and the bits of one.
 FRACTION_BITS = tl.constexpr(52)
 FRACTION = tl.constexpr(0x000FFFFFFFFFFFFF)
@@ -21,7 +21,7 @@ ONE = tl.constexpr(0x3FF0000000000000)
 @triton.jit
 def power_of_two(exponents):
     """Return 2^t for t from 0 down; the relative error of the polynomial is 2e-17."""
-    t = tl.maximum(exponents, LEAST_EXPONENT)
+    t = tl.maximum(exponents, MIN_EXPONENT)
     shifted = t + ROUNDING
     f = t - (shifted - ROUNDING)
     p = f * 4.4558179083360645e-10 + 7.074194297288521e-09

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.constants import LEAST_WEIGHT
+from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture import compiled_steps
 from apolar.mixture.families.components import ComponentCovariances
 from apolar.mixture.parameters import AnyParameters, WhitenedParameters
@@ -20,7 +20,7 @@ from apolar.mixture.stats import SufficientStats
 
 LOG_2PI = float(np.log(2 * np.pi))
 # In local coordinates a component of less than one row is scaled like a component of one row.
-LEAST_COUNT = 1.0
+MIN_COUNT = 1.0
 
 
 class Invariance(enum.Enum):
@@ -219,7 +219,7 @@ class Family(ComponentCovariances):
         root : ndarray
             The centre of the coordinates.
         """
-        counts = np.maximum(self.pooled(counts, axis=0), LEAST_COUNT)
+        counts = np.maximum(self.pooled(counts, axis=0), MIN_COUNT)
         return counts[..., None] * self.row_information(n_features)
 
     def covariance_coordinates(self, n_components: int, n_features: int) -> IndexArray:
@@ -301,7 +301,7 @@ class Family(ComponentCovariances):
         terms = None
         if prior is not None:
             terms = prior.adapted_to(self, stats).terms(self, n_components, n_features)
-        weight = np.maximum(stats.counts, LEAST_WEIGHT)
+        weight = np.maximum(stats.counts, MIN_WEIGHT)
         known = compiled_steps.m_step(self, stats, terms, near)
         if known is not None:
             return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), *known)
@@ -338,7 +338,7 @@ class Family(ComponentCovariances):
         """Return statistics whose M-step, with a prior that does not adapt, gives these components."""
         n_components, n_features = parameters.means.shape
         shrinkage, added, dof, mean_dof, _ = prior.terms(self, n_components, n_features)
-        counts = np.maximum(parameters.weights * weight, LEAST_WEIGHT)
+        counts = np.maximum(parameters.weights * weight, MIN_WEIGHT)
         means = parameters.means * (1 + shrinkage / counts)[:, None]
         pulled = self.pooled(self.between(means, counts * shrinkage / (counts + shrinkage)), axis=0)
         rows = self.divisor(counts, n_features)
@@ -372,7 +372,7 @@ class Family(ComponentCovariances):
     def merging_term(self, stats: SufficientStats) -> Array:
         """Return weight times log-determinant of each component: merging raises their sum [runnalls2007]."""
         n_features, untied = stats.n_features, self.untied
-        weight = np.maximum(stats.counts, LEAST_WEIGHT)
+        weight = np.maximum(stats.counts, MIN_WEIGHT)
         divisor = untied.divisor(weight, n_features)
         covariances = untied.floored(untied.covariances_maximising(untied.scatter(stats), divisor))
         return weight * untied.log_det(covariances, n_features)

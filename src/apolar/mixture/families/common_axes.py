@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.constants import FIRST_SWEEPS, LEAST_CONTRAST, LEAST_SINE, NEAR_SWEEPS, SWEEPS
-from apolar.mixture.compiled_steps import MOST_COLUMNS
-from apolar.mixture.families.parts import least_scatter
+from apolar._core.constants import FIRST_SWEEPS, MIN_CONTRAST, MIN_SINE, NEAR_SWEEPS, SWEEPS
+from apolar.mixture.compiled_steps import MAX_COLUMNS
+from apolar.mixture.families.parts import min_scatter
 from apolar.mixture.families.rotated_parts import RotatedParts
 
 # With more columns than the kernels take there are too many planes: all axes are moved together, so often at
 # most, until the objective changes by less than this per row.
 MAJORISATIONS = 100
-LEAST_CHANGE = 1e-9
+MIN_CHANGE = 1e-9
 # Axes are common to covariances if they are correlated by no more than this.
 SAME_AXES = 1e-7
 
@@ -59,13 +59,13 @@ class CommonAxes(RotatedParts):
         With the variances fixed, the best rotation in a plane is known; variances follow each of them. So
         every rotation raises the objective.
         """
-        if scatter.shape[-1] > MOST_COLUMNS:
+        if scatter.shape[-1] > MAX_COLUMNS:
             return self._majorised(scatter, divisor, start)
         axes, n_features = start.copy(), scatter.shape[-1]
         # With the components last, as each rotation changes two rows and two columns of all matrices.
         stack = np.ascontiguousarray(np.moveaxis(axes.T @ scatter @ axes, 0, -1))
         along = np.diagonal(stack).copy()
-        least = float(least_scatter(along).item())
+        least = float(min_scatter(along).item())
         along = np.maximum(along, least)
         for _ in range(n_sweeps):
             largest = 0.0
@@ -76,19 +76,19 @@ class CommonAxes(RotatedParts):
                     on = float((of_p - of_q) @ (stack[p, p] - stack[q, q]))
                     off = 2 * float((of_p - of_q) @ stack[p, q])
                     size = float((of_p + of_q) @ (np.abs(stack[p, p]) + np.abs(stack[q, q])))
-                    if not math.hypot(on, off) > LEAST_CONTRAST * size:
+                    if not math.hypot(on, off) > MIN_CONTRAST * size:
                         continue
                     angle = 0.5 * math.atan2(-off, -on)
                     sine, cosine = math.sin(angle), math.cos(angle)
                     largest = max(largest, abs(sine))
-                    if abs(sine) <= LEAST_SINE:
+                    if abs(sine) <= MIN_SINE:
                         continue
                     for rows in (stack, stack.swapaxes(0, 1), axes.T):
                         turned = cosine * rows[p] + sine * rows[q]
                         rows[q] = cosine * rows[q] - sine * rows[p]
                         rows[p] = turned
                     along[:, p], along[:, q] = np.maximum(stack[p, p], least), np.maximum(stack[q, q], least)
-            if largest <= LEAST_SINE:
+            if largest <= MIN_SINE:
                 break
         return axes, self.variances_maximising(along, divisor)
 
@@ -98,9 +98,9 @@ class CommonAxes(RotatedParts):
         before = np.inf
         for _ in range(MAJORISATIONS):
             along = np.einsum("ia,kij,ja->ka", axes, scatter, axes)
-            variances = self.variances_maximising(np.maximum(along, least_scatter(along)), divisor)
+            variances = self.variances_maximising(np.maximum(along, min_scatter(along)), divisor)
             cost = float(divisor @ np.log(variances).sum(axis=-1))
-            if not before - cost > LEAST_CHANGE * float(divisor.sum()):
+            if not before - cost > MIN_CHANGE * float(divisor.sum()):
                 break
             before = cost
             # Less its largest eigenvalue a scatter is negative, and its part of the cost below its tangent.
@@ -137,7 +137,7 @@ class CommonAxes(RotatedParts):
             # Covariances of the family are diagonal along their axes, where the objective is largest.
             best = self._rotated(covariances, np.ones(len(covariances)), best, NEAR_SWEEPS)[0]
         along = np.einsum("ia,kij,ja->ka", best, covariances, best)
-        return best, np.maximum(along, least_scatter(along))
+        return best, np.maximum(along, min_scatter(along))
 
 
 def _combinations(covariances: Array) -> Iterator[Array]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.constants import LEAST_WEIGHT, SCATTER_ROUNDING
+from apolar._core.constants import MIN_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import write
 from apolar.mixture import compiled_steps
 from apolar.mixture.families.base import LOG_2PI, Family, Invariance
@@ -50,7 +50,7 @@ class Diagonal(Family):
         weights, means = parameters.weights, parameters.means
         precisions = 1 / self.per_component(parameters.covariances)
         constants = (
-            np.log(np.maximum(weights, LEAST_WEIGHT))
+            np.log(np.maximum(weights, MIN_WEIGHT))
             - 0.5 * means.shape[-1] * LOG_2PI
             + 0.5 * np.sum(np.log(precisions) - means**2 * precisions, axis=-1)
         )
@@ -58,7 +58,7 @@ class Diagonal(Family):
         return np.concatenate([constants[..., None], *parts], axis=-1)
 
     def scatter(self, stats: SufficientStats) -> Array:
-        counts = np.maximum(stats.counts, LEAST_WEIGHT)
+        counts = np.maximum(stats.counts, MIN_WEIGHT)
         differences = np.maximum(stats.second - stats.first**2 / counts[..., None], 0.0)
         return differences + SCATTER_ROUNDING * stats.second
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.constants import LEAST_WEIGHT, SCATTER_ROUNDING
+from apolar._core.constants import MIN_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import write_pairs
 from apolar.mixture import compiled_steps
 from apolar.mixture.families.base import LOG_2PI, Family, Invariance
@@ -50,7 +50,7 @@ class Full(Family):
     invariance = Invariance.LINEAR
     n_axes = 2
     # Rounding in the transformation to the units of the data and back is relative to the largest eigenvalue.
-    least_variance = 1e-8
+    min_variance = 1e-8
 
     @property
     def untied(self) -> Family:
@@ -82,7 +82,7 @@ class Full(Family):
         linear = (precisions @ means[..., None])[..., 0]
         out = np.empty((*weights.shape, self.n_stats(n_features)))
         out[..., 0] = (
-            np.log(np.maximum(weights, LEAST_WEIGHT))
+            np.log(np.maximum(weights, MIN_WEIGHT))
             - 0.5 * (n_features * LOG_2PI + log_dets)
             - 0.5 * np.einsum("...i,...i->...", linear, means)
         )
@@ -91,7 +91,7 @@ class Full(Family):
         return out
 
     def scatter(self, stats: SufficientStats) -> Array:
-        counts = np.maximum(stats.counts, LEAST_WEIGHT)
+        counts = np.maximum(stats.counts, MIN_WEIGHT)
         second = _square(stats.second, stats.n_features)
         rounding = SCATTER_ROUNDING * np.eye(stats.n_features) * second
         return second - self.between(stats.first, 1 / counts) + rounding
@@ -117,7 +117,7 @@ class Full(Family):
         # Usually all are positive definite, and Cholesky, which is faster, is enough to see that.
         try:
             factors = np.linalg.cholesky(covariances)
-            if np.all(np.diagonal(factors, axis1=-2, axis2=-1) ** 2 > self.least_variance):
+            if np.all(np.diagonal(factors, axis1=-2, axis2=-1) ** 2 > self.min_variance):
                 return covariances
         except np.linalg.LinAlgError:
             pass
@@ -125,7 +125,7 @@ class Full(Family):
             return covariances
         values, vectors = np.linalg.eigh(covariances)
         # Eigenvalues below the rounding of the largest could become negative in the product.
-        least = np.maximum(self.least_variance, ROUNDING * values.shape[-1] * values[..., -1:])
+        least = np.maximum(self.min_variance, ROUNDING * values.shape[-1] * values[..., -1:])
         return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
@@ -308,5 +308,5 @@ class Full(Family):
         return gradient[..., columns, rows]
 
     def merging_term(self, stats: SufficientStats) -> Array:
-        known = compiled_steps.merging_terms(stats, self.least_variance)
+        known = compiled_steps.merging_terms(stats, self.min_variance)
         return super().merging_term(stats) if known is None else known

@@ -13,9 +13,9 @@ import functools
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.constants import LEAST_PART, LEAST_SCATTER, VOLUME_ROUNDS, VOLUME_TOLERANCE
+from apolar._core.constants import MIN_PART, MIN_SCATTER, VOLUME_ROUNDS, VOLUME_TOLERANCE
 from apolar.mixture import compiled_steps
-from apolar.mixture.families.base import LEAST_COUNT, Family
+from apolar.mixture.families.base import MIN_COUNT, Family
 from apolar.mixture.families.spherical import Spherical
 from apolar.mixture.families.tied_spherical import TiedSpherical
 
@@ -92,7 +92,7 @@ class PartlyShared(Family):
         if known is not None:
             return known
         # An empty component must not have any influence on the others.
-        divisor = np.maximum(divisor, LEAST_PART * divisor.sum(axis=-1, keepdims=True))
+        divisor = np.maximum(divisor, MIN_PART * divisor.sum(axis=-1, keepdims=True))
         return self.covariances_estimated(scatter, divisor, near)
 
     @abc.abstractmethod
@@ -125,7 +125,7 @@ class PartlyShared(Family):
 
     def information_of_variances(self, counts: Array, n_features: int) -> tuple[Array, Array, Array]:
         """Return counts, and the information of the rows of each component about its volume and its shape."""
-        counts = np.maximum(counts, LEAST_COUNT)[:, None]
+        counts = np.maximum(counts, MIN_COUNT)[:, None]
         return counts, 2 * n_features * counts, np.broadcast_to(2 * counts, (len(counts), n_features - 1))
 
 
@@ -162,13 +162,13 @@ def geometric_mean(values: Array) -> Array:
     return np.exp(np.log(values).mean(axis=-1))
 
 
-def least_scatter(scatter: Array) -> Array:
+def min_scatter(scatter: Array) -> Array:
     """Return the least variances of components, shape (..., n_components, n_features), relative to them."""
-    least = LEAST_SCATTER * scatter.max(axis=(-2, -1), keepdims=True)
+    least = MIN_SCATTER * scatter.max(axis=(-2, -1), keepdims=True)
     # Of rows that do not vary at all, a number of which squares and inverses are in the range of doubles.
     return np.maximum(least, np.sqrt(np.finfo(float).tiny))
 
 
 def positive(scatter: Array) -> Array:
     """Return variances of components, shape (..., n_components, n_features), raised above zero."""
-    return np.maximum(scatter, least_scatter(scatter))
+    return np.maximum(scatter, min_scatter(scatter))

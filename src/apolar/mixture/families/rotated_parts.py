@@ -7,17 +7,17 @@ import abc
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.constants import LEAST_SCATTER
+from apolar._core.constants import MIN_SCATTER
 from apolar.mixture.families.base import Family, Invariance
 from apolar.mixture.families.full import Full
 from apolar.mixture.families.parts import PartlyShared, contrasts
 from apolar.mixture.families.tied import Tied
 
 # The least information of a row about an angle: that of axes of about the same variance is near zero.
-LEAST_INFORMATION = 0.1
+MIN_INFORMATION = 0.1
 # The largest ratio of the deviations of columns: beyond it the least scatter, a fraction of that of the
 # widest column, is more than a narrow one has. With a margin, as components are narrower than all rows.
-MOST_RATIO = 0.1 / np.sqrt(LEAST_SCATTER)
+MAX_RATIO = 0.1 / np.sqrt(MIN_SCATTER)
 
 
 class RotatedParts(PartlyShared, Full):
@@ -46,7 +46,7 @@ class RotatedParts(PartlyShared, Full):
         frame = np.diag(inverse) if inverse.ndim == 1 else inverse
         scales = np.hypot.reduce(np.abs(frame), axis=0)
         most, least = int(scales.argmax()), int(scales.argmin())
-        if scales[most] > MOST_RATIO * scales[least]:
+        if scales[most] > MAX_RATIO * scales[least]:
             raise ValueError(
                 f"Columns {most} and {least} of X have standard deviations of {scales[most]:.1g} and "
                 f"{scales[least]:.1g}, too far apart for covariance_type={self.name!r}, which rotates axes "
@@ -120,7 +120,7 @@ class RotatedParts(PartlyShared, Full):
         counts, of_volume, of_shape = self.information_of_variances(counts, n_features)
         ratios = self._axes_of_root(root)[1]
         ratios = ratios[:, rows] / ratios[:, columns]
-        of_angles = counts * np.maximum((ratios - 1 / ratios) ** 2, LEAST_INFORMATION)
+        of_angles = counts * np.maximum((ratios - 1 / ratios) ** 2, MIN_INFORMATION)
         return self.joined(of_volume, of_shape, of_angles)
 
     def _moved(self, root: Array, tangents: Array) -> tuple[Array, Array, Array, Array]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.constants import LEAST_WEIGHT, SCATTER_ROUNDING
+from apolar._core.constants import MIN_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import namespace
 from apolar.mixture import compiled_steps
 from apolar.mixture.families.base import LOG_2PI, Family, Invariance
@@ -54,7 +54,7 @@ class Spherical(Family):
         n_features = means.shape[-1]
         out = np.empty((*weights.shape, n_features + 2))
         out[..., 0] = (
-            np.log(np.maximum(weights, LEAST_WEIGHT))
+            np.log(np.maximum(weights, MIN_WEIGHT))
             - 0.5 * n_features * (LOG_2PI + np.log(variances))
             - 0.5 * np.einsum("...i,...i->...", means, means) / variances
         )
@@ -64,7 +64,7 @@ class Spherical(Family):
 
     def scatter(self, stats: SufficientStats) -> Array:
         first = stats.first
-        squares = np.einsum("...i,...i->...", first, first) / np.maximum(stats.counts, LEAST_WEIGHT)
+        squares = np.einsum("...i,...i->...", first, first) / np.maximum(stats.counts, MIN_WEIGHT)
         return np.maximum(stats.second[..., 0] - squares, 0.0) + SCATTER_ROUNDING * stats.second[..., 0]
 
     def identity(self, n_features: int) -> Array:

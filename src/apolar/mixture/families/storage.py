@@ -11,7 +11,7 @@ from apolar._core.arrays import Array
 from apolar.mixture.stats import SufficientStats
 
 # The least variance without a prior, relative to the variance of all rows.
-LEAST_VARIANCE = 1e-12
+MIN_VARIANCE = 1e-12
 
 
 def scalar_log_marginal(n_values: Array, scatter: Array, strength: Array) -> Array:
@@ -40,7 +40,7 @@ class CovarianceStorage(abc.ABC):
 
     n_axes: int
     """The number of axes of one covariance: 0 for a number, 1 for a diagonal, 2 for a matrix."""
-    least_variance = LEAST_VARIANCE
+    min_variance = MIN_VARIANCE
     """The floor of the variances in whitened coordinates, for fits without a prior."""
     frame: Array | None = None
     """The map from the coordinates of covariances to the units of the data, if a family has to know it."""
@@ -107,8 +107,8 @@ class CovarianceStorage(abc.ABC):
         """
 
     def floored(self, covariances: Array) -> Array:
-        """Return the covariances with variances raised to `least_variance` where they are below."""
-        return np.maximum(covariances, self.least_variance)
+        """Return the covariances with variances raised to `min_variance` where they are below."""
+        return np.maximum(covariances, self.min_variance)
 
     def smallest_variance(self, covariances: Array) -> float:
         """Return the smallest variance of any component in any direction."""

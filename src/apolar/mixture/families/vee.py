@@ -6,8 +6,8 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.constants import (
-    LEAST_VOLUME,
-    LEAST_WEIGHT,
+    MIN_VOLUME,
+    MIN_WEIGHT,
     NEAR_ROUNDS,
     VOLUME_ROUNDS,
     VOLUME_TOLERANCE,
@@ -38,11 +38,11 @@ class VEE(TriangularParts):
             relative = volumes / volumes.max(axis=-1, keepdims=True)
             common = (scatter / relative[..., None, None]).sum(axis=-3)
             size = np.abs(self.diagonals(common)).mean(axis=-1)[..., None, None]
-            common = self.floored(common / np.maximum(size, LEAST_WEIGHT))
+            common = self.floored(common / np.maximum(size, MIN_WEIGHT))
             common = common / np.exp(self.log_det(common, n_features) / n_features)[..., None, None]
             before = volumes
             volumes = self.trace_ratio(scatter, common[..., None, :, :]) / (n_features * divisor)
-            least = np.maximum(LEAST_VOLUME * volumes.max(axis=-1, keepdims=True), LEAST_WEIGHT)
+            least = np.maximum(MIN_VOLUME * volumes.max(axis=-1, keepdims=True), MIN_WEIGHT)
             volumes = np.maximum(volumes, least)
             if np.all(np.abs(volumes - before) <= VOLUME_TOLERANCE * volumes):
                 break

@@ -21,8 +21,8 @@ from apolar.data.reduce import CHECKED, add_up
 from apolar.tensor.monomials import monomial_variables
 
 # The most columns, and the most directions of third moments: for more, matrix products are as fast.
-MOST_COLUMNS = 64
-MOST_DIRECTIONS = 16
+MAX_COLUMNS = 64
+MAX_DIRECTIONS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class StoredOnDevice:
 class _StoredBlocks:
     n_features: int
     make_others: Callable[[], BlockTransform]
-    chunk_rows: int = gpu.MOST_ROWS
+    chunk_rows: int = gpu.MAX_ROWS
 
     def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
         if values.shape[1] != self.n_features or not gpu.reads_dtype_of(values):
@@ -118,7 +118,7 @@ def second_sums(
         On the host; None if one is not finite.
     """
     n_columns = block.values.shape[1]
-    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
+    columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
     centre = gpu.padded(np.zeros(n_columns) if shift is None else shift, columns)
     n_sums = columns + (columns * columns if is_full else columns)
     if grid is None:
@@ -162,11 +162,11 @@ def third_sums(
     third : ndarray, shape (n_directions, n_directions, n_directions)
     """
     n_columns, n_directions = basis.shape
-    columns = gpu.power_of_two_above(n_columns, gpu.LEAST_INNER)
-    directions = gpu.power_of_two_above(n_directions, gpu.LEAST_OUTER)
+    columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
+    directions = gpu.power_of_two_above(n_directions, gpu.MIN_OUTER)
     parameters = [gpu.padded(centre, columns), gpu.padded(basis, columns, directions)]
     if grid is None:
-        grid = gpu.Grid(32, 1, 16, 128) if directions == gpu.LEAST_OUTER else gpu.Grid(64, 4, 4)
+        grid = gpu.Grid(32, 1, 16, 128) if directions == gpu.MIN_OUTER else gpu.Grid(64, 4, 4)
     sums = _launched(
         _kernels()[1],
         grid,
@@ -214,7 +214,7 @@ def is_fused(device_template: Any, n_columns: int, n_directions: int = 0) -> boo
         An empty array of the same library, and on the same device, as the rows.
     n_columns, n_directions : int
     """
-    is_small = n_columns <= MOST_COLUMNS and n_directions <= MOST_DIRECTIONS
+    is_small = n_columns <= MAX_COLUMNS and n_directions <= MAX_DIRECTIONS
     return is_small and gpu.runs_kernel(device_template, "sums of powers", _trial)
 
 

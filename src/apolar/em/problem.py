@@ -12,7 +12,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
-from apolar._core.constants import LEAST_WEIGHT
+from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
 from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch
 from apolar.em.blocks import Block, weights_to_device_of
@@ -24,7 +24,7 @@ from apolar.em.kernels.compiled import CompiledBlock, as_weights
 from apolar.em.row_samples import RowSamples, dense
 from apolar.em.row_stats import (
     CHUNK_SIZE,
-    LEAST_ROWS,
+    MIN_ROWS,
     KeptRowStats,
     KeptWhitenedRows,
     RowStats,
@@ -41,7 +41,7 @@ from apolar.mixture.stats import SufficientStats
 KEPT_ROW_STATS = 2**21
 
 
-class WhitenedData(RowSamples):
+class Problem(RowSamples):
     """Rows in the whitened coordinates of a covariance family, ready for EM.
 
     Parameters
@@ -141,7 +141,7 @@ class WhitenedData(RowSamples):
         template = rows.device_template if is_device_array(row_stats) else None
         return ArrayRows(row_stats.T, weights_to_device_of(weights, row_stats), device_template=template)
 
-    def under(self, family: Family) -> WhitenedData:
+    def under(self, family: Family) -> Problem:
         """Return the same rows for another family of the same row statistics: with or without sharing."""
         other = copy.copy(self)
         other.family = family.in_coordinates(self.whitening.inverse)
@@ -151,7 +151,7 @@ class WhitenedData(RowSamples):
             other._prepare = replace(self._prepare, family=family)
         return other
 
-    def with_noise(self, variances: Array) -> WhitenedData:
+    def with_noise(self, variances: Array) -> Problem:
         """Return the same rows with noise of these variances in their columns, shape (n_features,)."""
         other = copy.copy(self)
         other.whitening = replace(self.whitening, noise=variances)
@@ -196,7 +196,7 @@ class WhitenedData(RowSamples):
         parameters = self.family.m_step(stats, prior, near)
         if not self.whitening.has_noise_component:
             return parameters
-        return replace(parameters, weights=np.maximum(stats.counts, LEAST_WEIGHT) / self.weight)
+        return replace(parameters, weights=np.maximum(stats.counts, MIN_WEIGHT) / self.weight)
 
     def coordinates(self, parameters: WhitenedParameters) -> LocalCoordinates:
         """Return local coordinates around one mixture."""
@@ -351,7 +351,7 @@ class WhitenedData(RowSamples):
 
     def _read(self) -> Iterator[tuple[Any, Any]]:
         """Yield chunks of the rows as they are stored, and their weights or None."""
-        return self._whole.read(max(LEAST_ROWS, CHUNK_SIZE // self.n_features))
+        return self._whole.read(max(MIN_ROWS, CHUNK_SIZE // self.n_features))
 
     @functools.cached_property
     def standardised(self) -> Array:
