@@ -11,7 +11,7 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.kernels import triton
 from apolar.em.problem import Problem
-from apolar.estimator.attributes import fitted_parameters
+from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.families import family
 from apolar.starts.moments import whitened_spherical
 from benchmarks import large, problems

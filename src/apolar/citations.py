@@ -8,7 +8,7 @@ from typing import Any
 
 from apolar.decomposition import Waring
 from apolar.estimator import GaussianMixture, MixtureImputer
-from apolar.estimator.parameters import checked_parameters
+from apolar.estimator.parameters import check_parameters
 from apolar.mixture import SphericalMixture
 from apolar.selection import Selection
 
@@ -90,7 +90,7 @@ def _keys(result: Any) -> list[str]:
 
 def _prior_keys(model: GaussianMixture) -> tuple[str, ...]:
     """Return the sources of the prior of a fit: none without a prior, or with `reg_covar` in its place."""
-    if checked_parameters(model)[1] is None:
+    if check_parameters(model)[1] is None:
         return ()
     # Zero with the default prior too, where it is the conjugate one: of components that share a covariance,
     # and of rows with long tails. Models from files of earlier versions do not have it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Sequence
 
 __all__ = [
@@ -25,6 +27,14 @@ def listed(members: Sequence[str], most: int = 5) -> str:
     n_more = len(members) - len(shown)
     last = f"{n_more:,} more" if n_more else shown.pop()
     return f"{', '.join(shown)} and {last}" if shown else last
+
+
+def warn_user(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Warn at the line outside of apolar, and of scikit-learn's wrappers, that the call came from."""
+    frame, level, inside = inspect.currentframe(), 0, ("apolar", "sklearn")
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level + 1)
 
 
 class ApolarWarning(UserWarning):

@@ -11,7 +11,7 @@ from apolar.em.e_step import EStep
 from apolar.em.kernels import launch, triton
 from apolar.em.problem import Problem
 from apolar.em.row_stats import RowStats
-from apolar.estimator.attributes import fitted_parameters
+from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.moments.kernels import triton as sums

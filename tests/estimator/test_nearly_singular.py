@@ -5,7 +5,8 @@ import pytest
 from scipy.special import logsumexp
 
 from apolar import GaussianMixture
-from apolar.estimator.attributes import set_parameters
+from apolar.estimator.fitted import FittedState
+from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from mixtures import FAMILY_NAMES
 
@@ -82,7 +83,7 @@ def test_rows_that_do_not_vary_give_a_finite_mixture(name, n_features, is_incomp
 def test_parameters_that_are_not_finite_are_refused():
     parameters = MixtureParameters(np.ones(1), np.zeros((1, 2)), np.full((1, 2), np.nan))
     with pytest.raises(ValueError, match="not finite"):
-        set_parameters(GaussianMixture(1, covariance_type="diag"), parameters)
+        FittedState(family("diag"), parameters).set_on(GaussianMixture(1, covariance_type="diag"))
 
 
 @pytest.mark.parametrize(("n_rows", "name"), [(3, "EVE"), (3, "VVE"), (5, "EEV"), (5, "VEV")])

@@ -83,11 +83,11 @@ def test_samples_are_fitted_about_as_well_as_by_their_likelihood(family, n_featu
     found = apolar.mixture_from_moments(X, 3, covariance_type=family)
     gm = apolar.GaussianMixture(3, covariance_type=family, prior=None, random_state=0).fit(X)
     model = apolar.GaussianMixture(3, covariance_type=family)
-    from apolar.estimator.attributes import set_parameters
+    from apolar.estimator.fitted import FittedState
     from apolar.mixture.parameters import MixtureParameters
 
     arrays = (np.array(part) for part in (found.weights, found.means, found.covariances))
-    set_parameters(model, MixtureParameters(*arrays))
+    FittedState(family(model.covariance_type), MixtureParameters(*arrays)).set_on(model)
     model.n_features_in_ = n_features
     # Maximum likelihood gains half a nat per parameter; the moments lose as much, times their efficiency.
     lost = (gm.score(X) - model.score(X)) * len(X)

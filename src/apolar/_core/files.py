@@ -3,8 +3,6 @@
 import hashlib
 import math
 import os
-import platform
-import re
 import stat
 import uuid
 import zipfile
@@ -82,20 +80,13 @@ def check_finite(path: str | os.PathLike[str], what: str) -> None:
         raise ValueError(f"{path} is not {what}: it is a device or a pipe. Pass the path of a file.")
 
 
-def part_path(target: Path) -> Path:
-    """Return a temporary path for a file that is being written; it identifies the machine and the process.
-
-    Its name has a fixed length: that of the target may be as long as the file system allows.
-    """
-    return target.with_name(f"{_part_prefix(target)}{os.getpid()}-{uuid.uuid4().hex}.part")
-
-
 def new_part(target: Path) -> Path:
-    """Create an empty temporary file for a target, and return its path.
+    """Create an empty temporary file beside a target, and return its path.
 
-    If it is to replace a file, which may be private, only its owner can read it until it does.
+    Its name has a fixed length: that of the target may be as long as the file system allows. If it is to
+    replace a file, which may be private, only its owner can read it until it does.
     """
-    part = part_path(target)
+    part = target.with_name(f".apolar-{uuid.uuid4().hex}.part")
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if target.exists() else 0o666))
     return part
 
@@ -105,33 +96,6 @@ def replace_by_part(part: Path, target: Path) -> None:
     with suppress(OSError):  # there is no such file, or its file system has no permissions
         part.chmod(stat.S_IMODE(target.stat().st_mode))
     os.replace(part, target)
-
-
-def _part_prefix(target: Path) -> str:
-    owner = hashlib.sha256(f"{platform.node()}\0{target.name}".encode(errors="surrogateescape")).hexdigest()
-    return f".apolar-{owner[:16]}-"
-
-
-def remove_stale_parts(target: Path) -> None:
-    """Remove temporary files of this target that killed processes on this machine have left."""
-    if os.name != "posix":  # on Windows, os.kill(pid, 0) terminates the process
-        return
-    pattern = re.compile(re.escape(_part_prefix(target)) + r"(\d+)-[0-9a-f]{32}\.part")
-    for name in os.listdir(target.parent):
-        match = pattern.fullmatch(name)
-        if match and not _is_running(int(match[1])):
-            with suppress(OSError):
-                target.with_name(name).unlink()
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # a process of another user
-        return True
-    return True
 
 
 def flush_to_disk(file: IO[Any]) -> None:
@@ -144,16 +108,13 @@ def flush_to_disk(file: IO[Any]) -> None:
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for writing that replaces the target at the end, or not at all if anything fails.
 
-    The permissions of a file that is replaced stay. Temporary files that killed processes have left for the
-    same target are removed.
+    The permissions of a file that is replaced stay.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
     target = real_path(target)
     check_regular(target)
-    with suppress(OSError):  # the folder may be writable but not listable
-        remove_stale_parts(target)
     part = new_part(target)
     try:
         with open(part, "wb") as file:
@@ -255,6 +216,14 @@ def stored_numbers(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} contains NaN or infinity.")
     return array
+
+
+def stored_strings(arrays: Mapping[str, Array], name: str) -> list[str]:
+    """Return a list of strings of a file."""
+    array = arrays[name]
+    if array.dtype.kind != "U" or array.ndim != 1:
+        raise ValueError(f"{name} must be a list of strings.")
+    return [str(string) for string in array.tolist()]
 
 
 def _members(file: IO[bytes]) -> dict[str, Array]:

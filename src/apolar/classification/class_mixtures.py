@@ -12,7 +12,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.estimator import GaussianMixture
-from apolar.estimator.attributes import fitted_parameters, set_parameters
+from apolar.estimator.fitted import FittedState, fitted_parameters
 from apolar.exceptions import CollapsedWarning, ColumnWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
@@ -350,11 +350,15 @@ def _of_family(rows: ClassRows, kind: str, prior: Any) -> tuple[GaussianMixture,
 def _gaussian(kind: str, mean: Array, covariance: Array, count: float) -> GaussianMixture:
     """Return a fitted mixture of one component."""
     mixture = GaussianMixture(1, covariance_type=kind)
-    set_parameters(mixture, MixtureParameters(np.ones(1), mean[None], covariance))
-    mixture.n_features_in_ = len(mean)
-    mixture.n_samples_seen_ = float(count)
-    mixture.converged_, mixture.n_iter_, mixture.start_ = True, 0, "classes"
-    mixture.message_ = "The M-step from the classes."
+    FittedState(
+        family(kind),
+        MixtureParameters(np.ones(1), mean[None], covariance),
+        n_samples_seen=float(count),
+        converged=True,
+        n_iter=0,
+        start="classes",
+        message="The M-step from the classes.",
+    ).set_on(mixture)
     return mixture
 
 

@@ -4,7 +4,6 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -69,7 +68,7 @@ class Output:
 
     def add(self, name: str, write: Callable[[Path], None]) -> Path:
         """Write a file under a temporary name; return where it will be."""
-        from apolar._core.files import new_part, real_path, remove_stale_parts
+        from apolar._core.files import new_part, real_path
 
         target = self.folder / name
         try:
@@ -81,8 +80,6 @@ class Output:
             raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
         if real in self._reads:
             raise BadInput(f"{target} is what is read: choose another -o.")
-        with suppress(OSError):
-            remove_stale_parts(real)
         try:
             self._parts[real] = part = new_part(real)
             write(part)

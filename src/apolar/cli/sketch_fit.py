@@ -86,7 +86,8 @@ class SketchFit:
         import numpy as np
 
         from apolar import GaussianMixture
-        from apolar.estimator.attributes import set_parameters
+        from apolar.estimator.fitted import FittedState
+        from apolar.mixture.families import family
         from apolar.mixture.parameters import MixtureParameters
 
         kind, n_components = self.covariance_type, len(self.weights)
@@ -94,14 +95,21 @@ class SketchFit:
         weights, means, covariances = (
             np.array(part) for part in (self.weights, self.means, self.covariances)
         )
-        set_parameters(model, MixtureParameters(weights, means, covariances))
-        # EM has not run, and a likelihood needs the rows.
-        model.converged_, model.n_iter_, model.lower_bound_, model.lower_bounds_ = False, 0, float("nan"), []
-        model.start_, model.start_notes_ = "moments", []
-        model.message_ = FROM_MOMENTS
+        FittedState(
+            family(kind),
+            MixtureParameters(weights, means, covariances),
+            n_samples_seen=float(self.n_rows),
+            # EM has not run, and a likelihood needs the rows.
+            converged=False,
+            n_iter=0,
+            lower_bound=float("nan"),
+            lower_bounds=[],
+            start="moments",
+            start_notes=[],
+            message=FROM_MOMENTS,
+        ).set_on(model)
         if self.names:
             model.feature_names_in_ = np.array(self.names, dtype=object)
-        model.n_features_in_, model.n_samples_seen_ = self.means.shape[1], float(self.n_rows)
         return model
 
 

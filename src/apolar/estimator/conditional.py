@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,8 @@ from apolar._core.threads import one_blas_thread
 from apolar.data import BlockFunction, Checked
 from apolar.em.completion import Completion
 from apolar.em.whitening import mixture_around
-from apolar.estimator.attributes import fitted_parameters, set_parameters
-from apolar.estimator.inputs import float_type, opened
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import float_type, open_input
 from apolar.estimator.regression import Regression, regression
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
@@ -61,10 +62,10 @@ class ConditionalMixin:
         check_is_fitted(self)
         if n_draws is not None:
             check_integer(n_draws, "n_draws", least=1)
-        rows = opened(self, X, reset=False, once=True)
+        rows = open_input(self, X, reset=False, once=True)
         if rows.is_sparse:
             raise TypeError("X is sparse, and none of its values can be missing: there is nothing to impute.")
-        kind, parameters = family(self.covariance_type), fitted_parameters(self)
+        kind, parameters = family(self.covariance_type), FittedState.of(self).parameters
         completion = Completion.by_mixture(kind, *mixture_around(parameters, kind))
         dtype = float_type(X)
         if rows.is_distributed:
@@ -196,25 +197,28 @@ class ConditionalMixin:
     def _of_columns(self, columns: Any) -> tuple[Family, MixtureParameters, list[int]]:
         """Return the family, the mixture, and columns by their numbers."""
         check_is_fitted(self)
-        return family(self.covariance_type), fitted_parameters(self), _numbers(self, columns)
+        return family(self.covariance_type), FittedState.of(self).parameters, _numbers(self, columns)
 
     def _like(self, kind: Family, parameters: MixtureParameters, columns: list[int]) -> Self:
         """Return a fitted mixture of some columns, with the settings of this one that still apply."""
         # The class that this one is mixed into has these parameters.
         make: Any = type(self)
         model = make(parameters.n_components, covariance_type=kind.name, random_state=self.random_state)
-        set_parameters(model, parameters, self.means_.dtype)
-        model.n_features_in_ = len(columns)
+        # Nothing is known of rows of these columns alone.
+        state = replace(
+            FittedState.of(self),
+            family=kind,
+            parameters=parameters,
+            lower_bound=float("nan"),
+            lower_bounds=[],
+            evidence=None,
+            shrinkage=0.0,
+            rounding_variances=None,
+        )
+        state.set_on(model)
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             model.feature_names_in_ = np.asarray(names, dtype=object)[columns]
-        for name in ("converged_", "n_iter_", "n_samples_seen_", "start_", "start_notes_", "message_"):
-            if hasattr(self, name):
-                setattr(model, name, getattr(self, name))
-        model.rounding_variances_ = np.zeros(len(columns))
-        model.shrinkage_ = 0.0
-        # Of rows that were not asked about.
-        model.lower_bound_, model.lower_bounds_ = float("nan"), []
         made: Self = model
         return made
 

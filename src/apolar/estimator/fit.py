@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array
 from apolar._core.checks import fits_in_memory, random_generator
-from apolar._core.threads import default_threads
 from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, in_canonical_order
 from apolar.em.rounding import has_rounding
-from apolar.estimator.attributes import (
-    exact_parameters,
-    fitted_parameters,
-    is_fitted_as,
-    result_attributes,
-    was_rounded,
-)
-from apolar.estimator.checkpoint import Checkpoint, StoredStart, resumed
-from apolar.estimator.columns import warn_of_constant_columns
+from apolar.estimator.fitted import FittedState, is_fitted_as
 from apolar.estimator.inputs import float_type
-from apolar.estimator.parameters import allows_rounding, check_columns, is_path
-from apolar.estimator.predict import Predictor
-from apolar.estimator.progress import NotConvergedWarning, Progress
+from apolar.estimator.parameters import allows_rounding, check_columns, is_path, n_threads_of
+from apolar.estimator.predict import predictor_of
+from apolar.estimator.progress import (
+    FitProgress,
+    NotConvergedWarning,
+    warn_of_constant_columns,
+    warn_of_far_rows,
+)
 from apolar.estimator.rounding import RoundingProblem, fit_beyond_rounding
 from apolar.estimator.search import best_fit
-from apolar.exceptions import FarRowsWarning, SkippedStartWarning
+from apolar.estimator.storage import Checkpoint, stored_state
+from apolar.exceptions import SkippedStartWarning, warn_user
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
 from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
 
-__all__ = ["CHECKED_ROWS", "fit_rows", "n_threads_of", "warn_of_far_rows"]
+__all__ = ["CHECKED_ROWS", "fit_rows"]
 
 # Up to this many rows, the likelihood of the fitted mixture is computed once more, in the units of X.
 RECOMPUTED_ROWS = 10_000
@@ -62,7 +58,7 @@ def fit_rows(
     """
     check_columns(estimator, rows.n_features)
     _check_memory(estimator, rows, family)
-    stored = resumed(estimator, family, rows.n_features)
+    stored = stored_state(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
     data = Problem(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
     data.refuse_rows_out_of_reach()
@@ -81,25 +77,21 @@ def fit_rows(
     else:
         result = search(problem)
     _check_not_collapsed(estimator, result)
-    attributes = search.attributes(result, problem)
+    search.state(result, problem).set_on(estimator)
     if estimator.reg_covar or problem.is_rounded or data.n_rows <= RECOMPUTED_ROWS:
         # EM computes the density with the noise of the rows, and before parameters are rounded in the
         # transform to the units of the data; this is the density of the mixture as it is returned.
-        likelihood = Predictor.of(family, exact_parameters(attributes)).likelihood(rows, n_threads)
-        attributes["lower_bound_"] = likelihood.log_likelihood / likelihood.weight
-    for name, value in attributes.items():
-        setattr(estimator, name, value)
-    search.end(attributes)
+        likelihood = predictor_of(estimator).likelihood(rows, n_threads)
+        estimator.lower_bound_ = likelihood.log_likelihood / likelihood.weight
+    search.end()
     vars(estimator).pop("_stream", None)
     _warn(estimator, result)
     if not estimator.noise:
-        warn_of_far_rows(data.far_rows, has_weight, stacklevel=4)
+        warn_of_far_rows(data.far_rows, has_weight)
     if data.scale is not None and not rows.is_sparse:  # words that no row has are constant columns
-        names, used = (
-            getattr(estimator, "feature_names_in_", None),
-            "Criteria such as BIC count their parameters.",
-        )
-        warn_of_constant_columns(data.scale.mean, data.scale.variances, names, used, stacklevel=4)
+        names = getattr(estimator, "feature_names_in_", None)
+        used = "Criteria such as BIC count their parameters."
+        warn_of_constant_columns(data.scale.mean, data.scale.variances, names, used)
     search.progress.end(estimator.message_)
 
 
@@ -113,7 +105,7 @@ class _Search:
         The rows as the user gave them.
     problem : RoundingProblem
         The first that is solved.
-    stored : StoredStart or None
+    stored : FittedState or None
         The mixture of the file that the fit resumes from.
     has_weight : ndarray of bool or None
     """
@@ -123,19 +115,19 @@ class _Search:
         estimator: Any,
         X: Any,
         problem: RoundingProblem,
-        stored: StoredStart | None,
+        stored: FittedState | None,
         has_weight: Array | None,
     ) -> None:
         self.estimator, self.X, self.problem = estimator, X, problem
         self.stored, self.has_weight, self.dtype = stored, has_weight, float_type(X)
         weight, log_det = problem.data.weight, problem.data.whitening.log_det
-        self.progress = Progress(estimator, X, weight, log_det, self.attributes)
+        self.progress = FitProgress(estimator, X, weight, log_det, self.state)
         self.keeps_order = False
         self.checkpoint: Checkpoint | None = None
 
-    def attributes(self, result: Fit, problem: RoundingProblem | None = None) -> dict[str, Any]:
-        """Return the fitted attributes of a result, by default one of the problem that is being solved."""
-        return result_attributes(result, (problem or self.problem).data, self.dtype)
+    def state(self, result: Fit, problem: RoundingProblem | None = None) -> FittedState:
+        """Return the fitted state of a result, by default one of the problem that is being solved."""
+        return FittedState.of_fit(result, (problem or self.problem).data, self.dtype)
 
     def __call__(self, problem: RoundingProblem, given: Fit | None = None) -> Fit:
         """Return the best mixture, its components in order, from the start of the fit or a given one."""
@@ -144,7 +136,7 @@ class _Search:
         self.keeps_order = start.keeps_order
         if estimator.checkpoint is not None:
             # A new one for each search: likelihoods with and without rounding errors cannot be compared.
-            self.checkpoint = Checkpoint(estimator, self.attributes, self._ordered)
+            self.checkpoint = Checkpoint(estimator, self.state, self._ordered)
         result = best_fit(
             problem.data,
             problem.prior,
@@ -171,15 +163,10 @@ class _Search:
             self.checkpoint(result)
         return self.progress(result)
 
-    def end(self, attributes: dict[str, Any]) -> None:
+    def end(self) -> None:
         """Write the fitted mixture to the checkpoint, if there is one."""
         if self.checkpoint is not None:
-            self.checkpoint.end(attributes)
-
-
-def n_threads_of(estimator: Any) -> int:
-    """Return the number of threads of an estimator."""
-    return default_threads() if estimator.n_threads is None else int(estimator.n_threads)
+            self.checkpoint.write(FittedState.of(self.estimator))
 
 
 def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
@@ -197,32 +184,28 @@ def _is_warm(estimator: Any, data: Problem) -> bool:
     return bool(estimator.warm_start) and is_fitted
 
 
-def _continues_rounded(estimator: Any, data: Problem, stored: StoredStart | None) -> bool:
+def _continues_rounded(estimator: Any, data: Problem, stored: FittedState | None) -> bool:
     """Return whether a warm start continues a fit to rows that were known up to their rounding errors."""
     if stored is not None:
         return stored.is_rounded
-    return _is_warm(estimator, data) and was_rounded(estimator)
+    return _is_warm(estimator, data) and FittedState.of(estimator).is_rounded
 
 
-def _warm_start(estimator: Any, data: Problem, stored: StoredStart | None) -> ResolvedStart | None:
+def _warm_start(estimator: Any, data: Problem, stored: FittedState | None) -> ResolvedStart | None:
     """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
-    earlier = -np.inf
-    if stored is not None:
-        parameters, strength = stored.parameters, stored.shrinkage
-    elif _is_warm(estimator, data):
-        parameters, strength = fitted_parameters(estimator), vars(estimator).get("shrinkage_", 0.0)
-        is_same = vars(estimator).get("n_samples_seen_") == data.weight
-        is_same = is_same and has_rounding(data) == was_rounded(estimator)
-        is_same = is_same and (parameters.noise is not None) == data.whitening.has_noise_component
-        bounds = vars(estimator).get("lower_bounds_")
-        if is_same and bounds:
-            earlier = (bounds[-1] - data.whitening.log_det) * data.weight
-    else:
-        return None
+    earlier, last = -np.inf, stored
+    if last is None:
+        if not _is_warm(estimator, data):
+            return None
+        last = FittedState.of(estimator)
+        is_same = last.n_samples_seen == data.weight and has_rounding(data) == last.is_rounded
+        is_same = is_same and (last.parameters.noise is not None) == data.whitening.has_noise_component
+        if is_same and last.lower_bounds:
+            earlier = (last.lower_bounds[-1] - data.whitening.log_det) * data.weight
     start = Fit(
-        data.whitening.transform_parameters(parameters),
+        data.whitening.transform_parameters(last.parameters),
         "warm start",
-        strength=strength or None,
+        strength=last.shrinkage or None,
         is_from_all_rows=True,
         earlier=earlier,
     )
@@ -246,19 +229,12 @@ def _check_not_collapsed(estimator: Any, result: Fit) -> None:
         )
 
 
-def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None, *, stacklevel: int) -> None:
-    """Warn of rows that are far from all others, by their positions among the rows that have a weight."""
-    if len(far_rows):
-        numbers = far_rows if has_weight is None else np.flatnonzero(has_weight)[far_rows]
-        warnings.warn(FarRowsWarning(numbers.tolist()), stacklevel=stacklevel + 1)
-
-
 def _warn(estimator: Any, result: Fit) -> None:
     """Issue the warnings of a result."""
     if result.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
-        warnings.warn(estimator.message_, NotConvergedWarning, stacklevel=5)
+        warn_user(estimator.message_, NotConvergedWarning)
     if isinstance(estimator.init_params, str) and estimator.init_params == "moments":
         for reason in result.skipped:
-            warnings.warn(reason, SkippedStartWarning, stacklevel=5)
+            warn_user(reason, SkippedStartWarning)
     for warning in result.warnings:
-        warnings.warn(warning, stacklevel=5)
+        warn_user(warning)

@@ -1,33 +1,57 @@
-"""`GaussianMixture`, with scikit-learn's contract."""
+"""`GaussianMixture`, with scikit-learn's contract: every public method is here."""
 
 from __future__ import annotations
 
+import numbers
 import os
-from typing import Any, Self
+from typing import Any, Self, overload
 
+import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
+from apolar._core.checks import check_integer, random_generator
 from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar._core.threads import one_blas_thread
-from apolar.estimator.checkpoint import check_writable
+from apolar.data import Rows
+from apolar.data.weights import as_counts
+from apolar.estimator.bootstrap import Bootstrap, bootstrap
+from apolar.estimator.combine import Combination, combine
 from apolar.estimator.conditional import ConditionalMixin
-from apolar.estimator.description import DescriptionMixin
 from apolar.estimator.fit import fit_rows
-from apolar.estimator.inputs import opened, with_column_names, with_weight
-from apolar.estimator.parameters import checked_parameters
+from apolar.estimator.fitted import fitted_parameters
+from apolar.estimator.inputs import (
+    float_type,
+    in_single_precision,
+    open_input,
+    weighted_rows,
+    with_column_names,
+)
+from apolar.estimator.outliers import find_outliers
+from apolar.estimator.overlap import Overlap, overlap
+from apolar.estimator.parameters import check_parameters, n_threads_of
+from apolar.estimator.predict import Answer, Likelihood, densities, labels, predictor_of, probabilities
 from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
-from apolar.estimator.queries import FittedMixtureMixin
-from apolar.estimator.storage import load_model, save_model
+from apolar.estimator.standard_errors import (
+    StandardErrors,
+    check_columns_vary,
+    fitted_problem,
+    standard_errors,
+)
+from apolar.estimator.storage import check_writable, load_model, save_model
 from apolar.estimator.stream import Stream, update_from_batch
+from apolar.estimator.summary import Summary, summary_of
+from apolar.mixture.families import family
+from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
+from apolar.mixture.sampling import sample
 
 __all__ = ["GaussianMixture"]
 
 
-class GaussianMixture(
-    CallbackSupportMixin, FittedMixtureMixin, ConditionalMixin, DescriptionMixin, DensityMixin, BaseEstimator
-):
+class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, BaseEstimator):
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
     Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
@@ -195,8 +219,13 @@ class GaussianMixture(
         self.checkpoint_every = checkpoint_every
         self.noise = noise
 
+    weights_: Array
+    means_: Array
+    covariances_: Array
     n_samples_seen_: float
     evidence_: float
+    noise_weight_: float
+    rounding_variances_: Array
     _stream: Stream
 
     def __sklearn_tags__(self) -> Any:
@@ -230,14 +259,15 @@ class GaussianMixture(
         -------
         self : GaussianMixture
         """
-        kind, prior = checked_parameters(self)
+        kind, prior = check_parameters(self)
         if self.checkpoint is not None:
             check_writable(self.checkpoint)
         before = dict(self.__dict__)
         try:
-            rows = opened(self, X, sample_weight, reset=True, min_rows=2)
+            counts = as_counts(sample_weight)
+            rows = open_input(self, X, counts, reset=True, min_rows=2, are_counts=True)
             with one_blas_thread(), with_column_names(self):
-                fit_rows(self, X, rows, kind, prior, with_weight(sample_weight))
+                fit_rows(self, X, rows, kind, prior, weighted_rows(counts))
         except BaseException:
             # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.
             self.__dict__.clear()
@@ -272,6 +302,328 @@ class GaussianMixture(
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit the mixture and return the component of each row, shape (n_samples,)."""
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def _open(self, X: Any, sample_weight: Any = None) -> Rows:
+        """Return rows for a fitted mixture, read once."""
+        check_is_fitted(self)
+        return open_input(self, X, sample_weight, reset=False, once=True)
+
+    def _answer_rows(self, X: Any, answer: Answer) -> Any:
+        """Return an answer for each row of X, in single precision if both X and the mixture are."""
+        rows = self._open(X)
+        answers = predictor_of(self).each(rows, answer, n_threads_of(self))
+        is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
+        return in_single_precision(answers) if is_single and answer is not labels else answers
+
+    @overload
+    def predict(self, X: Array) -> Array: ...
+    @overload
+    def predict(self, X: Any) -> Any: ...
+    def predict(self, X: Any) -> Any:
+        """Return the most probable component of each row, shape (n_samples,); -1 for noise.
+
+        Of an array of torch or CuPy, an array of the same library on the same device; of rows of Dask, a
+        lazy array.
+        """
+        return self._answer_rows(X, labels)
+
+    @overload
+    def predict_proba(self, X: Array) -> Array: ...
+    @overload
+    def predict_proba(self, X: Any) -> Any: ...
+    def predict_proba(self, X: Any) -> Any:
+        """Return the posterior probability of each component, shape (n_samples, n_components).
+
+        With noise, those of a row add up to one less the probability that it is noise.
+        """
+        return self._answer_rows(X, probabilities)
+
+    @overload
+    def score_samples(self, X: Array) -> Array: ...
+    @overload
+    def score_samples(self, X: Any) -> Any: ...
+    def score_samples(self, X: Any) -> Any:
+        """Return the log-density of each row, of its values that are observed, shape (n_samples,)."""
+        return self._answer_rows(X, densities)
+
+    def outliers(self, X: Any, *, level: float = 0.05) -> Any:
+        """Return whether each row is an outlier: further from every component than rows of the mixture are.
+
+        A row is one if its squared Mahalanobis distance from every component is above a quantile of the
+        chi-squared distribution, so high that in the rows of the fit, were they drawn from the mixture, there
+        would be any outlier at all with the probability `level` at most. A component that a single row has
+        for itself does not count. The probabilities of an outlier, which add up to one however far it is, say
+        little.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            Missing values, NaN, do not count.
+        level : float, default=0.05
+
+        Returns
+        -------
+        outliers : ndarray of bool, shape (n_samples,)
+            Of rows of Dask, a lazy array.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
+        >>> int(gm.outliers(X).sum()), gm.outliers([[1e6, 1e6, 1e6, 1e6]])
+        (0, array([ True]))
+        """
+        return find_outliers(self, self._open(X), level)
+
+    # --- likelihood and criteria ----------------------------------------------------------------
+
+    def _likelihood(self, X: Any, sample_weight: Any) -> Likelihood:
+        rows = self._open(X, sample_weight)
+        return predictor_of(self).likelihood(rows, n_threads_of(self))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Return the mean log-density of the rows.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_weight : array_like, shape (n_samples,), optional
+
+        Returns
+        -------
+        score : float
+        """
+        likelihood = self._likelihood(X, sample_weight)
+        return likelihood.log_likelihood / likelihood.weight
+
+    @property
+    def n_parameters_(self) -> int:
+        """The number of free parameters of the fitted mixture.
+
+        A noise component counts as two, its weight and its volume, as in mclust.
+        """
+        check_is_fitted(self)
+        n_parameters = family(self.covariance_type).n_parameters(*self.means_.shape)
+        return n_parameters + (0 if getattr(self, "noise_box_", None) is None else N_NOISE_PARAMETERS)
+
+    def _n_parameters(self) -> int:
+        """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""
+        return self.n_parameters_
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
+        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["bic"]
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return Akaike's information criterion on X: lower is better, as in scikit-learn."""
+        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["aic"]
+
+    def icl(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the integrated completed likelihood on X: lower is better, and overlap makes it higher."""
+        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["icl"]
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
+        """Return rows drawn from the mixture, and their components.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, n_features)
+            Grouped by component, as in scikit-learn.
+        y : ndarray of int, shape (n_samples,)
+            -1 for noise, whose rows are the last.
+        """
+        check_is_fitted(self)
+        if isinstance(n_samples, numbers.Integral) and n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at least one sample."
+            )
+        check_integer(n_samples, "n_samples", least=1)
+        state = self.random_state
+        rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
+        X, labels = sample(
+            family(self.covariance_type), fitted_parameters(self), n_samples, rng, grouped=True
+        )
+        return X.astype(self.means_.dtype, copy=False), labels
+
+    # --- uncertainty of the parameters ----------------------------------------------------------
+
+    def standard_errors(self, X: Any, sample_weight: Any = None) -> StandardErrors:
+        """Return standard errors of weights, means and covariances, from the observed information.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+            Their weights.
+
+        Returns
+        -------
+        errors : StandardErrors
+            Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
+        """
+        data, prior = fitted_problem(self, X, sample_weight)
+        check_columns_vary(data)
+        with one_blas_thread():
+            return standard_errors(data, fitted_parameters(self), prior)
+
+    def bootstrap(
+        self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
+    ) -> Bootstrap:
+        """Return the parameters of fits to resamples of the rows, components aligned with the fitted ones.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+        n_resamples : int, default=200
+        parametric : bool, default=False
+            Draw the rows from the mixture in place of the data.
+
+        Returns
+        -------
+        resamples : Bootstrap
+            With `standard_errors()` and `interval(level)`.
+        """
+        check_integer(n_resamples, "n_resamples", least=2)
+        data, prior = fitted_problem(self, X, sample_weight, is_drawn=parametric)
+        rng = random_generator(self.random_state)
+        with one_blas_thread():
+            return bootstrap(
+                data,
+                fitted_parameters(self),
+                prior,
+                rng=rng,
+                n_resamples=n_resamples,
+                parametric=parametric,
+                tol=max(self.tol, 1e-9),
+                max_iter=max(self.max_iter, 1),
+            )
+
+    # --- description --------------------------------------------------------------------------
+
+    def summary(self, X: Any = None, sample_weight: Any = None) -> Summary:
+        """Return the fitted mixture in words: what was found, a table of clusters, and how the fit went.
+
+        Parameters
+        ----------
+        X : rows that can be read again, shape (n_samples, n_features), optional
+            Adds the number of rows of each cluster, and the BIC on them.
+        sample_weight : array_like, shape (n_samples,), optional
+            For the BIC.
+
+        Returns
+        -------
+        summary : str
+            In notebooks it is shown as a table. Clusters are counted from 1; beside each mean is the
+            deviation of the column in the cluster.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> print(gm.summary())
+        150 rows fall into 3 clusters, stretched in any direction, each in its own way.
+        <BLANKLINE>
+        cluster  weight           x0           x1           x2           x3
+              1   0.36...
+        """
+        check_is_fitted(self)
+        return summary_of(self, X, sample_weight)
+
+    def overlap(self) -> Overlap:
+        """Return how much the components overlap, pair by pair, exactly.
+
+        Returns
+        -------
+        overlap : Overlap
+            With the probabilities of misclassification of [maitra2010], `misclassification`, and the
+            coefficients of [bhattacharyya1943], `bhattacharyya`; `pair()` returns the two components that
+            overlap most. A noise component is left out.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> print(gm.overlap())
+        cluster      1      2      3
+              1         <0.1%   2.2%
+              2  <0.1%         <0.1%
+              3   1.6%  <0.1%
+        <BLANKLINE>
+        Share of the rows of the cluster of each line that the cluster of the column would get: clusters 1 ...
+        """
+        check_is_fitted(self)
+        return overlap(family(self.covariance_type), fitted_parameters(self))
+
+    def combine(self, X: Any, n_clusters: int | None = None) -> Combination:
+        """Return the components combined into clusters, by the entropy of the clustering [baudry2010].
+
+        The number of Gaussians that describe the density well can be larger than the number of clusters: one
+        that is not Gaussian takes several. Step by step, the two are combined that leave the least doubt
+        about which cluster a row is in, as in mclust's `clustCombi`. The mixture stays what it is.
+
+        Parameters
+        ----------
+        X : rows of any source, shape (n_samples, n_features)
+            Read once.
+        n_clusters : int, optional
+            By default where the entropy, against the number of clusters, begins to rise fast: where two
+            lines that meet in it fit best, as in mclust's `clustCombiOptim`. It is a rule of thumb, for three
+            components or more: look at the table.
+
+        Returns
+        -------
+        combination : Combination
+            With `predict`, `predict_proba`, the `groups` of components, all `merges` and `entropies`.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> print(gm.combine(iris.data))
+        3 components combine into 2 clusters: 1+3, 2.
+        <BLANKLINE>
+        clusters  entropy  combined
+               3     4.79
+               2        0  1 with 3  <-
+               1        0  1+3 with 2
+        """
+        rows = self._open(X)
+        return combine(self, predictor_of(self), rows, n_threads_of(self), n_clusters)
+
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's diagram of the estimator, and below it the summary of a fitted one."""
+        return str(super()._repr_html_inner()) + self._summary_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return what notebooks show: the same."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in shown:
+            shown["text/html"] += self._summary_html()
+        return shown
+
+    def _summary_html(self) -> str:
+        if not hasattr(self, "weights_"):
+            return ""
+        try:
+            return summary_of(self, None, None)._repr_html_()
+        except (ValueError, AttributeError):
+            # A mixture that is not what its parameters say, such as one whose covariance_type was changed.
+            return ""
 
     # --- files --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Checks of X and sample_weight: by scikit-learn, or here where scikit-learn would load or refuse X."""
+"""X and sample_weight: checked by scikit-learn, or here where scikit-learn would load or refuse X."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_dask, namespace, to_numpy
-from apolar.data import Rows, open_rows
+from apolar.data import ArrayRows, Rows, open_rows
 from apolar.data.opening import source_kind
 from apolar.data.weights import as_counts
 from apolar.exceptions import ColumnError
 
-__all__ = ["float_type", "in_single_precision", "opened", "with_column_names", "with_weight"]
+__all__ = ["float_type", "in_single_precision", "open_input", "weighted_rows", "with_column_names"]
 
 
-def opened(
+def open_input(
     estimator: Any,
     X: Any,
     sample_weight: Any = None,
@@ -27,9 +27,9 @@ def opened(
     reset: bool,
     once: bool = False,
     min_rows: int = 1,
-    is_batch: bool = False,
+    are_counts: bool = False,
 ) -> Rows:
-    """Return the rows of X, checked.
+    """Return the rows of X, checked, without those of weight zero.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def opened(
         Whether rows that can be read only once are accepted.
     min_rows : int, default=1
         The fewest rows that are accepted.
-    is_batch : bool, default=False
-        Whether X is one of several batches: its weights are then not scaled, so that they have the same
-        meaning in all of them.
+    are_counts : bool, default=False
+        Whether weights are used as they are: they have been scaled, or belong to one of several batches, in
+        all of which they have the same meaning.
 
     Returns
     -------
@@ -52,15 +52,11 @@ def opened(
     """
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
+    if not are_counts:
+        sample_weight = as_counts(sample_weight)
     if not _fits_scikit_learn(X):
-        sample_weight = sample_weight if is_batch else as_counts(sample_weight)
-        rows = _opened_unloaded(estimator, X, sample_weight, reset=reset, once=once)
-        # Distributed rows would have to be counted; no rows at all are refused where they are read.
-        if not rows.is_distributed and rows.n_rows and rows.n_rows < min_rows:
-            raise ValueError(
-                f"Found array with {rows.n_rows} sample(s) while a minimum of {min_rows} is required by "
-                f"{type(estimator).__name__}."
-            )
+        rows = open_rows(X, sample_weight)
+        _check_unloaded(estimator, rows, reset=reset, once=once, min_rows=min_rows)
         return rows
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
@@ -75,49 +71,52 @@ def opened(
             ensure_min_samples=min_rows,
         )
     if sample_weight is None:
-        return open_rows(X)
+        return ArrayRows(X)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    weights = weights if is_batch else as_counts(weights)
-    if np.all(weights > 0):
-        return open_rows(X, weights)
-    if not np.any(weights > 0):
+    is_weighted = weights > 0
+    if not np.any(is_weighted):
         raise ValueError("The weights of the rows are all zero.")
-    # Rows of weight zero are left out.
-    return open_rows(X[weights > 0], weights[weights > 0])
+    return ArrayRows(X, weights) if np.all(is_weighted) else ArrayRows(X[is_weighted], weights[is_weighted])
 
 
-def _opened_unloaded(estimator: Any, X: Any, sample_weight: Any, *, reset: bool, once: bool) -> Rows:
-    """Return the rows of a source that scikit-learn would load into memory, or refuse."""
-    rows = open_rows(X, sample_weight)
+def _fits_scikit_learn(X: Any) -> bool:
+    """Return whether scikit-learn can check X: it would load some tables into memory, and refuse others."""
+    try:
+        return source_kind(X).fits_scikit_learn
+    except TypeError:
+        # scikit-learn has the usual messages for numbers and strings; it would take a dict for a number.
+        return not isinstance(X, dict)
+
+
+def _check_unloaded(estimator: Any, rows: Rows, *, reset: bool, once: bool, min_rows: int) -> None:
+    """Check rows of a source that scikit-learn would load into memory, or refuse."""
+    name = type(estimator).__name__
     if not (rows.rereadable or once):
         raise ValueError(
             "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
             "whose __iter__ starts again, or use partial_fit."
         )
+    # Distributed rows would have to be counted; no rows at all are refused where they are read.
+    if not rows.is_distributed and rows.n_rows and rows.n_rows < min_rows:
+        raise ValueError(
+            f"Found array with {rows.n_rows} sample(s) while a minimum of {min_rows} is required by {name}."
+        )
     if reset:
         estimator.n_features_in_ = rows.n_features
-    elif rows.n_features != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {rows.n_features} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    if rows.names is not None:
-        _check_names(estimator, rows.names, reset=reset)
-    elif reset:
-        estimator.__dict__.pop("feature_names_in_", None)
-    return rows
-
-
-def _check_names(estimator: Any, names: tuple[str, ...], *, reset: bool) -> None:
-    """Set the names of the columns, or compare them with those of the fit."""
-    if reset:
-        estimator.feature_names_in_ = np.array(names, dtype=object)
+        vars(estimator).pop("feature_names_in_", None)
+        if rows.names is not None:
+            estimator.feature_names_in_ = np.array(rows.names, dtype=object)
         return
+    if rows.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {rows.n_features} features, but {name} is expecting {estimator.n_features_in_} features "
+            "as input."
+        )
     known = getattr(estimator, "feature_names_in_", None)
-    if known is not None and tuple(known) != names:
+    if rows.names is not None and known is not None and tuple(known) != rows.names:
         raise ValueError(
             "The feature names should match those that were passed during fit: "
-            f"{', '.join(map(str, known))[:200]}; got {', '.join(names)[:200]}."
+            f"{', '.join(map(str, known))[:200]}; got {', '.join(rows.names)[:200]}."
         )
 
 
@@ -133,11 +132,11 @@ def with_column_names(estimator: Any) -> Iterator[None]:
         raise error.with_name(list(names)) from error
 
 
-def with_weight(sample_weight: Any) -> Array | None:
+def weighted_rows(counts: Any) -> Array | None:
     """Return which rows have a weight above zero; None if all have, or if the weights are of Dask."""
-    if sample_weight is None or is_dask(sample_weight):
+    if counts is None or is_dask(counts):
         return None
-    weights = to_numpy(as_counts(sample_weight))
+    weights = to_numpy(counts)
     is_list = weights.ndim == 1 and weights.dtype.kind in "buif"
     return weights > 0 if is_list and not np.all(weights > 0) else None
 
@@ -147,13 +146,10 @@ def float_type(X: Any) -> np.dtype[Any]:
     if isinstance(X, Rows):
         X = X.device_template
     kinds = [X.dtype] if hasattr(X, "dtype") else list(getattr(X, "dtypes", []))
-    is_single = bool(kinds) and all(_name(kind) == "float32" for kind in kinds)
-    return np.dtype(np.float32 if is_single else np.float64)
-
-
-def _name(dtype: Any) -> str:
     # Without the byte order, and without the name of the library that torch and others put before it.
-    return dtype.name if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2].lower()
+    names = [kind.name if isinstance(kind, np.dtype) else str(kind).rpartition(".")[2] for kind in kinds]
+    is_single = bool(names) and all(name.lower() == "float32" for name in names)
+    return np.dtype(np.float32 if is_single else np.float64)
 
 
 def in_single_precision(array: Any) -> Any:
@@ -162,12 +158,3 @@ def in_single_precision(array: Any) -> Any:
         return array.astype(np.float32)
     xp = namespace(array)
     return xp.astype(array, xp.float32)
-
-
-def _fits_scikit_learn(X: Any) -> bool:
-    """Return whether scikit-learn can check X: it would load some tables into memory, and refuse others."""
-    try:
-        return source_kind(X).fits_scikit_learn
-    except TypeError:
-        # scikit-learn has the usual words for numbers and strings; it would take a dict for a number.
-        return not isinstance(X, dict)

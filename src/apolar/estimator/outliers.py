@@ -10,11 +10,12 @@ import numpy as np
 from scipy.stats import chi2
 
 from apolar._core.arrays import Array
-from apolar.estimator.attributes import fitted_parameters
+from apolar.data import BlockFunction, Checked, Rows
+from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.distances import min_distances
 from apolar.mixture.families import family
 
-__all__ = ["OutlierRule"]
+__all__ = ["OutlierRule", "find_outliers"]
 
 # A component with fewer rows than this is that of a single one.
 MIN_ROWS = 1.5
@@ -66,3 +67,16 @@ class OutlierRule:
         distances, n_observed = min_distances(means, covariances, np.asarray(X, dtype=np.float64))
         limits = chi2.isf(self.tail, np.arange(1, X.shape[1] + 1))
         return distances > np.concatenate([[np.inf], limits])[n_observed]
+
+
+def find_outliers(estimator: Any, rows: Rows, level: float) -> Any:
+    """Return whether each row is an outlier, shape (n_samples,); of distributed rows, a lazy array."""
+    is_outlier = OutlierRule.of(estimator, level)
+    if rows.is_sparse:
+        raise TypeError("X is sparse: call outliers for X.toarray(), a part of the rows at a time.")
+    if rows.is_distributed:
+        return rows.map_lazily(is_outlier, None, np.bool_)
+    parts = rows.on_host().map_blocks(
+        BlockFunction(lambda block, _: is_outlier(block)), Checked(allows_missing=True)
+    )
+    return np.concatenate(list(parts))

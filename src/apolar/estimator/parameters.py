@@ -11,12 +11,21 @@ from typing import Any
 import numpy as np
 
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
+from apolar._core.threads import default_threads
 from apolar.mixture.families import UNIVARIATE, Family, family
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.starts import STARTS
 
-__all__ = ["PARAMETERS", "Parameter", "allows_rounding", "check_columns", "checked_parameters", "is_path"]
+__all__ = [
+    "PARAMETERS",
+    "Parameter",
+    "allows_rounding",
+    "check_columns",
+    "check_parameters",
+    "is_path",
+    "n_threads_of",
+]
 
 
 def _unchanged(value: Any) -> Any:
@@ -139,7 +148,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
-def checked_parameters(settings: Any) -> tuple[Family, Prior | None]:
+def check_parameters(settings: Any) -> tuple[Family, Prior | None]:
     """Return the family and the prior of an estimator, after checking all of its parameters.
 
     If `reg_covar` is given, it takes the place of the default prior, and there is none.
@@ -160,6 +169,11 @@ def check_columns(settings: Any, n_features: int) -> None:
             f"covariance_type={kind!r} is for data of one column, and X has {n_features}: use "
             f"{UNIVARIATE[kind].name!r} ({UNIVARIATE[kind].code}) for spherical components, or 'full'."
         )
+
+
+def n_threads_of(settings: Any) -> int:
+    """Return the number of threads of an estimator."""
+    return default_threads() if settings.n_threads is None else int(settings.n_threads)
 
 
 def allows_rounding(settings: Any) -> bool:

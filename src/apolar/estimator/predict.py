@@ -18,7 +18,7 @@ from apolar.em.blocks import Block
 from apolar.em.e_step import LogDensity, RowAnswers
 from apolar.em.row_stats import RowStats
 from apolar.em.whitening import Whitening, mixture_around
-from apolar.estimator.attributes import fitted_parameters
+from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.scores import CRITERIA, FitSummary

@@ -1,15 +1,19 @@
-"""The progress of a fit: printed lines, and scikit-learn's callbacks."""
+"""What a fit says: printed lines, scikit-learn's callbacks, and warnings about rows and columns."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from apolar._core.arrays import Array, IndexArray
 from apolar.em.result import Fit
-from apolar.exceptions import ApolarWarning
+from apolar.estimator.fitted import FittedState
+from apolar.exceptions import ApolarWarning, ColumnWarning, FarRowsWarning, listed, warn_user
+from apolar.moments.covariance import is_constant
 
 try:  # scikit-learn 1.9 or later
     from sklearn.callback import CallbackSupportMixin
@@ -25,6 +29,15 @@ except ImportError:  # pragma: no cover - older scikit-learn
         return method
 
 
+__all__ = [
+    "CallbackSupportMixin",
+    "FitProgress",
+    "NotConvergedWarning",
+    "warn_of_constant_columns",
+    "warn_of_far_rows",
+    "with_callbacks",
+]
+
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 
@@ -34,14 +47,11 @@ def with_callbacks(method: AnyMethod) -> AnyMethod:
     return managed
 
 
-__all__ = ["CallbackSupportMixin", "NotConvergedWarning", "Progress", "with_callbacks"]
-
-
 class NotConvergedWarning(ApolarWarning, ConvergenceWarning):
     """EM stopped at max_iter: both an ApolarWarning and scikit-learn's ConvergenceWarning."""
 
 
-class Progress:
+class FitProgress:
     """A callback of EM that prints the progress of a fit, and calls scikit-learn's callbacks.
 
     Parameters
@@ -53,20 +63,15 @@ class Progress:
         The sum of the weights of the rows.
     offset : float
         What is added to a log-likelihood per row, to get from whitened coordinates to the units of X.
-    attributes : callable
-        Returns the fitted attributes of a Fit.
+    state : callable
+        Returns the fitted state of a Fit.
     """
 
     def __init__(
-        self,
-        estimator: Any,
-        X: Any,
-        weight: float,
-        offset: float,
-        attributes: Callable[[Fit], dict[str, Any]],
+        self, estimator: Any, X: Any, weight: float, offset: float, state: Callable[[Fit], FittedState]
     ) -> None:
         self.estimator, self.X = estimator, X
-        self.weight, self.offset, self.attributes = weight, offset, attributes
+        self.weight, self.offset, self.state = weight, offset, state
         self.n_passes, self.last, self.began = 0, -float("inf"), time.perf_counter()
         self.context = None
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
@@ -91,7 +96,7 @@ class Progress:
             task.call_on_fit_task_end(
                 estimator=self.estimator,
                 X=self.X,
-                reconstruction_attributes=lambda: self.attributes(fit),
+                reconstruction_attributes=lambda: self.state(fit).attributes(),
             )
         )
 
@@ -104,3 +109,31 @@ class Progress:
             self.context.call_on_fit_task_end(
                 estimator=self.estimator, X=self.X, reconstruction_attributes={}
             )
+
+
+def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None) -> None:
+    """Warn of rows that are far from all others, by their positions among the rows that have a weight."""
+    if len(far_rows):
+        numbers = far_rows if has_weight is None else np.flatnonzero(has_weight)[far_rows]
+        warn_user(FarRowsWarning(numbers.tolist()))
+
+
+def warn_of_constant_columns(mean: Array, variances: Array, names: Sequence[Any] | None, used: str) -> None:
+    """Warn once of all constant columns, unless no column varies.
+
+    Parameters
+    ----------
+    mean, variances : ndarray, shape (n_features,)
+        Of the columns.
+    names : sequence of str or None
+    used : str
+        What is done with them.
+    """
+    constant = np.flatnonzero(is_constant(mean, variances)).tolist()
+    if not constant or len(constant) == len(mean):
+        return
+    called = [str(i) if names is None else repr(str(names[i])) for i in constant]
+    columns, are = ("Columns", "are") if len(constant) > 1 else ("Column", "is")
+    warn_user(
+        f"{columns} {listed(called)} {are} constant. {used} Remove constant columns from X.", ColumnWarning
+    )

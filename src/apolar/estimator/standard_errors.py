@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.numbers import figures
@@ -13,15 +14,22 @@ from apolar._core.tables import html_table
 from apolar.data import CHUNK_SIZE
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
+from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
-from apolar.exceptions import ComponentError
+from apolar.em.rounding import with_rounding
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import open_input
+from apolar.estimator.parameters import check_parameters, n_threads_of
+from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters, Parameters, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
+from apolar.moments.available import observed_column_moments
+from apolar.moments.covariance import is_constant
 
-__all__ = ["StandardErrors", "standard_errors"]
+__all__ = ["StandardErrors", "check_columns_vary", "fitted_problem", "standard_errors"]
 
 # The step of central differences, in deviations of a component and in logarithms of weights: a compromise
 # between their error, of the order of its square, and that of rounding, of the order of its inverse.
@@ -37,6 +45,42 @@ MAX_AWAY = 1.0
 MIN_ROWS = 1 - 1e-6
 # What a notebook shows.
 MAX_COLUMNS, MAX_CLUSTERS = 10, 30
+
+
+def fitted_problem(
+    estimator: Any, X: Any, sample_weight: Any, *, is_drawn: bool = False
+) -> tuple[Problem, Prior | None]:
+    """Return the rows of a fit, on the host and whitened as in the fit, and its prior.
+
+    Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
+    """
+    check_is_fitted(estimator)
+    kind, prior = check_parameters(estimator)
+    state = FittedState.of(estimator)
+    if prior is not None:
+        # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
+        prior = prior.of_strength(state.shrinkage)
+    rows = open_input(estimator, X, sample_weight, reset=False).on_host()
+    data = Problem(rows, kind, threads=n_threads_of(estimator), noise=estimator.reg_covar or 0.0)
+    box = state.parameters.noise
+    if box is not None:
+        data = with_noise_component(data, estimator.noise or estimator.noise_weight_, box)
+    if state.rounding_variances is not None and state.is_rounded and not is_drawn:
+        return with_rounding(data, prior, state.rounding_variances)
+    return data, prior
+
+
+def check_columns_vary(data: Problem) -> None:
+    """Refuse a constant column: its variance is at its floor, and has no standard error there."""
+    if data.scale is None:
+        _, _, mean, variances = observed_column_moments(data.rows)
+    else:
+        # The whitening was made of these moments: no other pass over the rows is needed.
+        mean, variances = data.scale.mean, data.scale.variances
+    constant = np.flatnonzero(is_constant(mean, variances))
+    if len(constant):
+        problem = "is constant: its variance has no standard error. Fit without it."
+        raise ColumnError(int(constant[0]), problem)
 
 
 @dataclass(frozen=True, eq=False)

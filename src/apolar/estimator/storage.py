@@ -1,9 +1,13 @@
-"""Fitted models as files without code: parameters as JSON, fitted attributes as arrays."""
+"""Fitted mixtures as files without code: saved, loaded, and written as checkpoints while a fit runs."""
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,44 +16,48 @@ from sklearn.utils.validation import check_is_fitted
 from apolar import __version__
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of, positive_number
-from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
+from apolar._core.files import (
+    check_regular,
+    load_arrays,
+    real_path,
+    save_arrays,
+    stored_numbers,
+    stored_strings,
+    stored_value,
+)
+from apolar.em.result import Fit
 from apolar.em.whitening import whitening_around
-from apolar.estimator.attributes import exact_parameters, parameter_attributes
-from apolar.estimator.parameters import PARAMETERS
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.parameters import PARAMETERS, is_path
+from apolar.exceptions import CheckpointWarning, warn_user
 from apolar.mixture.families import Family, family
 from apolar.mixture.noise import NoiseBox
-from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import PRIORS, Prior
 
-__all__ = ["load_model", "save_model"]
+__all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_state"]
 
 FORMAT = "apolar Gaussian mixture"
 VERSION = 1
 
-# The fitted attributes that are stored. Precisions are computed from covariances, so that the two agree.
-_NUMBERS = ("weights_", "means_", "covariances_", "lower_bounds_")
+# The fields of the fitted state that are single values. Precisions are computed from covariances.
 _SCALARS: dict[str, type] = {
-    "converged_": bool,
-    "n_iter_": int,
-    "n_features_in_": int,
-    "n_samples_seen_": float,
-    "lower_bound_": float,
-    "start_": str,
-    "message_": str,
+    "converged": bool,
+    "n_iter": int,
+    "n_samples_seen": float,
+    "lower_bound": float,
+    "start": str,
+    "message": str,
+    "evidence": float,
+    "shrinkage": float,
 }
-# Stored if it is known. It is not after a stream, of a mixture from moments, and in files of older versions.
-_OPTIONAL: dict[str, type] = {"evidence_": float}
-# May be NaN: the likelihood of a mixture that was made from moments alone is unknown.
-_PERHAPS_UNKNOWN = ("lower_bound_",)
-_STRINGS = ("start_notes_",)
+# Not in every file: evidence is unknown after a stream or from moments, and old files lack both.
+_OPTIONAL = ("evidence", "shrinkage")
+_REQUIRED = (
+    *(f"{name}_" for name in _SCALARS if name not in _OPTIONAL),
+    *("weights_", "means_", "covariances_", "lower_bounds_", "start_notes_", "n_features_in_"),
+)
 _NAMES = "feature_names_in_"
-# The floating type of the attributes; files of older versions lack it, and are of float64.
-_PRECISION = "precision"
-# The variances of rounding errors; files of older versions lack them, and are of fits without.
-_ROUNDING = "rounding_variances_"
-# By how many rows covariances were shrunk; files of older versions lack it, and are of fits without.
-_SHRINKAGE = "shrinkage_"
-# The box of the noise component; files of mixtures without noise lack it.
 _NOISE = ("noise_origin", "noise_edges")
 
 Model = TypeVar("Model")
@@ -70,11 +78,11 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         Fitted; otherwise scikit-learn's NotFittedError is raised.
     path : str or path
     """
-    check_is_fitted(model, [*_NUMBERS, *_SCALARS, *_STRINGS])
+    check_is_fitted(model, _REQUIRED)
     try:
-        arrays = _arrays(model)
+        arrays = _to_arrays(model)
         # The checks of `load_model`, so that every file that is written can be read.
-        _restored(type(model), arrays)
+        _from_arrays(type(model), arrays)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"This {type(model).__name__} cannot be saved: {str(error).rstrip('.')}. "
@@ -102,10 +110,10 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
     ValueError
         If the file is of another kind or version, is damaged, or holds no valid mixture.
     """
-    names = ["apolar", "parameters", *_NUMBERS, *_SCALARS, *_STRINGS]
-    arrays = load_arrays(path, FORMAT, VERSION, "a Gaussian mixture of apolar", names=names)
+    what = "a Gaussian mixture of apolar"
+    arrays = load_arrays(path, FORMAT, VERSION, what, names=["apolar", "parameters", *_REQUIRED])
     try:
-        return _restored(cls, arrays)
+        return _from_arrays(cls, arrays)
     # JSON can be nested too deeply for Python, and hold integers that are too large for a float.
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ValueError(
@@ -115,105 +123,104 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
         ) from error
 
 
-def _arrays(model: Any) -> dict[str, Array]:
+def _to_arrays(model: Any) -> dict[str, Array]:
     """Return a fitted model as the arrays of a file."""
+    state = FittedState.of(model)
+    mixture = state.parameters
     parameters = {name: _plain(name, value) for name, value in model.get_params(deep=False).items()}
+    scalars = {f"{name}_": (kind, getattr(state, name)) for name, kind in _SCALARS.items()}
     arrays = {
         "apolar": np.array(__version__),
         "parameters": np.array(json.dumps(parameters, allow_nan=False)),
-    }
-    # Of attributes in single precision, the values before rounding are stored.
-    mixture = exact_parameters(vars(model))
-    for name in _NUMBERS:
-        value = getattr(mixture, name[:-1], None)
-        arrays[name] = np.asarray(getattr(model, name) if value is None else value, dtype=np.float64)
-    arrays[_PRECISION] = np.array(np.asarray(model.means_).dtype.name)
-    for name, kind in (_SCALARS | _OPTIONAL).items():
-        if name in _SCALARS or hasattr(model, name):
-            arrays[name] = np.array(kind(getattr(model, name)))
-    for name in (*_STRINGS, _NAMES):
-        if hasattr(model, name):
-            arrays[name] = np.array(list(getattr(model, name)), dtype=np.str_)
-    if hasattr(model, _ROUNDING):
-        arrays[_ROUNDING] = np.asarray(getattr(model, _ROUNDING), dtype=np.float64)
-    if hasattr(model, _SHRINKAGE):
-        arrays[_SHRINKAGE] = np.array(float(getattr(model, _SHRINKAGE)))
+        "precision": np.array(np.dtype(state.dtype).name),
+        "n_features_in_": np.array(int(model.n_features_in_)),
+        "weights_": mixture.weights,
+        "means_": mixture.means,
+        "covariances_": np.asarray(mixture.covariances, dtype=np.float64),
+        "lower_bounds_": np.asarray(state.lower_bounds, dtype=np.float64),
+        "start_notes_": np.array(state.start_notes, dtype=np.str_),
+    } | {name: np.array(kind(value)) for name, (kind, value) in scalars.items() if value is not None}
+    if state.rounding_variances is not None:
+        arrays["rounding_variances_"] = np.asarray(state.rounding_variances, dtype=np.float64)
+    if hasattr(model, _NAMES):
+        arrays[_NAMES] = np.array(list(model.feature_names_in_), dtype=np.str_)
     if mixture.noise is not None:
         arrays |= dict(zip(_NOISE, (mixture.noise.origin, mixture.noise.edges), strict=True))
     return arrays
 
 
-def _restored(cls: type[Model], arrays: dict[str, Array]) -> Model:
+def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     """Return the model of the arrays of a file, after checking all of them."""
-    parameters = _parameters(cls, stored_value(arrays, "parameters", str))
-    attributes: dict[str, Any] = {
-        name: stored_value(arrays, name, kind, may_be_nan=name in _PERHAPS_UNKNOWN)
-        for name, kind in (_SCALARS | _OPTIONAL).items()
-        if name in _SCALARS or name in arrays
+    parameters = _read_parameters(cls, stored_value(arrays, "parameters", str))
+    scalars: dict[str, Any] = {
+        # The likelihood of a mixture that was made from moments alone is unknown.
+        name: stored_value(arrays, f"{name}_", kind, may_be_nan=name == "lower_bound")
+        for name, kind in _SCALARS.items()
+        if name not in _OPTIONAL or f"{name}_" in arrays
     }
-    missing = [name for name in _NOISE if name not in arrays]
-    if len(missing) == 1:
-        raise ValueError(f"{missing[0]} is missing.")
     r = check_integer(parameters["n_components"], "n_components", least=1)
-    m = check_integer(attributes["n_features_in_"], "n_features_in_", least=1)
-    check_integer(attributes["n_iter_"], "n_iter_", least=0)
-    positive_number(attributes["n_samples_seen_"], "n_samples_seen_")
-    weights = stored_numbers(arrays, "weights_", (r,))
-    noise = _checked_noise(arrays, m)
+    m = check_integer(stored_value(arrays, "n_features_in_", int), "n_features_in_", least=1)
+    check_integer(scalars["n_iter"], "n_iter_", least=0)
+    positive_number(scalars["n_samples_seen"], "n_samples_seen_")
+    kind = family(parameters["covariance_type"])
+    mixture = _read_mixture(arrays, kind, r, m)
+    rounding = np.zeros(m)  # old files lack these variances, and are of fits without
+    if "rounding_variances_" in arrays:
+        rounding = stored_numbers(arrays, "rounding_variances_", (m,))
+    for name, value in (("rounding_variances_", rounding), ("shrinkage_", scalars.get("shrinkage", 0.0))):
+        if np.any(value < 0):
+            raise ValueError(f"{name} must not be negative.")
+    precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
+    one_of(precision, "precision", ("float32", "float64"))
+    model = cls(**parameters)
+    if _NAMES in arrays:
+        names = stored_strings(arrays, _NAMES)
+        if len(names) != m:
+            raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
+        vars(model)[_NAMES] = np.array(names, dtype=object)
+    state = FittedState(
+        kind,
+        mixture,
+        precision,
+        lower_bounds=stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist(),
+        rounding_variances=rounding,
+        start_notes=stored_strings(arrays, "start_notes_"),
+        **scalars,
+    )
+    state.set_on(model)
+    return model
+
+
+def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> MixtureParameters:
+    """Return the mixture of a file, checked."""
+    weights, means = stored_numbers(arrays, "weights_", (r,)), stored_numbers(arrays, "means_", (r, m))
+    noise = _read_noise(arrays, m)
     total = weights.sum() if noise is None else max(weights.sum(), 1.0)
     if np.any(weights < 0) or not np.isclose(total, 1, atol=1e-6):
         raise ValueError("weights_ must not be negative, and must add up to one, or with noise to less.")
     if not np.any(weights > 0):
         raise ValueError("weights_ are all zero.")
-    means = stored_numbers(arrays, "means_", (r, m))
-    kind = family(parameters["covariance_type"])
-    mixture = MixtureParameters(weights, means, _checked_covariances(arrays, kind, r, m), noise)
-    with np.errstate(all="ignore"):
-        whitening = whitening_around(mixture, kind)
-        whitened = whitening.transform_parameters(mixture)
-    if not (np.isfinite(whitening.log_det) and np.all(np.isfinite(whitened.means))):
-        raise ValueError("means_ are too large: their squares overflow.")
-    precision = stored_value(arrays, _PRECISION, str) if _PRECISION in arrays else "float64"
-    one_of(precision, _PRECISION, ("float32", "float64"))
-    attributes |= parameter_attributes(kind, mixture, np.dtype(precision))
-    n_bounds = arrays["lower_bounds_"].size
-    attributes["lower_bounds_"] = stored_numbers(arrays, "lower_bounds_", (n_bounds,)).tolist()
-    attributes[_ROUNDING] = np.zeros(m)
-    if _ROUNDING in arrays:
-        attributes[_ROUNDING] = stored_numbers(arrays, _ROUNDING, (m,))
-        if np.any(attributes[_ROUNDING] < 0):
-            raise ValueError(f"{_ROUNDING} must not be negative.")
-    attributes[_SHRINKAGE] = stored_value(arrays, _SHRINKAGE, float) if _SHRINKAGE in arrays else 0.0
-    if attributes[_SHRINKAGE] < 0:
-        raise ValueError(f"{_SHRINKAGE} must not be negative.")
-    for name in _STRINGS:
-        attributes[name] = _strings(arrays[name], name)
-    if _NAMES in arrays:
-        names = _strings(arrays[_NAMES], _NAMES)
-        if len(names) != m:
-            raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
-        attributes[_NAMES] = np.array(names, dtype=object)
-    model = cls(**parameters)
-    for name, value in attributes.items():
-        setattr(model, name, value)
-    return model
-
-
-def _checked_covariances(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Array:
-    """Return the covariances, checked to be valid for the family and to have inverses."""
     covariances = stored_numbers(arrays, "covariances_", kind.covariance_shape(r, m))
     kind.check_covariances(covariances, "covariances_")
+    mixture = MixtureParameters(weights, means, covariances, noise)
     with np.errstate(all="ignore"):
-        precisions, whiteners = kind.precisions(covariances), kind.whiteners(covariances)
-    if not (np.all(np.isfinite(precisions)) and np.all(np.isfinite(whiteners))):
+        inverses = kind.precisions(covariances), kind.whiteners(covariances)
+        whitening = whitening_around(mixture, kind)
+        whitened = whitening.transform_parameters(mixture)
+    if not all(np.all(np.isfinite(inverse)) for inverse in inverses):
         raise ValueError("covariances_ are too small: their inverses overflow.")
-    return covariances
+    if not (np.isfinite(whitening.log_det) and np.all(np.isfinite(whitened.means))):
+        raise ValueError("means_ are too large: their squares overflow.")
+    return mixture
 
 
-def _checked_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
+def _read_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     """Return the box of the noise component, if the file has one."""
-    if _NOISE[0] not in arrays:
+    missing = [name for name in _NOISE if name not in arrays]
+    if len(missing) == 2:
         return None
+    if missing:
+        raise ValueError(f"{missing[0]} is missing.")
     shape = (m, m) if arrays[_NOISE[1]].ndim == 2 else (m,)
     box = NoiseBox(stored_numbers(arrays, _NOISE[0], (m,)), stored_numbers(arrays, _NOISE[1], shape))
     with np.errstate(all="ignore"):
@@ -221,12 +228,6 @@ def _checked_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     if not is_sound:
         raise ValueError("The box of the noise has no volume.")
     return box
-
-
-def _strings(array: Array, name: str) -> list[str]:
-    if array.dtype.kind != "U" or array.ndim != 1:
-        raise ValueError(f"{name} must be a list of strings.")
-    return [str(string) for string in array.tolist()]
 
 
 # --- parameters as text -----------------------------------------------------------------------
@@ -247,16 +248,16 @@ def _plain(name: str, value: Any) -> Any:
     return plain
 
 
-def _parameters(cls: type[Any], text: str) -> dict[str, Any]:
+def _read_parameters(cls: type[Any], text: str) -> dict[str, Any]:
     """Return the parameters of a JSON text, checked; those that it lacks have their defaults."""
-    stored = json.loads(text, parse_constant=_refused_constant)
+    stored = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(stored, dict):
         raise ValueError("The parameters are no table of names and values.")
     parameters: dict[str, Any] = cls().get_params(deep=False)
     unknown = sorted(set(stored) - set(parameters))
     if unknown:
         raise ValueError(f"{cls.__name__} has no parameter {unknown[0][:60]!r}.")
-    parameters |= {name: _decoded(value, name) for name, value in stored.items()}
+    parameters |= {name: _decode(value, name) for name, value in stored.items()}
     for name, value in parameters.items():
         PARAMETERS[name].check(value, name)
         # A value that is never written is not accepted from a file: above all, a path.
@@ -265,7 +266,7 @@ def _parameters(cls: type[Any], text: str) -> dict[str, Any]:
     return parameters
 
 
-def _decoded(value: Any, name: str) -> Any:
+def _decode(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         kind, fields = next(iter(value.items()), ("", None))
         if len(value) != 1 or kind not in PRIORS or not isinstance(fields, dict):
@@ -276,5 +277,168 @@ def _decoded(value: Any, name: str) -> Any:
     return value
 
 
-def _refused_constant(text: str) -> None:
+def _refuse_constant(text: str) -> None:
     raise ValueError(f"The parameters contain {text}.")
+
+
+# --- checkpoints --------------------------------------------------------------------------------
+
+
+class Checkpoint:
+    """A callback of EM that writes the best mixture of all runs of a fit to a file.
+
+    It is called after each pass. It writes after the first one, then after each `checkpoint_every`-th if the
+    mixture is better than the one in the file, and at the end. If a write fails, it warns once, and tries
+    again when the next is due: the fit goes on.
+
+    Parameters
+    ----------
+    estimator : GaussianMixture
+        Its parameters are written with the mixture. Labels and responsibilities as `init_params` are as long
+        as the table, and are written as "auto".
+    state : callable
+        Returns the fitted state of a Fit.
+    ordered : callable
+        Returns a Fit with its components in the order in which they are to be written.
+    """
+
+    def __init__(
+        self, estimator: Any, state: Callable[[Fit], FittedState], ordered: Callable[[Fit], Fit]
+    ) -> None:
+        self.estimator, self.state, self.ordered = estimator, state, ordered
+        self.n_passes = 0
+        # The best result of the runs that have ended.
+        self.ended: Fit | None = None
+        # The latest result of the current run, and its objective after each pass.
+        self.latest: Fit | None = None
+        self.history: list[float] = []
+        # The mixture in the file.
+        self.written: WhitenedParameters | None = None
+        self.has_warned = False
+
+    def __call__(self, fit: Fit) -> bool:
+        """Record a pass, and write if a write is due; never ask to stop."""
+        if self.latest is None or (fit.n_iter == 1 and fit is not self.latest):
+            self.ended = None if self.latest is None else self._best(self.latest)
+            self.history = []
+        self.latest = fit
+        if self.history and fit.objective < self.history[-1]:
+            # The prior was adapted, which changes the objective by a constant: see `EMRun.adapt_prior`.
+            shift = fit.objective - self.history[-1]
+            self.history = [value + shift for value in self.history]
+        self.history.append(fit.objective)
+        self.n_passes += 1
+        if (self.n_passes - 1) % self.estimator.checkpoint_every:
+            return False
+        best = self._best(fit)
+        if best.parameters is not self.written:
+            message = (
+                f"A checkpoint on the way, after pass {self.n_passes}: EM has not converged. To go on, fit "
+                "the same rows with the same parameters, this file as checkpoint, and warm_start=True."
+            )
+            state = self.state(self.ordered(best))
+            if self.write(replace(state, start="checkpoint", start_notes=[], message=message)):
+                self.written = best.parameters
+        return False
+
+    def _best(self, latest: Fit) -> Fit:
+        """Return the best result of all runs, by likelihood: evidence is known only at the end of a run."""
+        if self.ended is not None and self.ended.log_likelihood >= latest.log_likelihood:
+            return self.ended
+        return replace(latest, n_iter=len(self.history), history=tuple(self.history))
+
+    def write(self, state: FittedState) -> bool:
+        """Write a mixture; return whether that worked."""
+        estimator = self.estimator
+        model = type(estimator)(**estimator.get_params(deep=False))
+        if not isinstance(model.init_params, str):
+            model.init_params = "auto"
+        if hasattr(estimator, _NAMES):
+            model.feature_names_in_ = estimator.feature_names_in_
+        try:
+            state.set_on(model)
+            save_model(model, estimator.checkpoint)
+        # The disk is full, or the mixture has collapsed so far that its precisions overflow.
+        except (OSError, ValueError) as error:
+            if not self.has_warned:
+                self.has_warned = True
+                warn_user(
+                    f"The checkpoint {estimator.checkpoint} could not be written: {error}. The fit goes on, "
+                    f"and tries again every {estimator.checkpoint_every} passes.",
+                    CheckpointWarning,
+                )
+            return False
+        return True
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path to which no checkpoint can be written, before the fit begins."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"checkpoint={str(path)!r} is a folder: give the path of a file in it.")
+    check_regular(real_path(target))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {target.parent} for the checkpoint {target.name}: make it first."
+        )
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        # With the errno, OSError makes an error of the same class, such as PermissionError.
+        raise OSError(
+            error.errno,
+            f"The folder {target.parent} of the checkpoint cannot be written to ({error.strerror}): give "
+            "checkpoint another path.",
+        ) from error
+
+
+def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState | None:
+    """Return the mixture of the file that a fit resumes from; None if there is none.
+
+    Parameters
+    ----------
+    estimator : GaussianMixture
+        If its `warm_start` is a path, that is the file. If it is true, the file is its checkpoint, provided
+        that this exists and the estimator has not been fitted.
+    kind : Family
+    n_features : int
+
+    Returns
+    -------
+    state : FittedState or None
+
+    Raises
+    ------
+    FileNotFoundError
+        If `warm_start` is a path, and there is no such file.
+    ValueError
+        If the file is damaged, or its mixture is not of that family and size.
+    """
+    path = estimator.warm_start
+    if not is_path(path):
+        path = estimator.checkpoint
+        if not estimator.warm_start or path is None or hasattr(estimator, "weights_"):
+            return None
+        if not os.path.exists(path):
+            return None
+    elif not os.path.exists(path):
+        raise FileNotFoundError(
+            f"There is no file {path!s} to start from. Give warm_start the path of a saved mixture; "
+            "warm_start=True goes on from the checkpoint if there is one, and starts afresh if not."
+        )
+    state = FittedState.of(load_model(type(estimator), path))
+    shape = state.parameters.means.shape
+    if (state.family.name, *shape) != (kind.name, estimator.n_components, n_features):
+        held, asked = (
+            f"a mixture of n_components={n}, covariance_type={name!r}, {m} columns"
+            for name, n, m in (
+                (state.family.name, *shape),
+                (kind.name, estimator.n_components, n_features),
+            )
+        )
+        raise ValueError(
+            f"{path!s} holds {held}; asked for is {asked}. Delete the file to start afresh, or change the "
+            "parameters to those of the file."
+        )
+    return state

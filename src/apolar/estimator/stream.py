@@ -20,10 +20,10 @@ from apolar.em.result import Fit, in_canonical_order
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, whitening_around
-from apolar.estimator.attributes import fitted_parameters, set_parameters, was_rounded
-from apolar.estimator.fit import CHECKED_ROWS, n_threads_of
-from apolar.estimator.inputs import float_type, opened, with_column_names
-from apolar.estimator.parameters import allows_rounding, check_columns, checked_parameters
+from apolar.estimator.fit import CHECKED_ROWS
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import float_type, open_input, with_column_names
+from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
@@ -280,9 +280,9 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         One batch, in memory.
     sample_weight : array_like or None
     """
-    family, prior = checked_parameters(estimator)
+    family, prior = check_parameters(estimator)
     is_new = not hasattr(estimator, "weights_")
-    rows = opened(estimator, X, sample_weight, reset=is_new, once=True, is_batch=True)
+    rows = open_input(estimator, X, sample_weight, reset=is_new, once=True, are_counts=True)
     check_columns(estimator, rows.n_features)
     if rows.is_distributed:
         raise ValueError(
@@ -305,32 +305,34 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
                 f"change to {asked[0]!r} and {asked[1]}: start a new one."
             )
     else:
-        parameters = fitted_parameters(estimator)
-        if allows_rounding(estimator) and was_rounded(estimator):
-            noise = np.asarray(estimator.rounding_variances_)
+        last = FittedState.of(estimator)
+        parameters = last.parameters
+        if allows_rounding(estimator) and last.is_rounded:
+            noise = np.asarray(last.rounding_variances)
         whitening = replace(whitening_around(parameters, family), noise=noise)
         # The covariances of the fit have been shrunk already.
         prior = None if prior is None else prior.conjugate
         stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)
-        stream.shrinkage = vars(estimator).get("shrinkage_", 0.0)
+        stream.shrinkage = last.shrinkage
     with one_blas_thread(), with_column_names(estimator):
         stream.update(rows, random_generator(estimator.random_state), n_threads_of(estimator))
     assert stream.parameters is not None
     # Set last, so that a batch that fails leaves the estimator as it was.
-    set_parameters(estimator, stream.parameters, float_type(X))
+    FittedState(
+        family,
+        stream.parameters,
+        float_type(X),
+        n_samples_seen=stream.weight,
+        converged=False,
+        n_iter=getattr(estimator, "n_iter_", 0) + 1,
+        lower_bound=stream.mean_likelihood,
+        lower_bounds=[*getattr(estimator, "lower_bounds_", []), stream.mean_likelihood],
+        # Of a stream whose rows are no longer there, the evidence is not known.
+        evidence=stream.evidence,
+        shrinkage=stream.shrinkage,
+        rounding_variances=stream.noise if isinstance(stream.noise, np.ndarray) else None,
+        start="stream",
+        start_notes=[],
+        message="The mixture follows a stream: each call of partial_fit moves it.",
+    ).set_on(estimator)
     estimator._stream = stream
-    no_rounding = np.zeros(stream.parameters.n_features)
-    estimator.rounding_variances_ = stream.noise if isinstance(stream.noise, np.ndarray) else no_rounding
-    estimator.shrinkage_ = stream.shrinkage
-    estimator.lower_bound_ = stream.mean_likelihood
-    # Of a stream whose rows are no longer there, the evidence is not known.
-    vars(estimator).pop("evidence_", None)
-    if stream.evidence is not None:
-        estimator.evidence_ = stream.evidence
-    estimator.n_samples_seen_ = stream.weight
-    estimator.n_iter_ = getattr(estimator, "n_iter_", 0) + 1
-    estimator.lower_bounds_ = [*getattr(estimator, "lower_bounds_", []), stream.mean_likelihood]
-    estimator.converged_ = False
-    estimator.start_ = "stream"
-    estimator.start_notes_ = []
-    estimator.message_ = "The mixture follows a stream: each call of partial_fit moves it."

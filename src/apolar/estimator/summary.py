@@ -12,7 +12,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.numbers import figures, with_error
 from apolar._core.tables import html_table, text_table
-from apolar.estimator.attributes import fitted_parameters
+from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.families import family
 
 __all__ = ["Summary", "headline", "summary_of"]

@@ -6,14 +6,14 @@ import copy
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.estimator import GaussianMixture
-from apolar.estimator.attributes import fitted_parameters, set_parameters
+from apolar.estimator.fitted import FittedState
 from apolar.estimator.predict import NOISE, Likelihood
 from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
@@ -336,14 +336,20 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str], missin
     if not np.all(units == 1):
         # The fitted mixture itself, which a selection holds, stays in its own units.
         model = copy.copy(model)
-        fitted = fitted_parameters(model)
+        state = FittedState.of(model)
+        fitted = state.parameters
         name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)
         model.covariance_type = name
         box = None if fitted.noise is None else fitted.noise.rescaled(units)
-        set_parameters(model, MixtureParameters(fitted.weights, fitted.means * units, covariances, box))
         log_units = float(np.log(units) @ (1 - missing))
-        model.lower_bound_ -= log_units
-        model.lower_bounds_ = [bound - log_units for bound in model.lower_bounds_]
-        model.evidence_ -= log_units * model.n_samples_seen_
+        replace(
+            state,
+            family=family(name),
+            parameters=MixtureParameters(fitted.weights, fitted.means * units, covariances, box),
+            dtype=np.float64,
+            lower_bound=model.lower_bound_ - log_units,
+            lower_bounds=[bound - log_units for bound in model.lower_bounds_],
+            evidence=model.evidence_ - log_units * model.n_samples_seen_,
+        ).set_on(model)
     model.feature_names_in_ = np.array(names, dtype=object)
     return model

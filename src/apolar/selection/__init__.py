@@ -15,10 +15,9 @@ from apolar._core.literals import CovarianceType, Criterion
 from apolar.data import Rows
 from apolar.em.far_rows import find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
-from apolar.estimator.columns import warn_of_constant_columns
-from apolar.estimator.fit import n_threads_of, warn_of_far_rows
-from apolar.estimator.inputs import float_type, opened
-from apolar.estimator.parameters import check_columns, checked_parameters
+from apolar.estimator.inputs import float_type, open_input
+from apolar.estimator.parameters import check_columns, check_parameters, n_threads_of
+from apolar.estimator.progress import warn_of_constant_columns, warn_of_far_rows
 from apolar.mixture.families import FAMILIES, UNIVARIATE, family
 from apolar.moments.available import observed_column_moments
 from apolar.scores import CRITERIA, criterion_title
@@ -118,14 +117,14 @@ def select(
         _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
-    source = opened(model, X, sample_weight, reset=True, min_rows=2)
+    source = open_input(model, X, sample_weight, reset=True, min_rows=2)
     columns = observed_column_moments(source) if is_host_array(source) else None
     if columns is not None:
         names, used = getattr(model, "feature_names_in_", None), "They are left out of the comparison."
-        warn_of_constant_columns(columns.mean, columns.variances, names, used, stacklevel=2)
+        warn_of_constant_columns(columns.mean, columns.variances, names, used)
     if columns is not None and not model.noise:
         has_weight = None if sample_weight is None else np.asarray(sample_weight) > 0
-        warn_of_far_rows(find_far_rows(source, columns), has_weight, stacklevel=2)
+        warn_of_far_rows(find_far_rows(source, columns), has_weight)
     for kind in () if covariance_type is None else _checked_kinds(covariance_type):
         check_columns(GaussianMixture(covariance_type=kind), source.n_features)
     kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
@@ -293,5 +292,5 @@ def _checked_model(parameters: dict[str, Any], random_state: Any) -> GaussianMix
         random_state = int(random_generator(random_state).integers(2**31))
     random_generator(random_state)
     model = GaussianMixture(random_state=random_state, **parameters)
-    checked_parameters(model)
+    check_parameters(model)
     return model

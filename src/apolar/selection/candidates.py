@@ -9,8 +9,8 @@ from typing import Any
 
 from apolar._core.threads import one_blas_thread
 from apolar.estimator import GaussianMixture
-from apolar.estimator.fit import n_threads_of
-from apolar.estimator.inputs import opened
+from apolar.estimator.inputs import open_input
+from apolar.estimator.parameters import n_threads_of
 from apolar.estimator.predict import predictor_of
 from apolar.exceptions import CollapsedWarning, ColumnWarning, FarRowsWarning
 from apolar.mixture.families import family
@@ -49,7 +49,7 @@ def fit_candidate(
         warnings.simplefilter("always")
         for category in (ColumnWarning, FarRowsWarning):  # `select` has warned of them, once
             warnings.simplefilter("ignore", category)
-        rows = opened(model, X, sample_weight, reset=True)
+        rows = open_input(model, X, sample_weight, reset=True)
         n_parameters = family(kind).n_parameters(n_components, rows.n_features)
         n_parameters += N_NOISE_PARAMETERS if model.noise else 0
         try:

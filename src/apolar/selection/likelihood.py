@@ -20,8 +20,8 @@ from apolar.em.rounding import has_rounding
 from apolar.em.run import evidence_of
 from apolar.em.whitening import column_units
 from apolar.estimator import GaussianMixture
-from apolar.estimator.attributes import fitted_parameters, result_attributes, set_parameters
 from apolar.estimator.few_rows import few_rows_seen
+from apolar.estimator.fitted import FittedState
 from apolar.estimator.predict import Likelihood
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters
@@ -198,18 +198,18 @@ class LikelihoodFits:
         model = GaussianMixture(**self.settings)
         model.set_params(n_components=row.n_components, covariance_type=row.covariance_type, prior=None)
         result = in_canonical_order(result, found.data.family, found.data.whitening)
-        for name, value in result_attributes(result, found.data, self.dtype).items():
-            setattr(model, name, value)
-        model.lower_bound_ = row.log_likelihood / found.data.weight
-        model.evidence_ = -row.evidence / 2
+        state = FittedState.of_fit(result, found.data, self.dtype)
+        state = replace(state, lower_bound=row.log_likelihood / found.data.weight, evidence=-row.evidence / 2)
+        if self.constants is not None:
+            parameters = self.constants.put_back(state.parameters, found.data.family)
+            rounding = np.zeros(len(self.constants.mean))
+            if state.rounding_variances is not None:
+                rounding[~self.constants.is_constant] = state.rounding_variances
+            kind = family(row.covariance_type)
+            state = replace(state, family=kind, parameters=parameters, rounding_variances=rounding)
+        state.set_on(model)
         for name, value in self.names.items():
             setattr(model, name, value)
-        if self.constants is not None:
-            parameters = self.constants.put_back(fitted_parameters(model), found.data.family)
-            set_parameters(model, parameters, self.dtype)
-            rounding = np.zeros(len(self.constants.mean))
-            rounding[~self.constants.is_constant] = model.rounding_variances_
-            model.rounding_variances_ = rounding
         return model
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-import apolar
 from apolar import GaussianMixture
-from apolar.estimator import checkpoint
+from apolar.estimator import storage
 
 
 @pytest.fixture
@@ -15,11 +14,11 @@ def path(tmp_path):
 @pytest.fixture
 def files(monkeypatch):
     """The models that the checkpoint holds, read after each write."""
-    models = []
+    models, save = [], storage.save_model
 
     def saved(model, path):
-        apolar.estimator.storage.save_model(model, path)
+        save(model, path)
         models.append(GaussianMixture.load(path))
 
-    monkeypatch.setattr(checkpoint, "save_model", saved)
+    monkeypatch.setattr(storage, "save_model", saved)
     return models

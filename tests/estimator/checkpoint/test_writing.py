@@ -9,9 +9,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-import apolar
 from apolar import GaussianMixture
-from apolar.estimator import checkpoint
+from apolar.estimator import storage
 from estimator.checkpoint.fits import X, mixture
 
 
@@ -61,13 +60,13 @@ def test_the_order_of_the_user_is_kept(path, files):
 
 def test_several_runs_keep_the_best(path, files, monkeypatch):
     seen = []
-    called = checkpoint.Checkpoint.__call__
+    called = storage.Checkpoint.__call__
 
     def recording(self, fit):
         seen.append(fit)
         return called(self, fit)
 
-    monkeypatch.setattr(checkpoint.Checkpoint, "__call__", recording)
+    monkeypatch.setattr(storage.Checkpoint, "__call__", recording)
     model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X)
     starts = [i for i, fit in enumerate(seen) if fit.n_iter == 1 and (i == 0 or seen[i - 1] is not fit)]
     assert len(starts) == 3
@@ -102,15 +101,15 @@ def test_only_files_are_replaced(tmp_path):
 @pytest.mark.parametrize("error", [OSError("No space left on device"), ValueError("too small")])
 @pytest.mark.parametrize("last", [3, 10**6])
 def test_a_write_that_fails_is_warned_of_once_and_the_fit_goes_on(path, monkeypatch, error, last):
-    calls = []
+    calls, save = [], storage.save_model
 
     def fails(model, path):
         calls.append(path)
         if 2 <= len(calls) <= last:
             raise error
-        apolar.estimator.storage.save_model(model, path)
+        save(model, path)
 
-    monkeypatch.setattr(checkpoint, "save_model", fails)
+    monkeypatch.setattr(storage, "save_model", fails)
     with pytest.warns(UserWarning, match=f"fit.npz could not be written: {error}.*goes on") as caught:
         model = mixture(checkpoint=path).fit(X)
     assert len(caught) == 1
