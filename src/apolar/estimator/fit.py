@@ -29,7 +29,7 @@ from apolar.estimator.storage import Checkpoint, stored_state
 from apolar.exceptions import SkippedStartWarning, warn_user
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
-from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
+from apolar.search.given import ResolvedStart, has_given_parameters, resolved_start
 
 __all__ = ["CHECKED_ROWS", "fit_rows"]
 

@@ -15,7 +15,7 @@ from apolar._core.threads import default_threads
 from apolar.mixture.families import UNIVARIATE, Family, family
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
-from apolar.starts import STARTS
+from apolar.search.starts import STARTS
 
 __all__ = [
     "PARAMETERS",
