@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from apolar._core.arrays import Array
 from apolar.data import BlockFunction, Checked, Rows
 from apolar.estimator.fitted import fitted_parameters
-from apolar.mixture.distances import min_distances
+from apolar.mixture.conditional import min_distances
 from apolar.mixture.families import family
 
 __all__ = ["OutlierRule", "find_outliers"]
