@@ -34,7 +34,7 @@ ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 # Hostile inputs that `make fuzz` tries.
 CASES ?= 10000
 
-.PHONY: help setup demo test test-oldest test-portable test-sanitized fuzz lint format bench docs reproduce clean
+.PHONY: help setup demo test test-all test-slow test-oldest test-portable test-sanitized fuzz lint format bench docs reproduce clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -60,8 +60,13 @@ demo: $(VENV)/.report  ## Cluster a bundled table and write its report; learn fr
 	@echo
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.test  ## Run the tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto
+test: $(VENV)/.test  ## Run the tests that every change must pass, in a few minutes
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"
+
+test-slow: $(VENV)/.test  ## Run the tests on a cluster, in a browser, in other processes and in other projects
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal -m slow
+
+test-all: test test-slow test-portable test-sanitized test-oldest fuzz  ## Run everything: before a release
 
 test-portable: $(VENV)/.test  ## Run the numerical tests as on another processor, without the kernels: CORE=Haswell, TESTS= for all
 	$(ONE_THREAD) $(OTHER_CORE) $(BIN)/python -m pytest -q -n auto $(TESTS)

@@ -21,7 +21,7 @@ from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
-from apolar.starts.mbhc import merge_tree
+from apolar.search.hierarchical import merge_tree
 from benchmarks import problems
 
 N_COMPONENTS, N_FEATURES = 5, 10

@@ -13,7 +13,7 @@ from apolar.em.kernels import triton
 from apolar.em.problem import Problem
 from apolar.estimator.attributes import fitted_parameters
 from apolar.mixture.families import family
-from apolar.starts.moments import whitened_spherical
+from apolar.search.moment_starts import whitened_spherical
 from benchmarks import large, problems
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 100_000_000, 16, 8

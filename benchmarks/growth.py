@@ -20,7 +20,7 @@ from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar._core.threads import one_blas_thread
 from apolar.mixture.families import family
-from apolar.starts.moments import whitened_spherical
+from apolar.search.moment_starts import whitened_spherical
 
 path, n_columns, n_components = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 

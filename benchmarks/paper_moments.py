@@ -17,7 +17,7 @@ from apolar.paper.methods import MAX_ITER, RELATIVE_TOL, SPHERICAL, clustering
 from apolar.paper.tasks import simulated
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.scores import adjusted_rand_index
-from apolar.starts.moments import whitened_spherical
+from apolar.search.moment_starts import whitened_spherical
 from benchmarks import problems
 
 N_SETS = 500

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 import apolar
 from apolar import GaussianMixture
 from apolar.mixture.families import FAMILIES
-from apolar.starts import STARTS
+from apolar.search.starts import STARTS
 from mixtures import FAMILY_NAMES
 
 NAMES = FAMILY_NAMES

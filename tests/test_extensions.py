@@ -18,9 +18,8 @@ from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.prior import PRIORS, PriorTerms
 from apolar.scores import CRITERIA, lower_is_better_aic
+from apolar.search.starts import STARTS, StartEntry
 from apolar.selection import Row
-from apolar.starts import STARTS
-from apolar.starts.base import StartEntry
 
 N_COMPONENTS = 3
 

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from apolar._core import compiled
 from apolar.data import ArrayRows, open_rows
-from apolar.em import patterns, small_patterns
+from apolar.em import missing
 from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.loop import converge
@@ -15,7 +15,7 @@ from apolar.em.result import Fit
 from apolar.em.run import plain_em
 from apolar.exceptions import ColumnError
 from apolar.mixture import Prior
-from apolar.mixture.conditioning import triangle
+from apolar.mixture.conditional import triangle
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.stats import SufficientStats
 from kernel_sums import needs_kernels
@@ -128,8 +128,7 @@ def test_patterns_of_many_columns_and_in_parts(monkeypatch):
     parameters = data.family.m_step(data.hard_stats(labels, K), Prior())
     expected = data.e_step(parameters[None])[1]
     assert_same_e_step(data, X, None, parameters)
-    monkeypatch.setattr(patterns, "MAX_NUMBERS", 1)
-    monkeypatch.setattr(small_patterns, "MAX_NUMBERS", 1)
+    monkeypatch.setattr(missing, "MAX_NUMBERS", 1)
     np.testing.assert_allclose(data.e_step(parameters[None])[1], expected, rtol=1e-12)
 
 
@@ -310,7 +309,7 @@ def test_plain_em_ends_as_the_accelerated_one():
 
 @pytest.mark.parametrize("name", ["full", "diag"])
 def test_results_do_not_depend_on_the_number_of_threads(name, monkeypatch):
-    monkeypatch.setattr(patterns, "VAST_ROWS", 200)
+    monkeypatch.setattr(missing, "VAST_ROWS", 200)
     monkeypatch.setattr(compiled, "PART_ROWS", 64)
     monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
     X, labels = incomplete_rows(2000, 0.2, n_features=5)

@@ -18,7 +18,7 @@ import apolar
 from apolar import GaussianMixture
 from apolar.exceptions import ColumnError
 from apolar.scores import adjusted_rand_index
-from apolar.starts import STARTS
+from apolar.search.starts import STARTS
 from mixtures import FAMILY_NAMES
 
 NAMES = ["a", "b", "c", "d"]

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from apolar import GaussianMixture
 from apolar.mixture.families import family
 from apolar.scores import adjusted_rand_index
-from apolar.starts import STARTS
+from apolar.search.starts import STARTS
 from mixtures import FAMILY_NAMES
 
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)

@@ -6,7 +6,7 @@ from scipy.stats import chi2
 
 import apolar
 from apolar.exceptions import FewRowsWarning
-from apolar.mixture.distances import min_distances
+from apolar.mixture.conditional import min_distances
 
 FAMILIES = ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical", "VEV", "EVI")
 

@@ -89,7 +89,9 @@ def test_measurements_are_fitted_once(name, monkeypatch):
     X, _ = example()
     searched = []
     search = rounding.RoundingProblem.with_rounding
-    monkeypatch.setattr(rounding.RoundingProblem, "with_rounding", lambda *a: searched.append(a) or search(*a))
+    monkeypatch.setattr(
+        rounding.RoundingProblem, "with_rounding", lambda *a: searched.append(a) or search(*a)
+    )
     model = fitted(X, name, 3)
     np.testing.assert_array_equal(model.rounding_variances_, 0)
     # One decimal is far below the width of these clusters: the fit is that of the rows as they are.

@@ -13,7 +13,7 @@ from apolar.decomposition.constraints import CONSTRAINTS
 from apolar.decomposition.methods import METHODS
 from apolar.mixture.families import FAMILIES
 from apolar.scores import CRITERIA
-from apolar.starts import STARTS
+from apolar.search.starts import STARTS
 
 SCRIPT = Path(__file__).parent / "script.py"
 

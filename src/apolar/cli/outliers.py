@@ -58,7 +58,7 @@ def outlier_lines(
     import numpy as np
 
     from apolar.estimator.outliers import OutlierRule
-    from apolar.mixture.distances import min_distances
+    from apolar.mixture.conditional import min_distances
 
     yield ",".join(["row", "cluster", "distance", *map(quoted_cell, names)]) + "\n"
     rule = OutlierRule.of(model, 0.05)  # for its means and covariances, which do not depend on the level

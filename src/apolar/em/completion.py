@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_device_array, to_numpy
-from apolar.em.patterns import PatternGroup, Patterns
+from apolar.data import Scratch
+from apolar.em.blocks import posteriors
+from apolar.em.missing import PatternRows
 from apolar.em.whitening import MAX_DISTANCE, Whitening
-from apolar.mixture.conditioning import (
-    FULL,
-    Conditioned,
-    NaturalComponents,
-    RootedComponents,
-    inverses_of,
-)
+from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents, RootedComponents
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 
@@ -56,7 +52,7 @@ class Completion:
         correlation = covariance / units / units[:, None]
         # A constant column has no regression.
         np.fill_diagonal(correlation, 1.0)
-        precision = inverses_of(correlation)[0]
+        precision = FULL.inverses(correlation)[0]
         components = NaturalComponents(np.zeros(1), np.zeros((1, len(units))), precision[None])
         return cls(whitening.centre, units, components)
 
@@ -71,11 +67,6 @@ class Completion:
             means, roots = means @ mixing, mixing.T @ roots
         return cls(whitening.centre, units, RootedComponents(parameters.weights, means, roots))
 
-    def scaled(self, x: Array, columns: Any = slice(None)) -> Array:
-        """Return values of columns, centred and in their units, clipped so that squares do not overflow."""
-        with np.errstate(over="ignore"):
-            return np.clip((x - self.centre[columns]) / self.units[columns], -MAX_DISTANCE, MAX_DISTANCE)
-
     def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
         """Return the completed chunk, and its weights."""
         return self.expected(as_float64_rows(values)), weights
@@ -83,27 +74,19 @@ class Completion:
     def expected(self, x: Array) -> Array:
         """Return rows with the expected value in place of each missing one."""
         out = x.copy()
-        for group, given, responsibilities in self._groups(x):
-            of_row = group.patterns_of_rows()
-            filled = np.zeros((len(of_row), group.missing.shape[1]))
-            for k, shares in enumerate(responsibilities):
-                filled += shares[:, None] * _means(group, given, k)
-            self._put(out, group, filled)
+        for part, given, responsibilities in self.parts(x):
+            self._put(out, part, _mean(responsibilities, part.expected(given)))
         return out
 
     def variances(self, x: Array) -> Array:
         """Return the variances of missing values given the observed ones of the row; zero for the others."""
         out = np.zeros(x.shape)
-        for group, given, responsibilities in self._groups(x):
-            of_row = group.patterns_of_rows()
-            means = [_means(group, given, k) for k in range(len(responsibilities))]
-            centre = sum(shares[:, None] * mean for shares, mean in zip(responsibilities, means, strict=True))
-            within = np.diagonal(given.covariances, axis1=-2, axis2=-1)
-            spread = np.zeros((len(of_row), group.missing.shape[1]))
-            for k, (shares, mean) in enumerate(zip(responsibilities, means, strict=True)):
-                spread += shares[:, None] * (within[of_row, k] + (mean - centre) ** 2)
-            columns = group.missing[of_row]
-            out[group.positions[:, None], columns] = self.units[columns] ** 2 * spread
+        for part, given, responsibilities in self.parts(x):
+            expected = part.expected(given)
+            within = part.by_row(np.diagonal(given.covariances, axis1=-2, axis2=-1))
+            between = (expected - _mean(responsibilities, expected)) ** 2
+            spread = _mean(responsibilities, np.moveaxis(within, 1, 0) + between)
+            out[part.positions] = np.where(part.by_row(part.missing), self.units**2 * spread, 0.0)
         return out
 
     def drawn(self, x: Array, rng: np.random.Generator) -> Array:
@@ -111,34 +94,39 @@ class Completion:
         # In the order of rows, whatever their patterns are.
         draws, noise = rng.random(len(x)), rng.standard_normal(x.shape)
         out = x.copy()
-        for group, given, responsibilities in self._groups(x):
-            of_row = group.patterns_of_rows()
+        for part, given, responsibilities in self.parts(x):
             cumulated = np.cumsum(responsibilities, axis=0)
-            chosen = (draws[group.positions] * cumulated[-1] > cumulated[:-1]).sum(axis=0)
-            roots = _roots(given.covariances)[of_row, chosen]
-            of_missing = noise[group.positions[:, None], group.missing[of_row]]
-            filled = np.einsum("rij,rj->ri", roots, of_missing)
-            for k in np.unique(chosen).tolist():
-                filled += np.where((chosen == k)[:, None], _means(group, given, k), 0.0)
-            self._put(out, group, filled)
+            chosen = (draws[part.positions] * cumulated[-1] > cumulated[:-1]).sum(axis=0)
+            rows = np.arange(len(chosen))
+            # With the identity among observed columns, whose draws are left out.
+            covariances = given.covariances + np.eye(x.shape[1]) * ~part.missing[:, None, None]
+            roots = part.by_row(_roots(covariances))[rows, chosen]
+            drawn = np.einsum("rij,rj->ri", roots, noise[part.positions])
+            self._put(out, part, drawn + part.expected(given)[chosen, rows])
         return out
 
-    def _groups(self, x: Array) -> Iterator[tuple[PatternGroup, Conditioned, Array]]:
-        """Yield the groups of rows with missing values, components given the others, and responsibilities."""
+    def parts(self, x: Array) -> Iterator[tuple[PatternRows, ConditionalComponents, Array]]:
+        """Yield rows with missing values, the components given the other values, and responsibilities."""
         rows = np.flatnonzero(np.isnan(x).any(axis=1))
         if not len(rows):
             return
-        for group, given in Patterns(self.scaled(x[rows])).conditioned(self.components):
-            logits = group.logits(given.marginal)
-            logits -= logits.max(axis=0)
-            responsibilities = np.exp(logits)
-            responsibilities /= responsibilities.sum(axis=0)
-            yield group.at(rows), given, responsibilities
+        with np.errstate(over="ignore"):
+            # Clipped, so that squares do not overflow.
+            scaled = np.clip((x[rows] - self.centre) / self.units, -MAX_DISTANCE, MAX_DISTANCE)
+        for part in PatternRows.of(scaled).parts(len(self.components.linear)):
+            given = self.components.given(part.missing)
+            responsibilities = posteriors(part.logits(given.marginal)[None], Scratch())[0][0]
+            yield replace(part, positions=rows[part.positions]), given, responsibilities
 
-    def _put(self, out: Array, group: PatternGroup, filled: Array) -> None:
+    def _put(self, out: Array, part: PatternRows, filled: Array) -> None:
         """Write what missing values are replaced by into rows."""
-        columns = group.missing[group.patterns_of_rows()]
-        out[group.positions[:, None], columns] = self.centre[columns] + self.units[columns] * filled
+        replaced = self.centre + self.units * filled
+        out[part.positions] = np.where(part.by_row(part.missing), replaced, out[part.positions])
+
+
+def _mean(responsibilities: Array, values: Array) -> Array:
+    """Return the means of values, shape (n, n_rows, n_features), over the components of each row."""
+    return np.asarray(np.einsum("kr,krm->rm", responsibilities, values))
 
 
 def _roots(covariances: Array) -> Array:
@@ -148,14 +136,3 @@ def _roots(covariances: Array) -> Array:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(covariances)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
-
-
-def _means(group: PatternGroup, given: Conditioned, component: int) -> Array:
-    """Return the means of the missing values of each row in one component, shape (n_rows, n_missing)."""
-    gains, offsets = given.gains[:, component], given.offsets[:, component]
-    if not group.is_large:
-        of_row = group.patterns_of_rows()
-        return np.einsum("rmo,ro->rm", gains[of_row], group.values) + offsets[of_row]
-    starts = group.starts
-    parts = [group.values[starts[p] : starts[p + 1]] @ gains[p].T for p in range(group.n_patterns)]
-    return np.concatenate(parts) + np.repeat(offsets, np.diff(starts), axis=0)

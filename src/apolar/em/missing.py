@@ -10,29 +10,179 @@ are needed: whether a value is missing is a further column.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.compiled import RowMap
-from apolar.data import thread_scratch
+from apolar.data import Scratch, thread_scratch
 from apolar.data.checks import checked_block, checked_weights
-from apolar.em.blocks import Block, StatsBlock
+from apolar.data.reduce import map_in_threads
+from apolar.em.blocks import Block, StatsBlock, weighted_posteriors
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
-from apolar.em.patterns import Patterns
-from apolar.em.small_patterns import SmallPatterns
 from apolar.em.whitening import Whitening
-from apolar.mixture.conditioning import NaturalComponents, triangle
+from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents, square, triangle
 from apolar.mixture.families import Family
 from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.families.diagonal import Diagonal
 
-__all__ = ["IncompleteBlock", "IncompleteBlocks", "incomplete_block"]
+__all__ = ["IncompleteBlock", "IncompleteBlocks", "PatternRows", "incomplete_block"]
 
 ALIGNED = Diagonal()
+# Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
+MIN_ROWS = 12
+# The rows of a pattern from which on threads share them.
+VAST_ROWS = 2**15
+# The numbers of an array over patterns, components, and pairs of columns: 1 MB stays in the cache.
+MAX_NUMBERS = 2**17
+
+
+@dataclass(frozen=True, eq=False)
+class PatternRows:
+    """Rows in the order of their patterns of missing columns.
+
+    Attributes
+    ----------
+    missing : ndarray of bool, shape (n_patterns, n_features)
+    starts : ndarray of int, shape (n_patterns + 1,)
+        The first row of each pattern, and the number of rows.
+    values : ndarray, shape (n_rows, n_features)
+        Zero where a value is missing.
+    positions : ndarray of int, shape (n_rows,)
+        Which of all rows these are.
+    n_large : int
+        The number of patterns of many rows, which are the first.
+    """
+
+    missing: Array
+    starts: IndexArray
+    values: Array
+    positions: IndexArray
+    n_large: int
+
+    @classmethod
+    def of(cls, x: Array) -> PatternRows:
+        """Return rows, shape (n_rows, n_features), NaN where a value is missing."""
+        missing = np.isnan(x)
+        patterns = np.zeros(len(x), dtype=np.int64)
+        for first in range(0, x.shape[1], 32):
+            part = missing[:, first : first + 32]
+            codes = (patterns << 32) | (part @ (1 << np.arange(part.shape[1], dtype=np.int64)))
+            _, patterns, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        is_large = counts >= MIN_ROWS
+        order = np.lexsort((patterns, ~is_large[patterns]))
+        starts = np.concatenate([[0], np.cumsum(np.concatenate([counts[is_large], counts[~is_large]]))])
+        values = np.where(missing, 0.0, x)[order]
+        return cls(missing[order[starts[:-1]]], starts, values, order, int(np.count_nonzero(is_large)))
+
+    def parts(self, n_components: int) -> Iterator[PatternRows]:
+        """Yield parts of the patterns, few enough for arrays of their components, all large or all small."""
+        n_patterns, n_features = self.missing.shape
+        size = max(1, MAX_NUMBERS // (n_components * n_features**2))
+        for begin, end in ((0, self.n_large), (self.n_large, n_patterns)):
+            for first in range(begin, end, size):
+                last = min(first + size, end)
+                rows = slice(self.starts[first], self.starts[last])
+                yield PatternRows(
+                    self.missing[first:last],
+                    self.starts[first : last + 1] - rows.start,
+                    self.values[rows],
+                    self.positions[rows],
+                    last - first if end == self.n_large else 0,
+                )
+
+    def by_row(self, of_patterns: Array) -> Array:
+        """Return what belongs to the pattern of each row."""
+        return np.repeat(of_patterns, np.diff(self.starts), axis=0)
+
+    def _slices(self) -> Iterator[slice]:
+        return map(slice, self.starts[:-1], self.starts[1:])
+
+    def expected(self, given: ConditionalComponents) -> Array:
+        """Return the expected rows under each component, shape (n, n_rows, n_features)."""
+        if not self.n_large:
+            expected = np.einsum("rkij,rj->kri", self.by_row(given.gains), self.values)
+            return expected + np.moveaxis(self.by_row(given.offsets), 1, 0)
+        parts = zip(self._slices(), given.gains, given.offsets, strict=True)
+        each = [self.values[rows] @ np.swapaxes(g, -1, -2) + o[:, None] for rows, g, o in parts]
+        return np.concatenate(each, axis=1)
+
+    def logits(self, marginal: NaturalComponents) -> Array:
+        """Return the logits of the marginals of each pattern at its rows, shape (n, n_rows)."""
+        if self.n_large:
+            parts = zip(self._slices(), marginal.natural(), strict=True)
+            each = [_dense_block(self.values[rows], FULL).logits(natural).copy() for rows, natural in parts]
+            return np.concatenate(each, axis=1)
+        images = np.einsum("rkij,rj->rki", self.by_row(marginal.precisions), self.values)
+        slopes = self.by_row(marginal.linear) - 0.5 * images
+        logits = self.by_row(marginal.constants) + np.einsum("rki,ri->rk", slopes, self.values)
+        return np.ascontiguousarray(logits.T)
+
+    def sums(
+        self, given: ConditionalComponents, n_mixtures: int, weights: Array | None, n_threads: int
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return the sums of an E-step over the components of several mixtures.
+
+        Returns
+        -------
+        counts : ndarray, shape (n,)
+        first : ndarray, shape (n, n_features)
+        second : ndarray, shape (n, n_features, n_features)
+        log_likelihood : ndarray, shape (n_mixtures,)
+        """
+        if self.n_large:
+            stats, log_likelihood = self._marginal_sums(given.marginal, n_mixtures, weights, n_threads)
+            m = self.values.shape[1]
+            second = square(stats[..., 1 + m :], m)
+            first, second = given.completed(stats[..., 0], stats[..., 1 : 1 + m], second)
+            return stats[..., 0].sum(axis=0), first.sum(axis=0), second.sum(axis=0), log_likelihood
+        logits = self.logits(given.marginal).reshape(n_mixtures, -1, len(self.values))
+        posteriors, log_likelihood = weighted_posteriors(logits, weights, Scratch())
+        responsibilities, expected = posteriors.reshape(-1, len(self.values)), self.expected(given)
+        weighted = responsibilities[..., None] * expected
+        counts = np.add.reduceat(responsibilities, self.starts[:-1], axis=1)
+        second = np.swapaxes(weighted, 1, 2) @ expected + np.einsum("kp,pkij->kij", counts, given.covariances)
+        return counts.sum(axis=1), weighted.sum(axis=1), second, log_likelihood
+
+    def _marginal_sums(
+        self, marginal: NaturalComponents, n_mixtures: int, weights: Array | None, n_threads: int
+    ) -> tuple[Array, Array]:
+        """Return the sums over the many rows of each pattern, (n_patterns, n, n_stats), and likelihoods."""
+        natural, slices = marginal.natural(), list(self._slices())
+        by_mixture = natural.reshape(len(natural), n_mixtures, -1, natural.shape[-1])
+        stats, likelihoods = np.empty_like(natural), np.empty((len(natural), n_mixtures))
+
+        def sum_patterns(patterns: IndexArray, threads: int) -> None:
+            for p in patterns.tolist():
+                part = None if weights is None else weights[slices[p]]
+                block = _dense_block(self.values[slices[p]], FULL, threads)
+                stats[p], likelihoods[p] = block.e_step(by_mixture[p], part)
+
+        # Threads share the rows of a pattern of very many, and else the patterns.
+        is_vast = np.diff(self.starts) >= VAST_ROWS
+        sum_patterns(np.flatnonzero(is_vast), n_threads)
+        others = np.flatnonzero(~is_vast)
+        if n_threads == 1 or len(others) < 2 * n_threads:
+            sum_patterns(others, 1)
+        else:
+            shares = np.array_split(others, 4 * n_threads)
+            deque(map_in_threads(sum_patterns, ((share, 1) for share in shares), n_threads), maxlen=0)
+        return stats, likelihoods.sum(axis=0)
+
+
+def _dense_block(values: Array, family: Family, n_threads: int = 1) -> Block:
+    """Return the block of dense rows of the host as they are, whose statistics are those of a family."""
+    n_features = values.shape[1]
+    if has_kernel(family, n_features):
+        return CompiledBlock(values, family, RowMap.identity(n_features), n_threads)
+    row_stats = np.empty((family.n_stats(n_features), len(values)))
+    row_stats[0], row_stats[1 : 1 + n_features] = 1.0, values.T
+    family.write_quadratics(row_stats[1 : 1 + n_features], row_stats[1 + n_features :])
+    return StatsBlock(row_stats, thread_scratch())
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +283,7 @@ class AlignedBlock(IncompleteBlock):
         missing = np.isnan(x)
         self.incomplete = np.flatnonzero(missing.any(axis=0))
         values = np.concatenate([np.where(missing, 0.0, x), missing[:, self.incomplete]], axis=1)
-        n_columns = values.shape[1]
-        if has_kernel(ALIGNED, n_columns):
-            self.inner: Block = CompiledBlock(values, ALIGNED, RowMap.identity(n_columns), self.n_threads)
-            return
-        row_stats = np.empty((1 + 2 * n_columns, self.n_rows))
-        row_stats[0], row_stats[1 : 1 + n_columns] = 1.0, values.T
-        np.multiply(values.T, values.T, out=row_stats[1 + n_columns :])
-        self.inner = StatsBlock(row_stats, self.scratch)
+        self.inner = _dense_block(values, ALIGNED, self.n_threads)
 
     def _parts(self, natural: Array) -> tuple[Array, Array]:
         """Return the natural parameters of each column, (..., n_features): linear ones, and quadratics."""
@@ -153,12 +296,9 @@ class AlignedBlock(IncompleteBlock):
         linear, quadratics = self._parts(natural)
         # The part of a column in the logit, but for what is linear in the statistics of its value.
         precisions = -2 * quadratics
-        constants = 0.5 * (np.log(precisions) - LOG_2PI - linear**2 / precisions)
-        if np.any(self.noise):
-            constants = constants + quadratics * self.noise
-        of_all = natural[..., :1]
-        if np.any(self.noise):
-            of_all = of_all + (quadratics * self.noise).sum(axis=-1, keepdims=True)
+        of_noise = quadratics * self.noise
+        constants = 0.5 * (np.log(precisions) - LOG_2PI - linear**2 / precisions) + of_noise
+        of_all = natural[..., :1] + of_noise.sum(axis=-1, keepdims=True)
         of_missing = (np.log(self.units) - constants)[..., self.incomplete]
         return np.concatenate([of_all, linear, of_missing, quadratics, np.zeros_like(of_missing)], axis=-1)
 
@@ -206,7 +346,7 @@ class PatternBlock(IncompleteBlock):
     """Rows with missing values for components of full covariances, sorted by their patterns."""
 
     def _arrange(self, x: Array) -> None:
-        self.patterns = Patterns(x)
+        self.rows = PatternRows.of(x)
 
     @property
     def _mixing(self) -> Array | None:
@@ -214,68 +354,35 @@ class PatternBlock(IncompleteBlock):
         matrix = self.whitening.matrix
         return self.units[:, None] * matrix if matrix.ndim == 2 else None
 
-    def _components(self, natural: Array) -> NaturalComponents:
-        """Return the components, from natural parameters of shape (n, n_stats), in columns by their units."""
+    def _parts(self, natural: Array) -> Iterator[tuple[PatternRows, ConditionalComponents]]:
+        """Yield parts of the rows, and the components given what is observed in them."""
         components, mixing = NaturalComponents.of(natural, self.n_features), self._mixing
-        return components if mixing is None else components.transformed(mixing)
-
-    def _marginal(self, group: Any, given: Any) -> NaturalComponents:
-        """Return the marginals of patterns, with the units of missing columns and the noise of the others."""
-        marginal = given.marginal
-        constants = marginal.constants + np.log(self.units)[group.missing].sum(axis=1)[:, None]
-        if np.any(self.noise):
-            precisions = np.diagonal(marginal.precisions, axis1=-2, axis2=-1)
-            constants = constants - 0.5 * np.einsum("pko,po->pk", precisions, self.noise[group.observed])
-        return NaturalComponents(constants, marginal.linear, marginal.precisions)
-
-    def _small_parts(self, n_components: int) -> Iterator[SmallPatterns]:
-        """Yield the rows of patterns of few rows, in parts."""
-        small = self.patterns.small
-        return iter(()) if small is None else small.parts(n_components)
+        components = components if mixing is None else components.transformed(mixing)
+        noise, log_units = self.noise, np.log(self.units)
+        for part in self.rows.parts(len(natural)):
+            given = components.given(part.missing)
+            given.marginal.constants[...] += (part.missing @ log_units)[:, None]
+            yield part, given.with_noise(~part.missing * noise) if np.any(noise) else given
 
     def e_step(self, natural: Array, weights: Any) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
         n_mixtures, n_components, n_stats = natural.shape
         n, m = n_mixtures * n_components, self.n_features
-        components = self._components(natural.reshape(n, n_stats))
-        counts, log_likelihood = np.zeros(n), np.zeros(n_mixtures)
-        first, second = np.zeros((n, m)), np.zeros((n, m, m))
-        for small in self._small_parts(n):
-            part = None if weights is None else weights[small.positions]
-            given_few = small.given(components, np.log(self.units), self.noise)
-            sums = small.sums(components, given_few, n_mixtures, part)
-            counts += sums.counts
-            first += sums.first
-            second += sums.second
-            log_likelihood += sums.log_likelihood
-        for group, given in self.patterns.conditioned(components, only_large=True):
-            part = None if weights is None else weights[group.positions]
-            marginal = self._marginal(group, given)
-            w, s, q, likelihood = group.sums(marginal, n_mixtures, part, self.n_threads)
-            if np.any(self.noise):
-                diagonal = np.arange(q.shape[-1])
-                q[..., diagonal, diagonal] += w[..., None] * self.noise[group.observed][:, None]
-            all_first, all_second = given.completed(w, s, q)
-            # Back to the order of the columns.
-            places = np.argsort(np.concatenate([group.observed, group.missing], axis=1), axis=1)
-            patterns = np.arange(group.n_patterns)[:, None]
-            counts += w.sum(axis=0)
-            first += all_first[patterns, :, places].sum(axis=0).T
-            across, down = places[:, None, :], places[:, :, None]
-            second += np.moveaxis(all_second[patterns[..., None], :, down, across].sum(axis=0), -1, 0)
-            log_likelihood += likelihood
+        totals = [np.zeros(shape) for shape in (n, (n, m), (n, m, m), n_mixtures)]
+        for part, given in self._parts(natural.reshape(n, n_stats)):
+            of_part = None if weights is None else weights[part.positions]
+            for total, sums in zip(
+                totals, part.sums(given, n_mixtures, of_part, self.n_threads), strict=True
+            ):
+                total += sums
+        counts, first, second, log_likelihood = totals
         if self._mixing is not None:
-            first = first @ self._mixing
-            second = self._mixing.T @ second @ self._mixing
-        stats = np.concatenate([counts[:, None], first, triangle(second)], axis=1)
-        return stats, log_likelihood
+            first, second = first @ self._mixing, self._mixing.T @ second @ self._mixing
+        return np.concatenate([counts[:, None], first, triangle(second)], axis=1), log_likelihood
 
     def logits(self, natural: Array) -> Array:
         """Return the logarithms of weighted densities of what is observed."""
-        logits, components = np.empty((len(natural), self.n_rows)), self._components(natural)
-        for small in self._small_parts(len(natural)):
-            given_few = small.given(components, np.log(self.units), self.noise)
-            logits[:, small.positions] = small.logits(components, given_few)[0]
-        for group, given in self.patterns.conditioned(components, only_large=True):
-            logits[:, group.positions] = group.logits(self._marginal(group, given))
+        logits = np.empty((len(natural), self.n_rows))
+        for part, given in self._parts(natural):
+            logits[:, part.positions] = part.logits(given.marginal)
         return logits

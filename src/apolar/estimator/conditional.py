@@ -140,21 +140,18 @@ class ConditionalMixin:
         if not others:
             raise ValueError("All columns are given: leave at least one to be described.")
         completion = Completion.by_mixture(kind, *mixture_around(parameters, kind))
-        conditioned = completion.components.given(np.array([others]), np.array([given]))
-        scaled = completion.scaled(x, given)
-        logits = conditioned.marginal.logits(scaled[None])[0]
-        weights = np.exp(logits - logits.max())
-        units = completion.units[others]
-        means = conditioned.gains[0] @ scaled + conditioned.offsets[0]
+        row = np.full(self.n_features_in_, np.nan)
+        row[given] = x
+        ((part, conditional, responsibilities),) = completion.parts(row[None])
+        means, units = part.expected(conditional)[:, 0, others], completion.units[others]
         alone = _alone(kind)
-        stored = _stored(kind, alone, parameters.covariances)
         if alone.is_axis_aligned:
-            covariances = alone.marginal(stored, others)
+            covariances = alone.marginal(_stored(kind, alone, parameters.covariances), others)
         else:
-            matrices = conditioned.covariances[0] * units * units[:, None]
+            matrices = conditional.covariances[0][:, others][:, :, others] * units * units[:, None]
             covariances = matrices[0] if alone.shares_covariance else matrices
         mixture = MixtureParameters(
-            weights / weights.sum(), completion.centre[others] + units * means, covariances
+            responsibilities[:, 0], completion.centre[others] + units * means, covariances
         )
         return self._like(alone, mixture, others)
 

@@ -33,7 +33,7 @@ from apolar.estimator.search import best_fit
 from apolar.exceptions import FarRowsWarning, SkippedStartWarning
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
-from apolar.starts.resolve import ResolvedStart, has_given_parameters, resolved_start
+from apolar.search.given import ResolvedStart, has_given_parameters, resolved_start
 
 __all__ = ["CHECKED_ROWS", "fit_rows", "n_threads_of", "warn_of_far_rows"]
 

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from apolar._core.arrays import Array
 from apolar.estimator.attributes import fitted_parameters
-from apolar.mixture.distances import min_distances
+from apolar.mixture.conditional import min_distances
 from apolar.mixture.families import family
 
 __all__ = ["OutlierRule"]

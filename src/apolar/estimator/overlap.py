@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.tables import html_table, text_table
 from apolar.em.whitening import mixture_around
-from apolar.mixture.conditioning import FULL
+from apolar.mixture.conditional import FULL
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
 

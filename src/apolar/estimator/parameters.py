@@ -14,7 +14,7 @@ from apolar._core.checks import check_integer, numeric_array, one_of, positive_n
 from apolar.mixture.families import UNIVARIATE, Family, family
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
-from apolar.starts import STARTS
+from apolar.search.starts import STARTS
 
 __all__ = ["PARAMETERS", "Parameter", "allows_rounding", "check_columns", "checked_parameters", "is_path"]
 

@@ -24,7 +24,7 @@ from apolar.mixture.evidence import comparison_score
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
-from apolar.starts.resolve import ResolvedStart
+from apolar.search.given import ResolvedStart
 
 # If there are many rows, EM first runs on samples of them, each larger than the last by this factor.
 GROWTH = 5

@@ -33,9 +33,8 @@ from apolar.moments.available import ColumnSums
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
 from apolar.recovery.mixtures import spherical_mixture
-from apolar.starts import start_candidates
-from apolar.starts.family_moments import moment_method, whitened_mixture
-from apolar.starts.moments import whitened_spherical
+from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical
+from apolar.search.search import start_candidates
 
 # The first rows are kept, and fitted together, until there are this many per parameter of the means and
 # weights, and at least MIN_ROWS.

@@ -22,9 +22,9 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.recovery.mixtures import spherical_mixture
 from apolar.scores import adjusted_rand_index, majority_error_rate, mclust_bic
-from apolar.starts.mbhc import merge_tree
-from apolar.starts.moments import whitened_spherical
-from apolar.starts.single import best_of_short_runs, from_kmeans
+from apolar.search.hierarchical import merge_tree
+from apolar.search.moment_starts import whitened_spherical
+from apolar.search.starts import best_of_short_runs, from_kmeans
 
 # EM as the paper ran it, with mclust: at most 100 iterations, until the log-likelihood changes by this much
 # of itself.

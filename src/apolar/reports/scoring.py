@@ -13,8 +13,7 @@ from apolar._core.arrays import Array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.outliers import OutlierRule
 from apolar.estimator.predict import NOISE, Likelihood
-from apolar.mixture.conditioning import FULL
-from apolar.mixture.distances import min_distances
+from apolar.mixture.conditional import FULL, min_distances
 
 # Rows that are read at a time.
 CHUNK = 65_536

@@ -16,12 +16,12 @@ from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, wi
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
+from apolar.search.merging import merged_pairs
+from apolar.search.proposals import with_one_more
+from apolar.search.search import portfolio
 from apolar.selection.comparable import NO_MAXIMUM, contains, is_regular
 from apolar.selection.progress import FITTING, REFINING, Progress
 from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
-from apolar.starts.auto import portfolio
-from apolar.starts.merging import merged_pairs
-from apolar.starts.splitting import with_one_more
 
 __all__ = ["Candidate", "Found", "LikelihoodSearch", "continued", "is_regular"]
 

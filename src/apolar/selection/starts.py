@@ -7,13 +7,14 @@ import functools
 import numpy as np
 
 from apolar._core.arrays import IndexArray
+from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
-from apolar.starts.mbhc import MergeTree, merge_tree
-from apolar.starts.overseed import SEEDS_PER_COMPONENT, merged_runs
+from apolar.search.hierarchical import MergeTree, merge_tree
+from apolar.search.starts import merged_runs
 
 __all__ = ["FORMS", "SharedStarts"]
 
@@ -104,7 +105,7 @@ class SharedStarts:
         n_clusters = min(n_components, in_tree.n_rows)
         partitions = [self._labels(i, n_clusters) for i in range(len(self._trees))]
         stats = [("tree", in_tree.hard_stats(labels, n_clusters)) for labels in partitions]
-        n_seeds = max(n_components, min(SEEDS_PER_COMPONENT * n_components, data.n_rows // 2))
+        n_seeds = max(n_components, min(SETTINGS.seeds_per_component * n_components, data.n_rows // 2))
         rng = np.random.default_rng([self._seed, n_components])
         overseeded = merged_runs(data, n_seeds, n_components, Prior(), rng, OVERSEEDED_STARTS[form])
         return stats + [("overseed", each) for each in overseeded]

@@ -278,8 +278,28 @@ class Family(ComponentCovariances):
         """
         return scatter / divisor[(...,) + (None,) * (scatter.ndim - divisor.ndim)]
 
+    def floor(self, covariances: Array, least: Array, weights: Array) -> Array:
+        """Return the covariances of the family, raised to a least one: S - least is positive semidefinite.
+
+        Generalised eigenvalues of (S, least) below one become one. For families that share nothing or the
+        whole covariance, this maximises the objective of the M-step under that constraint.
+
+        Parameters
+        ----------
+        covariances : ndarray
+            Of one mixture or of a batch.
+        least : ndarray
+            One covariance of this form, in the same coordinates; it may be singular.
+        weights : ndarray, shape (..., n_components)
+        """
+        return self.raise_to(self.floored(covariances), least)
+
     def m_step(
-        self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
+        self,
+        stats: SufficientStats,
+        prior: Prior | None,
+        near: WhitenedParameters | None = None,
+        least: Array | None = None,
     ) -> WhitenedParameters:
         """Return the M-step: the parameters that maximise the expected complete objective.
 
@@ -291,11 +311,22 @@ class Family(ComponentCovariances):
         near : WhitenedParameters, optional
             The mixtures of the E-step. Families whose M-step is an iteration start it from there, so that the
             objective does not fall.
+        least : ndarray, optional
+            One covariance, to which covariances are raised: see `floor`.
 
         Returns
         -------
         parameters : WhitenedParameters
         """
+        found = self._m_step(stats, prior, near)
+        if least is None:
+            return found
+        return replace(found, covariances=self.floor(found.covariances, least, found.weights))
+
+    def _m_step(
+        self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None
+    ) -> WhitenedParameters:
+        """Return the M-step without a least covariance."""
         first = stats.first
         n_components, n_features = first.shape[-2:]
         terms = None

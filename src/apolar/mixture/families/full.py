@@ -128,6 +128,18 @@ class Full(Family):
         least = np.maximum(self.min_variance, ROUNDING * values.shape[-1] * values[..., -1:])
         return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
+    def raise_to(self, covariances: Array, least: Array) -> Array:
+        try:
+            np.linalg.cholesky(covariances - least)
+            return covariances
+        except np.linalg.LinAlgError:
+            pass
+        root = self.root(covariances)
+        inverse = np.linalg.inv(root)
+        values, vectors = np.linalg.eigh(inverse @ least @ np.swapaxes(inverse, -1, -2))
+        factors = root @ (vectors * np.sqrt(np.maximum(values - 1, 0.0))[..., None, :])
+        return covariances + factors @ np.swapaxes(factors, -1, -2)
+
     def log_det(self, covariances: Array, n_features: int) -> Array:
         return self.inverses(covariances)[1]
 

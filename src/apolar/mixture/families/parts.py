@@ -87,6 +87,17 @@ class PartlyShared(Family):
         extra = (..., *(None,) * self.n_axes)
         return self.covariances_maximising(weights[extra] * covariances, weights)
 
+    def floor(self, covariances: Array, least: Array, weights: Array) -> Array:
+        raised = super().floor(covariances, least, weights)
+        if np.array_equal(raised, covariances):
+            return covariances
+        # Raised ones are outside of the family. Its nearest may be too small again: then volumes grow.
+        nearest = self.projected(raised, weights)
+        factors = np.maximum(self.relative_variances(least, nearest).max(axis=-1), 1.0)
+        if self.has_one_volume:
+            factors = factors.max(axis=-1, keepdims=True)
+        return nearest * factors[(..., *(None,) * self.n_axes)]
+
     def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
         known = compiled_steps.maximising(self, scatter, divisor, near)
         if known is not None:

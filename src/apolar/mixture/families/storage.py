@@ -110,6 +110,13 @@ class CovarianceStorage(abc.ABC):
         """Return the covariances with variances raised to `min_variance` where they are below."""
         return np.maximum(covariances, self.min_variance)
 
+    def raise_to(self, covariances: Array, least: Array) -> Array:
+        """Return the least covariances S that are at least as large as these and `least`: S - least >= 0.
+
+        In the coordinates in which both are diagonal, this is the larger of their variances.
+        """
+        return np.maximum(covariances, least)
+
     def smallest_variance(self, covariances: Array) -> float:
         """Return the smallest variance of any component in any direction."""
         return float(covariances.min())

@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
+from apolar._core.settings import SETTINGS
+from apolar.data import open_rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.rounding import has_rounding
 from apolar.mixture.prior import Prior
-from apolar.starts.auto import KEPT
-from apolar.starts.auto import MAX_ROWS as MAX_ROWS_OF_SEARCH
-from apolar.starts.base import MAX_ROWS
-from apolar.starts.projection import projected_on_leading_directions
-
-# With more columns than this, a search for full covariances is run with diagonal ones.
-MAX_COLUMNS_OF_SEARCH = 32
+from apolar.moments.covariance import column_moments
+from apolar.moments.range_finder import leading_directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,34 +70,71 @@ def diagonal_problem(data: Problem, rng: np.random.Generator, *, is_search: bool
     """
     if data.family.is_axis_aligned:
         return None
-    if is_search and data.n_features > MAX_COLUMNS_OF_SEARCH:
-        reason = f"with more than {MAX_COLUMNS_OF_SEARCH} columns that costs far less"
+    if is_search and data.n_features > SETTINGS.max_columns:
+        reason = f"with more than {SETTINGS.max_columns} columns that costs far less"
     elif _has_few_distinct_rows(data):
         # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
         reason = "with no more different rows than columns, any row is as far from the others as any"
     else:
         return None
-    sample = data.subsample(MAX_ROWS_OF_SEARCH, rng)
+    sample = data.subsample(SETTINGS.sample_rows, rng)
     simple = Problem(sample.rows, data.family.without_correlations, threads=data.threads)
     if has_rounding(data):
         simple = simple.with_noise(np.asarray(data.whitening.noise))
     if data.whitening.has_noise_component:
         simple = with_noise_component(simple, data.whitening.noise_shares[-1])
     remark = f"Starts were looked for among diagonal covariances: {reason}."
-    return SimplifiedProblem(simple, sample, KEPT, remark)
+    return SimplifiedProblem(simple, sample, SETTINGS.kept, remark)
 
 
 def _has_few_distinct_rows(data: Problem) -> bool:
     """Return whether there are no more distinct rows than columns, as far as that can be told at low cost."""
     rows = data.rows
-    if rows.is_distributed or rows.device_template is not None or data.n_rows > MAX_ROWS:
+    if rows.is_distributed or rows.device_template is not None or data.n_rows > 2 * SETTINGS.sample_rows:
         return False
     return not data.has_distinct_rows(data.n_features + 2)
 
 
 def projected_problem(data: Problem, n_components: int, rng: np.random.Generator) -> SimplifiedProblem:
     """Return the problem in the leading directions of sparse rows, which are never made dense."""
-    sample = data.subsample(MAX_ROWS, rng)
+    sample = data.subsample(2 * SETTINGS.sample_rows, rng)
     simple = projected_on_leading_directions(sample, n_components, rng)
     remark = f"Starts were looked for in the {simple.n_features} leading directions of the sparse rows."
     return SimplifiedProblem(simple, sample, 1, remark)
+
+
+# Directions beyond those in which the means of a spherical mixture lie.
+EXTRA_DIRECTIONS = 10
+
+
+def projected_on_leading_directions(data: Problem, n_components: int, rng: np.random.Generator) -> Problem:
+    """Return sparse rows projected on their leading directions, for spherical components.
+
+    The means of a spherical mixture of r components lie in an affine space of r - 1 dimensions, which the
+    directions of largest variance span. Projected on them, components keep their variances.
+
+    Parameters
+    ----------
+    data : Problem
+        Of sparse rows.
+    n_components : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    projected : Problem
+        Of the same rows, dense.
+    """
+    rows = data.rows
+    weight, _, mean, variances = column_moments(rows)
+    n_directions = min(n_components + EXTRA_DIRECTIONS, rows.n_features, max(data.n_rows - 1, 1))
+    directions = leading_directions(
+        rows, mean, float(variances.sum()), weight, n_directions, rng, or_fewer=True
+    )[1]
+    offset = mean @ directions
+    parts = [
+        np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - offset
+        for block, _ in rows.read(rows.chunk_rows(n_directions))
+    ]
+    projected_rows = open_rows(np.concatenate(parts), data.row_weights())
+    return Problem(projected_rows, data.family.as_spherical, threads=data.threads)

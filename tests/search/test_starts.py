@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import apolar
+from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.loop import converge
 from apolar.em.problem import Problem
@@ -16,13 +17,19 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import batch
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.mixture.stats import SufficientStats
-from apolar.starts import STARTS, start_candidates
-from apolar.starts.auto import MAX_ROWS, MORE_ROWS, _Search, portfolio
-from apolar.starts.merging import greedily_merged_stats, mixture_distances
-from apolar.starts.overseed import from_overseeding
-from apolar.starts.seeds import nearest_stats, random_rows, spread_rows
-from apolar.starts.single import best_of_short_runs, from_kmeans
-from apolar.starts.splitting import with_one_more
+from apolar.search import starts
+from apolar.search.merging import greedily_merged_stats, mixture_distances
+from apolar.search.proposals import with_one_more
+from apolar.search.search import _Search, portfolio, start_candidates
+from apolar.search.starts import (
+    STARTS,
+    best_of_short_runs,
+    from_kmeans,
+    from_overseeding,
+    nearest_stats,
+    random_rows,
+    spread_rows,
+)
 from mixtures import FAMILY_NAMES
 
 NAMES = FAMILY_NAMES
@@ -225,12 +232,12 @@ def test_where_a_sample_cannot_tell_the_search_continues_on_a_larger_one():
     X, _ = apolar.datasets.make_example(2, n, random_state=0)
     rows = Problem(open_rows(X), family("spherical"))
     search = _Search(rows, 3, Prior(), np.random.default_rng(0))
-    assert search.drawn_rows.n_rows == MAX_ROWS
+    assert search.drawn_rows.n_rows == SETTINGS.sample_rows
     assert search.can_continue
     larger = search.with_more_rows()
-    assert larger.drawn_rows.n_rows == MORE_ROWS * MAX_ROWS
-    starts, _ = search.starts()
-    best, *others = search.finalists(search.after_short_runs(starts))
+    assert larger.drawn_rows.n_rows == SETTINGS.growth * SETTINGS.sample_rows
+    first, _ = search.starts()
+    best, *others = search.finalists(search.after_short_runs(first))
     # The best, and contenders, are run on the larger sample; one far away is left behind.
     far = rows.family.m_step(rows.hard_stats(np.arange(n) // (n // 3), 3), Prior())
     candidates = [best, *(replace(other, is_contender=True) for other in others), Fit(far, "far")]
@@ -240,7 +247,7 @@ def test_where_a_sample_cannot_tell_the_search_continues_on_a_larger_one():
     # They are optima there, up to the tolerance on samples, and more rows have a lower log-likelihood.
     again = converge(larger.sample, optima[0], Prior(), tol=1e-3, max_iter=100)
     assert again.log_likelihood == pytest.approx(optima[0].log_likelihood, abs=0.2)
-    assert optima[0].log_likelihood == pytest.approx(MORE_ROWS * best.log_likelihood, rel=0.05)
+    assert optima[0].log_likelihood == pytest.approx(SETTINGS.growth * best.log_likelihood, rel=0.05)
     # Of many parameters more rows would cost too much.
     assert not _Search(rows, 60, Prior(), np.random.default_rng(0)).can_continue
 
@@ -298,7 +305,7 @@ def test_duplicated_rows_are_fewer_seeds():
 def test_runs_without_a_finite_likelihood_lose_to_all_others(monkeypatch):
     rows, _ = data("spherical")
     likelihoods = iter([np.nan, -2.0, -1.0, np.inf])
-    monkeypatch.setattr("apolar.starts.single.RUNS_PER_BATCH", 1)
+    monkeypatch.setattr(starts, "SETTINGS", replace(SETTINGS, runs_per_batch=1))
     mixtures = []
 
     def e_step(parameters):

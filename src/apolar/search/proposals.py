@@ -1,30 +1,29 @@
-"""Mixtures with one component more: one is split, or a small one is added where the density is too low."""
+"""Mixtures of one component more or less, proposed from a mixture."""
+
+from __future__ import annotations
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar._core.constants import MIN_WEIGHT
+from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
+from apolar.mixture.families.base import LOG_2PI
+from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.starts.comparisons import added_gains
+from apolar.mixture.stats import SufficientStats
+from apolar.search.merging import added_gains, untied_stats
 
 # Principal axes are eigenvectors of the covariance up to this many columns; above, they come from this many
 # power iterations, and there are no splits by skewness.
 DENSE_COLUMNS = 64
 ITERATIONS = 8
-# The halves of a component are placed this many deviations from its mean, along the principal axis.
-HALF_STEP = 0.8
-# Bounds on the part of the variance along the direction of skewness that is between the two parts of a
-# component, and the least fraction of its rows that one of them has.
-MIN_BETWEEN, MAX_BETWEEN = 0.1, 0.8
+# The least fraction of its rows that a part of a component has.
 MIN_FRACTION = 0.02
 # Directions of less variance, relative to the largest, have no skewness to be seen.
 MIN_VARIANCE = 1e-10
-# Rows that are tried as means of an added component, of those of the lowest density and of all, and the steps
-# of EM for its weight.
-TRIED_ROWS = 128
+# Steps of EM for the weight of an added component.
 WEIGHT_STEPS = 4
-# Rows on which the gains of added components are compared.
-COMPARED_ROWS = 2000
 
 
 def with_one_more(
@@ -40,7 +39,9 @@ def with_one_more(
         shares = responsibilities / total
         values, vectors = _principal_axes(data, shares, mean)
         if values[-1] > 0:
-            proposals.append(_halved(data, parameters, k, HALF_STEP * np.sqrt(values[-1]) * vectors[:, -1]))
+            proposals.append(
+                _halved(data, parameters, k, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
+            )
         splits = (
             _moment_split(data, parameters, shares, k, float(values[-1]), vectors[:, -1]),
             _skewed_split(data, parameters, shares, k, values, vectors),
@@ -133,7 +134,7 @@ def _variance_between(third: float, fourth: float) -> float:
     """
     roots = np.roots([2.0, 0.0, fourth, -(third**2)])
     largest = float(roots.real[np.abs(roots.imag) < 1e-9].max(initial=0.0))
-    return min(max(largest, MIN_BETWEEN), MAX_BETWEEN)
+    return min(max(largest, SETTINGS.min_between), SETTINGS.max_between)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -219,7 +220,7 @@ def _with_added_component(
     One is at a row of low density, and one at any: a cluster that is covered by a larger one is hardly ever
     where the density is lowest.
     """
-    n_tried = min(TRIED_ROWS, len(density))
+    n_tried = min(SETTINGS.tried_rows, len(density))
     lowest = np.argpartition(density, n_tried - 1)[:n_tried]
     groups = lowest, rng.choice(len(density), n_tried, replace=False)
     return [_with_component_near(data, parameters, density, tried) for tried in groups]
@@ -231,7 +232,7 @@ def _with_component_near(
     """Return the mixture with a component added at the row, of some, where that gains most."""
     family, n = data.family, len(density)
     centres = data.whitened_rows()[:, tried].T
-    compared = slice(None, None, max(1, n // COMPARED_ROWS))
+    compared = slice(None, None, max(1, n // SETTINGS.split_rows))
     options = []
     for covariance in _likely_covariances(data, parameters):
         # Each candidate as a mixture of one component.
@@ -254,3 +255,34 @@ def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[A
     order = np.argsort(data.family.log_det(covariances, data.n_features))
     chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
     return [covariances[k] for k in chosen]
+
+
+def dropped_stats(data: Problem, parameters: WhitenedParameters, n_dropped: int) -> list[SufficientStats]:
+    """Return the statistics of a mixture with one component left to the noise, for those that cost least.
+
+    Without them a component could not leave a wide cluster, or a clump of noise, for another cluster.
+
+    Parameters
+    ----------
+    data : Problem
+    parameters : WhitenedParameters
+        One mixture of the family of the data.
+    n_dropped : int
+        How many components are tried.
+
+    Returns
+    -------
+    stats : list of SufficientStats
+        Empty without a noise component.
+    """
+    whitening, family, n_features = data.whitening, data.family, data.n_features
+    if not whitening.has_noise_component:
+        return []
+    stats = untied_stats(data, parameters)
+    log_dets = family.log_det(family.per_component(parameters.covariances), n_features)
+    # The mean log-density of the rows of a component, beside that of the noise.
+    own = np.log(np.maximum(parameters.weights, MIN_WEIGHT)) - 0.5 * (n_features * (LOG_2PI + 1) + log_dets)
+    noise = np.log(noise_weights(parameters.weights) + parameters.weights) + whitening.noise_log_density
+    costs = parameters.weights * (own - noise)
+    cheapest = np.argsort(costs, kind="stable")[:n_dropped]
+    return [SufficientStats(np.delete(stats.array, int(k), axis=0), n_features) for k in cheapest]

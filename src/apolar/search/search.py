@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.em.loop import converge
 from apolar.em.low_density import without_low_density
 from apolar.em.problem import Problem
@@ -17,51 +18,65 @@ from apolar.em.tails import has_long_tails
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.stats import SufficientStats
-from apolar.starts.base import as_start_with_noise
-from apolar.starts.dropping import dropped_stats
-from apolar.starts.merging import merged_pairs, mixture_distances, untied_stats
-from apolar.starts.moments import from_moments, from_moments_with_one_merged
-from apolar.starts.overseed import overseeded_mixtures
-from apolar.starts.splitting import with_one_more
+from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
+from apolar.search.moment_starts import from_moments, from_moments_with_one_merged
+from apolar.search.proposals import dropped_stats, with_one_more
+from apolar.search.simplified import diagonal_problem, projected_problem
+from apolar.search.starts import STARTS, as_start_with_noise, overseeded_mixtures
 
-# The portfolio is run on at most this many rows, or fewer if a mixture has many parameters: what it costs is
-# about the number of rows times that of parameters. It is run on at least this many rows per parameter; if
-# the starts disagree, again on so many.
-MAX_ROWS = 10_000
-WORK = 1_000_000
-ROWS_PER_PARAMETER = 10
-ROWS_IF_DISAGREEING = 25
-# With fewer rows per parameter than this, optima on a sample may be far from those on all rows.
-CROWDED_ROWS_PER_PARAMETER = 60
-# The number of over-seeded starts, the steps of EM from each start, and how many of the results are kept.
-OVERSEEDED_STARTS = 4
-SHORT_STEPS = 10
-KEPT = 3
-# The tolerance of the runs to optima, on all rows and on a sample, and their most passes.
-TOLERANCE = 1e-3
-SAMPLE_TOLERANCE = 0.1
-PASSES = 300
-# Rounds of split and merge, the steps of EM after a split and after a merger, the pairs that are tried as
-# mergers of each split, and the least gain of log-likelihood for which another round is run. The split of a
-# large component has a low likelihood for some steps, even if it finds a cluster.
-ROUNDS = 3
-SPLIT_STEPS = 15
-MERGED_STEPS = 5
-PAIRS = 3
-MIN_GAIN = 0.05
-# If so many of the starts lead to the same optimum in short runs, it is not looked for a better one.
-AGREEING = 4
-# Rows on which candidates from a sample are compared, the standard errors within which a difference may be
-# chance, and the most candidates that are run on all rows beside the best.
-COMPARED_ROWS = 10_000
-CHANCE_ERRORS = 4.0
-CONTENDERS = 3
-# If there are such candidates, the search continues on a sample that is larger by this factor, unless the
-# number of its rows times that of parameters would be above this.
-MORE_ROWS = 5
-MAX_WORK = 4_000_000
-# Mixtures no further apart than this, in log-likelihood, are expected to lead to the same optimum.
-SAME_OPTIMUM = 0.5
+
+def start_candidates(
+    name: str, data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> list[Fit]:
+    """Return the candidates of a start, the best first.
+
+    Parameters
+    ----------
+    name : str
+        One of `STARTS`.
+    data : Problem
+    n_components : int
+    prior : Prior or None
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    candidates : list of Fit
+        Those of "auto" are optima of EM on a sample of the rows; the others are where EM is to start.
+    """
+    entry = STARTS[name]
+    is_search = entry.start is None
+    if n_components == 1:
+        return portfolio(data, n_components, prior, rng)
+    if data.whitening.has_noise_component and not is_search:
+        share = data.whitening.noise_shares[-1]
+        kept = without_low_density(data.subsample(2 * SETTINGS.sample_rows, rng), share)
+        candidates = start_candidates(name, kept, n_components, prior, rng)
+        return [as_start_with_noise(candidate, share) for candidate in candidates]
+    if not entry.sees_all_rows:
+        problem = (
+            projected_problem(data, n_components, rng)
+            if data.is_wide
+            else diagonal_problem(data, rng, is_search=is_search)
+        )
+        if problem is not None:
+            simple_candidates = start_candidates(name, problem.simple, n_components, prior, rng)
+            return problem.starts(simple_candidates, prior)
+    seen = (
+        data if entry.sees_all_rows or is_search else data.subsample(2 * SETTINGS.sample_rows, rng).distinct()
+    )
+    if entry.start is None:
+        return portfolio(seen, n_components, prior, rng)
+    try:
+        made = entry.start(seen, n_components, prior, rng)
+        # Moments describe spherical components: for other families they are only a rough start.
+        return [Fit(made, name, is_from_all_rows=entry.sees_all_rows and data.family.is_spherical)]
+    except ValueError as error:
+        if entry.fallback is None:
+            raise
+        remark = f"{name} was skipped, and {entry.fallback} used in its place: {error}"
+    candidates = start_candidates(entry.fallback, data, n_components, prior, rng)
+    return [replace(candidate, skipped=(remark, *candidate.skipped)) for candidate in candidates]
 
 
 def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator) -> list[Fit]:
@@ -91,7 +106,7 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     starts, skipped = search.starts()
     short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
     if not search.starts_agree and search.is_on_sample:
-        larger = _Search(data, n_components, prior, rng, ROWS_IF_DISAGREEING)
+        larger = _Search(data, n_components, prior, rng, SETTINGS.rows_if_disagreeing)
         if larger.drawn_rows.n_rows > search.drawn_rows.n_rows:
             search = larger
             starts, skipped = search.starts()
@@ -123,7 +138,7 @@ class _Search:
     n_components : int
     prior : Prior
     rng : numpy.random.Generator
-    rows_per_parameter : int, default=ROWS_PER_PARAMETER
+    rows_per_parameter : int, default=SETTINGS.rows_per_parameter
         The least number of rows of the sample, relative to that of parameters.
     n_rows : int, optional
         The number of rows of the sample in its place.
@@ -135,7 +150,7 @@ class _Search:
         n_components: int,
         prior: Prior,
         rng: np.random.Generator,
-        rows_per_parameter: int = ROWS_PER_PARAMETER,
+        rows_per_parameter: int = SETTINGS.rows_per_parameter,
         n_rows: int | None = None,
     ) -> None:
         self.data, self.n_components, self.prior, self.rng = data, n_components, prior, rng
@@ -144,7 +159,10 @@ class _Search:
         # Whether this continues a search on a smaller sample.
         self.is_continued = n_rows is not None
         if n_rows is None:
-            n_rows = max(min(MAX_ROWS, WORK // self.n_parameters), rows_per_parameter * self.n_parameters)
+            n_rows = max(
+                min(SETTINGS.sample_rows, SETTINGS.work // self.n_parameters),
+                rows_per_parameter * self.n_parameters,
+            )
         self.drawn_rows = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.sample = self.drawn_rows.distinct()
         # Drawn when it is needed: see `comparison_rows`.
@@ -171,14 +189,14 @@ class _Search:
 
         The result of a short run, which has not reached such an optimum, is then a candidate too.
         """
-        return self.drawn_rows.n_rows < CROWDED_ROWS_PER_PARAMETER * self.n_parameters
+        return self.drawn_rows.n_rows < SETTINGS.crowded_rows * self.n_parameters
 
     @property
     def comparison_rows(self) -> Problem:
         """Rows on which candidates that were fitted to the sample are compared."""
         # Not a cached_property: before Python 3.12 it holds a lock, here while a cluster computes.
         if self._comparison_rows is None:
-            self._comparison_rows = self.data.subsample(COMPARED_ROWS, self.rng)
+            self._comparison_rows = self.data.subsample(SETTINGS.sample_rows, self.rng)
         return self._comparison_rows
 
     def single_component(self) -> Fit:
@@ -221,7 +239,7 @@ class _Search:
                 candidates.append(Fit(method(), name, is_from_all_rows=is_from_all_rows))
             except ValueError as error:
                 skipped.append(f"{name} was skipped: {error}")
-        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, OVERSEEDED_STARTS)
+        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, SETTINGS.overseeded_starts)
         candidates += [Fit(parameters, "overseed") for parameters in mixtures]
         return candidates, tuple(skipped)
 
@@ -239,9 +257,9 @@ class _Search:
     def after_short_runs(self, candidates: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
         runs = batch([candidate.parameters for candidate in candidates])
-        runs, scores = short_runs(self.sample, runs, self.prior, SHORT_STEPS)
-        n_agreeing = np.count_nonzero(scores > scores.max() - SAME_OPTIMUM)
-        self.starts_agree = bool(n_agreeing >= AGREEING)
+        runs, scores = short_runs(self.sample, runs, self.prior, SETTINGS.short_steps)
+        n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
+        self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
         return self._best_first(runs, scores, [candidate.start for candidate in candidates])
 
     def _best_first(self, runs: WhitenedParameters, scores: Array, starts: list[str]) -> list[Fit]:
@@ -261,15 +279,15 @@ class _Search:
         # The moments, which do not depend on chance, are always among them, and first: candidates that lead
         # to the same optimum as an earlier one are dropped.
         chosen = [result for result in short_run_results if result.start == "moments"]
-        chosen += [result for result in short_run_results[:KEPT] if result.start != "moments"]
+        chosen += [result for result in short_run_results[: SETTINGS.kept] if result.start != "moments"]
         return _sorted(self._new_optima(chosen))
 
-    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = ROUNDS) -> list[Fit]:
+    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
         for _ in range(n_rounds):
             before = finalists[0].score
             finalists = _sorted([*finalists, *self._split_and_merge_optima(finalists[0])])
-            if finalists[0].score <= before + MIN_GAIN:
+            if finalists[0].score <= before + SETTINGS.min_gain:
                 break
         return finalists
 
@@ -291,8 +309,8 @@ class _Search:
         for i in np.argsort(-means, kind="stable"):
             gaps = densities[best] - densities[i]
             error = float(np.std(gaps)) / np.sqrt(len(gaps))
-            is_near = means[best] - means[i] < CHANCE_ERRORS * error
-            if i != best and is_near and len(rivals) < CONTENDERS:
+            is_near = means[best] - means[i] < SETTINGS.chance_errors * error
+            if i != best and is_near and len(rivals) < SETTINGS.kept:
                 rivals.append(int(i))
         order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
         return [replace(candidates[i], is_contender=i in rivals) for i in order]
@@ -300,11 +318,11 @@ class _Search:
     @property
     def can_continue(self) -> bool:
         """Whether the search can continue on a larger sample, at a cost in proportion."""
-        return MORE_ROWS * self.drawn_rows.n_rows * self.n_parameters <= MAX_WORK
+        return SETTINGS.growth * self.drawn_rows.n_rows * self.n_parameters <= SETTINGS.max_work
 
     def with_more_rows(self) -> _Search:
         """Return the search on a larger sample."""
-        n_rows = MORE_ROWS * self.drawn_rows.n_rows
+        n_rows = SETTINGS.growth * self.drawn_rows.n_rows
         return _Search(self.data, self.n_components, self.prior, self.rng, n_rows=n_rows)
 
     def continued(self, candidates: list[Fit]) -> list[Fit]:
@@ -321,14 +339,14 @@ class _Search:
         sample, prior = self.sample, self.prior
         completed = sample.completed(best.parameters)
         proposals = batch(with_one_more(completed, best.parameters, self.rng))
-        larger, scores = short_runs(sample, proposals, prior, SPLIT_STEPS)
+        larger, scores = short_runs(sample, proposals, prior, SETTINGS.split_steps)
         merged = []
-        for i in np.argsort(-scores, kind="stable")[:KEPT]:
-            merged += [stats.array for stats in merged_pairs(completed, larger[int(i)], PAIRS)]
-            merged += [stats.array for stats in dropped_stats(completed, larger[int(i)], PAIRS)]
+        for i in np.argsort(-scores, kind="stable")[: SETTINGS.kept]:
+            merged += [stats.array for stats in merged_pairs(completed, larger[int(i)], SETTINGS.kept)]
+            merged += [stats.array for stats in dropped_stats(completed, larger[int(i)], SETTINGS.kept)]
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
-        runs, scores = short_runs(sample, starts, prior, MERGED_STEPS)
+        runs, scores = short_runs(sample, starts, prior, SETTINGS.merge_steps)
         start = best.start if best.start.endswith("+split") else f"{best.start}+split"
         return self._new_optima(self._best_first(runs, scores, [start] * len(scores)), most=1)
 
@@ -349,7 +367,7 @@ class _Search:
                 if self.data.whitening.has_noise_component:
                     # Components at the same places may hold a cluster, or leave it to the noise.
                     distances = distances + np.abs(visited.counts.sum(axis=-1) - start.counts.sum())
-                if np.any(distances < SAME_OPTIMUM):
+                if np.any(distances < SETTINGS.same_optimum):
                     continue
             results.append(self._converged(candidate))
             self.visited += [start.array, untied_stats(self.sample, results[-1].parameters).array]
@@ -360,8 +378,8 @@ class _Search:
         # is settled only at the end of the fit: a loose tolerance is enough.
         is_shrunk = self.prior.shrinks(self.sample.family, self.n_components)
         is_loose = self.is_on_sample or self.is_continued or is_shrunk
-        tol = SAMPLE_TOLERANCE if is_loose else TOLERANCE
-        return converge(self.sample, candidate, self.prior, tol=tol, max_iter=PASSES)
+        tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
+        return converge(self.sample, candidate, self.prior, tol=tol, max_iter=SETTINGS.sample_passes)
 
 
 def _sorted(candidates: list[Fit]) -> list[Fit]:

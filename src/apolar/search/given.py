@@ -9,17 +9,167 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.checks import numeric_array
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.mixture import SphericalMixture
+from apolar.mixture.families import Family
 from apolar.mixture.order import canonical_order
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.starts import start_candidates
-from apolar.starts.given import checked_means, checked_precisions, checked_weights, from_assignment
-from apolar.starts.moments import whitened_spherical
+from apolar.search.moment_starts import whitened_spherical
+from apolar.search.search import start_candidates
 
-__all__ = ["ResolvedStart", "has_given_parameters", "resolved_start"]
+# How far the sum of weights_init, or of the responsibilities of a row, may be from one.
+SUM_ROUNDING = 1e-6
+# The label of rows of noise.
+NOISE = -1
+# A weight of zero would stay zero in all steps of EM.
+MIN_WEIGHT = 1e-12
+
+
+def from_assignment(
+    data: Problem,
+    n_components: int,
+    prior: Prior | None,
+    assignment: Any,
+    name: str,
+    row_mask: Array | None = None,
+    *,
+    alternative: str = "the name of a start",
+) -> WhitenedParameters:
+    """Return the M-step from labels or responsibilities.
+
+    Parameters
+    ----------
+    data : Problem
+    n_components : int
+    prior : Prior or None
+    assignment : array_like, shape (n_rows,) or (n_rows, n_components)
+        Labels of any type, or responsibilities. Beside a noise component, rows of label -1 are noise, and the
+        responsibilities of a row may add up to less than one.
+    name : str
+        How messages refer to the assignment.
+    row_mask : ndarray of bool, optional
+        Which of the user's rows are in the data, if not all are.
+    alternative : str, default="the name of a start"
+        What else could have been given, for messages.
+
+    Returns
+    -------
+    parameters : WhitenedParameters
+        In the order of the sorted labels, or of the columns.
+    """
+    if data.rows.is_distributed:
+        raise ValueError(
+            f"{name}: labels and responsibilities are for rows in memory, and those of Dask stay where they "
+            "are. Give means_init, or the name of a start."
+        )
+    array, has_noise = np.asarray(assignment), data.whitening.has_noise_component
+    n_rows = data.n_rows if row_mask is None else len(row_mask)
+    if array.ndim not in (1, 2) or len(array) != n_rows:
+        got = f"shape {array.shape}" if array.ndim else type(assignment).__name__
+        raise ValueError(
+            f"{name} must be labels of shape ({n_rows},), responsibilities of shape "
+            f"({n_rows}, {n_components}), or {alternative}; got {got}."
+        )
+    if row_mask is not None:
+        array = array[row_mask]
+    if array.ndim == 1:
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} has labels that are NaN or infinite: give every row one.")
+        distinct, labels = np.unique(array, return_inverse=True)
+        if has_noise and array.dtype.kind in "if" and distinct[0] == NOISE:
+            # The first of the sorted labels; those of the others count from it.
+            return _from_labels(data, n_components, prior, labels - 1, distinct[1:], name)
+        return _from_labels(data, n_components, prior, labels, distinct, name)
+    responsibilities = numeric_array(array, name)
+    if array.shape[1] != n_components or np.iscomplexobj(responsibilities) or np.any(responsibilities < 0):
+        raise ValueError(
+            f"{name} must hold {n_components} responsibilities per row, none negative; got shape "
+            f"{array.shape}."
+        )
+    sums = responsibilities.sum(axis=1)
+    if not np.allclose(np.maximum(sums, 1) if has_noise else sums, 1, atol=SUM_ROUNDING):
+        most = "at most to one" if has_noise else "to one"
+        raise ValueError(f"The responsibilities of {name} must add up {most} per row.")
+    stats = data.soft_stats(responsibilities.T)
+    if np.any(stats.counts <= 0):
+        raise ValueError(f"{name} leaves components without rows: give each of them some.")
+    return data.m_step(stats, prior)
+
+
+def _from_labels(
+    data: Problem, n_components: int, prior: Prior | None, labels: Array, distinct: Array, name: str
+) -> WhitenedParameters:
+    """Return the M-step from labels 0 to n_components - 1, and -1 for noise."""
+    if len(distinct) != n_components:
+        raise ValueError(f"{name} has {len(distinct)} different labels; n_components is {n_components}.")
+    if np.any(labels < 0):
+        return data.m_step(data.soft_stats(labels[None] == np.arange(n_components)[:, None]), prior)
+    return data.m_step(data.hard_stats(labels, n_components), prior)
+
+
+def checked_weights(weights: Any, n_components: int) -> Array:
+    """Return the checked weights, with sum one and none of them zero."""
+    array = _real_array(weights, "weights_init")
+    _check_shape(array, (n_components,), "weights", "weights_init", "one number for each component")
+    if np.any(array < 0) or np.any(array > 1 + SUM_ROUNDING):
+        raise ValueError(
+            f"The parameter 'weights' should be in the range [0, 1], but got max value {array.max():.5f}, "
+            f"min value {array.min():.5f}. Divide weights_init by its sum."
+        )
+    if not np.isclose(array.sum(), 1, rtol=0, atol=SUM_ROUNDING):
+        raise ValueError(
+            f"The parameter 'weights' should be normalized, but got sum(weights) = {array.sum():.5f}. Divide "
+            "weights_init by its sum."
+        )
+    positive = np.maximum(array, MIN_WEIGHT)
+    return positive / positive.sum()
+
+
+def checked_means(means: Any, n_components: int, n_features: int) -> Array:
+    """Return the checked means, shape (n_components, n_features)."""
+    array = _real_array(means, "means_init")
+    _check_shape(
+        array,
+        (n_components, n_features),
+        "means",
+        "means_init",
+        "one row for each component, in the columns of X",
+    )
+    return array
+
+
+def checked_precisions(precisions: Any, family: Family, n_components: int, n_features: int) -> Array:
+    """Return the covariances whose inverses are the checked precisions, in the shape of a family."""
+    array = _real_array(precisions, "precisions_init")
+    name = f"{family.name} precision"
+    shape = family.covariance_shape(n_components, n_features)
+    _check_shape(array, shape, name, "precisions_init", f"that shape for {family.name!r} covariances")
+    covariances = family.from_precisions(array, name)
+    if not np.all(np.isfinite(covariances)):
+        raise ValueError(
+            "precisions_init are so small that the covariances overflow. Scale the columns of X."
+        )
+    return covariances
+
+
+def _real_array(value: Any, name: str) -> Array:
+    array = numeric_array(value, name)
+    if np.iscomplexobj(array):
+        raise TypeError(f"{name} must hold real numbers; it is complex.")
+    return array
+
+
+def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, remedy: str) -> None:
+    """Refuse an array of another shape. The message begins as scikit-learn's, which scripts may match."""
+    if array.shape != shape:
+        raise ValueError(
+            f"The parameter '{what}' should have the shape of {shape}, but got {array.shape}. "
+            f"Give {name} {remedy}."
+        )
+
 
 # The least weight of a component of given parameters, in rows.
 MIN_ROWS = 1e-3

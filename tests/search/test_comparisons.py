@@ -8,18 +8,17 @@ from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
-from apolar.starts import comparisons
-from apolar.starts.comparisons import CompiledDensities, added_gains, densities
-from apolar.starts.merging import MergeCosts, greedily_merged_stats
+from apolar.search import merging
+from apolar.search.merging import CompiledDensities, MergeCosts, added_gains, densities, greedily_merged_stats
 
-pytestmark = pytest.mark.skipif(comparisons.kernels is None, reason="The kernels are not compiled.")
+pytestmark = pytest.mark.skipif(merging.kernels is None, reason="The kernels are not compiled.")
 
 NAMES = ["full", "tied", "diag", "spherical"]
 
 
 def without_kernels(compute):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparisons, "kernels", None)
+        patch.setattr(merging, "kernels", None)
         patch.setattr(compiled_steps, "kernels", None)
         return compute()
 

@@ -9,9 +9,10 @@ from apolar.em.problem import Problem
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.noise import noise_weights
-from apolar.starts import STARTS, start_candidates
-from apolar.starts.dropping import dropped_stats
-from apolar.starts.merging import MergeCosts
+from apolar.search.merging import MergeCosts
+from apolar.search.proposals import dropped_stats
+from apolar.search.search import start_candidates
+from apolar.search.starts import STARTS
 from mixtures import FAMILY_NAMES
 
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)

@@ -1,0 +1,267 @@
+"""Gaussian components given some of the columns: marginals of these, regressions of the others, distances.
+
+Missing columns are masked, not cut out: matrices keep their size, so that all patterns of missing columns are
+worked on together. The E-step computes from precisions. What is asked of a fitted mixture is computed from
+roots of its covariances, which is accurate also where these are nearly singular.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from apolar._core.arrays import Array, IndexArray
+from apolar._core.constants import MIN_WEIGHT
+from apolar.mixture.families.base import LOG_2PI
+from apolar.mixture.families.full import Full
+
+__all__ = [
+    "FULL",
+    "ConditionalComponents",
+    "NaturalComponents",
+    "RootedComponents",
+    "min_distances",
+    "square",
+    "triangle",
+]
+
+FULL = Full()
+
+
+@functools.lru_cache(maxsize=256)
+def _pairs(n_features: int) -> tuple[IndexArray, IndexArray]:
+    """Return rows and columns of the upper triangle of a matrix, in the order of the quadratics of a row."""
+    rows, columns = np.triu_indices(n_features)
+    return rows, columns
+
+
+def square(compact: Array, n_features: int) -> Array:
+    """Return symmetric matrices, shape (..., n_features, n_features), from their upper triangles."""
+    rows, columns = _pairs(n_features)
+    out = np.empty((*compact.shape[:-1], n_features, n_features))
+    out[..., rows, columns] = compact
+    out[..., columns, rows] = compact
+    return out
+
+
+def triangle(matrices: Array) -> Array:
+    """Return the upper triangles of matrices, shape (..., n_features (n_features + 1) / 2)."""
+    return matrices[(..., *_pairs(matrices.shape[-1]))]
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """Return the product of each matrix and its vector."""
+    return np.asarray((matrices @ vectors[..., None])[..., 0])
+
+
+@dataclass(frozen=True, eq=False)
+class NaturalComponents:
+    """Weighted Gaussian components by constant + linear . x - x^t precision x / 2, their log-densities.
+
+    Attributes
+    ----------
+    constants : ndarray, shape (..., n)
+    linear : ndarray, shape (..., n, n_features)
+    precisions : ndarray, shape (..., n, n_features, n_features)
+    """
+
+    constants: Array
+    linear: Array
+    precisions: Array
+
+    @classmethod
+    def of(cls, natural: Array, n_features: int) -> NaturalComponents:
+        """Return components from natural parameters of full covariances, shape (..., n, n_stats)."""
+        precisions = -square(natural[..., 1 + n_features :], n_features)
+        diagonal = np.arange(n_features)
+        precisions[..., diagonal, diagonal] *= 2
+        return cls(natural[..., 0], natural[..., 1 : 1 + n_features], precisions)
+
+    def natural(self) -> Array:
+        """Return the natural parameters, shape (..., n, n_stats)."""
+        rows, columns = _pairs(self.linear.shape[-1])
+        quadratics = self.precisions[..., rows, columns] * np.where(rows == columns, -0.5, -1.0)
+        return np.concatenate([self.constants[..., None], self.linear, quadratics], axis=-1)
+
+    def transformed(self, matrix: Array) -> NaturalComponents:
+        """Return the same functions of y, where x = y matrix."""
+        linear = self.linear @ matrix.T
+        return NaturalComponents(self.constants, linear, matrix @ self.precisions @ matrix.T)
+
+    def given(self, missing: Array) -> ConditionalComponents:
+        """Return n components given the columns that are not missing, for several patterns.
+
+        Parameters
+        ----------
+        missing : ndarray of bool, shape (n_patterns, n_features)
+        """
+        hidden, observed = missing[:, None], ~missing[:, None]
+        among = hidden[..., :, None] & hidden[..., None, :]
+        # The precisions among missing columns; among observed ones the identity, which changes nothing.
+        inverses, log_dets = FULL.inverses(np.where(among, self.precisions, np.eye(missing.shape[1])))
+        covariances = inverses * among
+        offsets = _times(covariances, self.linear)
+        # The rows of observed columns are those of the identity.
+        gains = -covariances @ (self.precisions * observed[..., None, :])
+        columns = np.arange(missing.shape[1])
+        gains[..., columns, columns] += observed
+        squares = np.einsum("...i,...i->...", self.linear, offsets)
+        marginal = NaturalComponents(
+            self.constants + 0.5 * (squares + missing.sum(axis=1)[:, None] * LOG_2PI - log_dets),
+            (self.linear - _times(self.precisions, offsets)) * observed,
+            (self.precisions @ gains) * observed[..., :, None],
+        )
+        return ConditionalComponents(marginal, gains, offsets, covariances)
+
+
+@dataclass(frozen=True, eq=False)
+class RootedComponents:
+    """Weighted Gaussian components by roots L of their covariances L L^t.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n,)
+    means : ndarray, shape (n, n_features)
+    roots : ndarray, shape (n, n_features, n_features)
+        Not necessarily triangular.
+    """
+
+    weights: Array
+    means: Array
+    roots: Array
+
+    @property
+    def linear(self) -> Array:
+        """The means, which have the shape of the linear parameters."""
+        return self.means
+
+    def given(self, missing: Array) -> ConditionalComponents:
+        """Return the components given some columns: see `NaturalComponents.given`."""
+        n_features = missing.shape[1]
+        order = np.argsort(missing, axis=1, kind="stable")
+        places = np.argsort(order, axis=1)[:, None]
+        hidden, observed = missing[:, None], ~missing[:, None]
+        n_observed = np.sum(~missing, axis=1)[:, None]
+        # The triangular root with observed columns first: no covariance is multiplied out and factorised.
+        rows = np.moveaxis(self.roots[:, order], 0, 1)
+        root = np.swapaxes(np.linalg.qr(np.swapaxes(rows, -1, -2), mode="r"), -1, -2)
+        is_first = (np.arange(n_features) < n_observed)[:, None]
+        both = is_first[..., :, None] & is_first[..., None, :]
+        first = np.where(both, root, np.eye(n_features))
+        log_dets = 2 * np.log(np.abs(np.diagonal(first, axis1=-2, axis2=-1))).sum(axis=-1)
+        # From here on in the order of the columns, but for the inner axis.
+        whiteners = np.take_along_axis(np.linalg.inv(first) * both, places[..., None, :], axis=-1)
+        of_missing = np.take_along_axis(root, places[..., :, None], axis=-2) * hidden[..., :, None]
+        rest = of_missing * ~is_first[..., None, :]
+        regressions = of_missing @ whiteners
+        scaled, transposed = _times(whiteners, self.means), np.swapaxes(whiteners, -1, -2)
+        squares = np.einsum("...i,...i->...", scaled, scaled)
+        log_weights = np.log(np.maximum(self.weights, MIN_WEIGHT))
+        marginal = NaturalComponents(
+            log_weights - 0.5 * (n_observed * LOG_2PI + log_dets + squares),
+            _times(transposed, scaled),
+            transposed @ whiteners,
+        )
+        offsets = self.means * hidden - _times(regressions, self.means)
+        gains = regressions + np.eye(n_features) * observed[..., None, :]
+        return ConditionalComponents(marginal, gains, offsets, rest @ np.swapaxes(rest, -1, -2))
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalComponents:
+    """Components given the observed columns of rows x that are zero where a column is missing.
+
+    Attributes
+    ----------
+    marginal : NaturalComponents
+        Of the observed columns, with leading shape (n_patterns, n); zero in the others.
+    gains : ndarray, shape (n_patterns, n, n_features, n_features)
+    offsets : ndarray, shape (n_patterns, n, n_features)
+        The expected row is gains x + offsets.
+    covariances : ndarray, shape (n_patterns, n, n_features, n_features)
+        Of a row about the expected one: zero in observed columns.
+    """
+
+    marginal: NaturalComponents
+    gains: Array
+    offsets: Array
+    covariances: Array
+
+    def with_noise(self, variances: Array) -> ConditionalComponents:
+        """Return the same, where observed columns have noise of these variances, (n_patterns, n_features)."""
+        precisions = np.diagonal(self.marginal.precisions, axis1=-2, axis2=-1)
+        constants = self.marginal.constants - 0.5 * np.einsum("pki,pi->pk", precisions, variances)
+        spread = (self.gains * variances[:, None, None]) @ np.swapaxes(self.gains, -1, -2)
+        return replace(
+            self,
+            marginal=replace(self.marginal, constants=constants),
+            covariances=self.covariances + spread,
+        )
+
+    def completed(self, counts: Array, first: Array, second: Array) -> tuple[Array, Array]:
+        """Return the first and second moments of all columns from those of x [ghahramani1994].
+
+        Parameters
+        ----------
+        counts : ndarray, shape (n_patterns, n)
+            The sums of responsibilities.
+        first : ndarray, shape (n_patterns, n, n_features)
+            The sums of x.
+        second : ndarray, shape (n_patterns, n, n_features, n_features)
+            The sums of x x^t.
+        """
+        images = _times(self.gains, first)
+        across = images[..., :, None] * self.offsets[..., None, :]
+        products = self.gains @ second @ np.swapaxes(self.gains, -1, -2)
+        squares = self.offsets[..., :, None] * self.offsets[..., None, :] + self.covariances
+        products += across + np.swapaxes(across, -1, -2) + counts[..., None, None] * squares
+        return images + counts[..., None] * self.offsets, products
+
+
+def min_distances(means: Array, covariances: Array, X: Array) -> tuple[Array, Array]:
+    """Return the squared Mahalanobis distance of each row from the component that is nearest by it.
+
+    Parameters
+    ----------
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray, shape (n_components, n_features), or with one more axis
+        Variances of the columns, or matrices.
+    X : ndarray, shape (n_samples, n_features)
+        NaN where a value is missing: distances are among the values that are observed.
+
+    Returns
+    -------
+    distances : ndarray, shape (n_samples,)
+        Infinite if they overflow; zero where nothing is observed.
+    n_observed : ndarray of int, shape (n_samples,)
+    """
+    observed = ~np.isnan(X)
+    distances = np.full(len(X), np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if covariances.ndim == 2:
+            for mean, variances in zip(means, covariances, strict=True):
+                squares = ((X - mean) / np.sqrt(variances)) ** 2
+                distances = np.minimum(distances, np.where(observed, squares, 0.0).sum(axis=1))
+        else:
+            roots = FULL.root(covariances)
+            patterns, which = np.unique(observed, axis=0, return_inverse=True)
+            for number, pattern in enumerate(patterns):
+                rows = np.flatnonzero(which.reshape(-1) == number)
+                part = X[rows][:, pattern]
+                for mean, root in zip(means, roots, strict=True):
+                    squares = _squares(part - mean[pattern], root[pattern])
+                    distances[rows] = np.fmin(distances[rows], squares)
+    return distances, observed.sum(axis=1)
+
+
+def _squares(offsets: Array, root: Array) -> Array:
+    """Return squared Mahalanobis norms for covariances L L^t; the columns may have any units."""
+    if not offsets.shape[1]:
+        return np.zeros(len(offsets))
+    units = np.sqrt((root**2).sum(axis=1))
+    upper = np.linalg.qr((root / units[:, None]).T, mode="r")
+    scaled = (offsets / units).T
+    return (solve_triangular(upper, scaled, trans="T", check_finite=False) ** 2).sum(axis=0)

@@ -1,0 +1,1 @@
+"""The search for the best mixture: starts, proposals, short runs and optima."""

@@ -1,0 +1,491 @@
+"""Mixtures of fewer components: the pair that costs least is merged until as many remain as asked for."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from apolar._core.arrays import Array, IndexArray, frozen
+from apolar._core.compiled import extension
+from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
+from apolar._core.settings import SETTINGS
+from apolar.em.problem import Problem
+from apolar.mixture import compiled_steps
+from apolar.mixture.compiled_steps import MAX_COLUMNS
+from apolar.mixture.families import Family
+from apolar.mixture.families.full import Full
+from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.stats import SufficientStats
+
+kernels = extension()
+
+# The kernels take row statistics of at most this many numbers.
+MAX_NUMBERS = 2**21
+# The length of a cache line in bytes.
+ALIGNMENT = 64
+NO_WEIGHTS = np.empty(0)
+# The weight of an added component before the first step of EM.
+FIRST_WEIGHT = 0.02
+
+
+class Densities:
+    """The densities of the components of a mixture, at each of some rows relative to the largest.
+
+    Single precision is enough to compare mergers.
+
+    Parameters
+    ----------
+    data : Problem
+    compared : slice
+        The rows.
+    natural : ndarray, shape (n_components, n_stats)
+        The natural parameters of the mixture.
+    """
+
+    dtype: type = np.float32
+
+    def __init__(self, data: Problem, compared: slice, natural: Array) -> None:
+        self.data, self.compared = data, compared
+        weights = data.row_weights()
+        self.weights = None if weights is None else self._padded(weights[compared])
+        self.n_compared = len(range(*compared.indices(data.n_rows)))
+        # The weight of all rows, relative to that of those that are compared.
+        self.scale = data.weight / float(self.n_compared if self.weights is None else self.weights.sum())
+        logits = self._logits(natural)
+        self.largest = logits.max(axis=0)
+        self.parts = self._relative(logits)
+        self.total = self.parts.sum(axis=0)
+
+    def merge(self, first: int, second: int, natural: Array) -> None:
+        """Replace a component by a merger, of natural parameters (1, n_stats), and remove another."""
+        self.parts[first], self.parts[second] = self._relative(self._logits(natural))[0], 0.0
+        self.parts.sum(axis=0, out=self.total)
+
+    def costs(self, first: IndexArray, second: IndexArray, natural: Array) -> Array:
+        """Return the log-likelihood that is lost by each merger of two components.
+
+        Parameters
+        ----------
+        first, second : ndarray of int, shape (n_pairs,)
+        natural : ndarray, shape (n_pairs, n_stats)
+            The natural parameters of the mergers.
+        """
+        densities = self.total - self.parts[first]
+        densities -= self.parts[second]
+        # Rounding may leave a negative difference.
+        np.maximum(densities, 0.0, out=densities)
+        densities += self._relative(self._logits(natural))
+        np.maximum(densities, MIN_RATIO, out=densities)
+        np.log(densities, out=densities)
+        densities -= np.log(np.maximum(self.total, MIN_RATIO))
+        sums = densities.sum(axis=1) if self.weights is None else densities @ self.weights
+        return np.asarray(-self.scale * sums)
+
+    def _logits(self, natural: Array) -> Array:
+        return self.data.row_logits(natural, self.compared)
+
+    def _relative(self, logits: Array) -> Array:
+        """Return densities relative to the largest one of each row. Changes the logits."""
+        logits -= self.largest
+        # A merged component may be far denser than the densest one before; exp must not overflow.
+        np.clip(logits, -MAX_LOG_RATIO, MAX_LOG_RATIO, out=logits)
+        return np.exp(logits.astype(self.dtype, copy=False))
+
+    def _padded(self, weights: Array) -> Array:
+        """Return the weights of the rows."""
+        return weights.astype(self.dtype)
+
+
+class CompiledDensities(Densities):
+    """The same in double precision, with the costs of mergers by the compiled kernels.
+
+    Rows are added up to a multiple of `ROWS_TOGETHER`: they have the density of the mixture alone, which no
+    merger changes.
+
+    Parameters
+    ----------
+    data, compared, natural
+        As for `Densities`.
+    row_stats : ndarray, shape (n_stats, n)
+        Of the rows, with those that are added.
+    """
+
+    dtype = np.float64
+
+    def __init__(self, data: Problem, compared: slice, natural: Array, row_stats: Array) -> None:
+        self.row_stats = row_stats
+        super().__init__(data, compared, natural)
+        lines = _aligned(len(natural) + 2, row_stats.shape[1])
+        lines[0], lines[1], lines[2:] = self.largest, self.total, self.parts
+        # Of no component, in a mixture of density one.
+        lines[0, self.n_compared :], lines[1, self.n_compared :] = 20 * MAX_LOG_RATIO, 1.0
+        lines[2:, self.n_compared :] = 0.0
+        self.largest, self.total, self.parts = lines[0], lines[1], lines[2:]
+
+    def merge(self, first: int, second: int, natural: Array) -> None:
+        """Replace a component by a merger, and remove another."""
+        super().merge(first, second, natural)
+        self.total[self.n_compared :] = 1.0
+
+    def costs(self, first: IndexArray, second: IndexArray, natural: Array) -> Array:
+        """Return the log-likelihood that is lost by each merger of two components."""
+        sums = np.empty(len(first))
+        kernels.merge_costs(
+            *(self.row_stats, NO_WEIGHTS if self.weights is None else self.weights, natural),
+            *(first.astype(np.int64, copy=False), second.astype(np.int64, copy=False)),
+            *(self.largest, self.total, self.parts, sums, len(self.row_stats)),
+        )
+        logs = np.log(np.maximum(self.total, MIN_RATIO))
+        before = float(logs.sum() if self.weights is None else logs @ self.weights)
+        return self.scale * (before - sums)
+
+    def merged_stats(
+        self, stats: Array, costs: Array, n_components: int, weight: float, least: float
+    ) -> Array | None:
+        """Return the statistics of components of full covariances after greedy merging.
+
+        Parameters
+        ----------
+        stats : ndarray, shape (n, n_stats)
+        costs : ndarray, shape (n, n)
+            Of the mergers of first and second component, first < second; infinite elsewhere.
+        n_components : int
+        weight : float
+            Of all rows.
+        least : float
+            The floor of variances.
+
+        Returns
+        -------
+        stats : ndarray or None
+            None if a variance is below the floor.
+        """
+        n_features = int(self.data.n_features)
+        if n_features > MAX_COLUMNS:
+            return None
+        stats, is_active = stats.copy(), np.empty(len(stats))
+        lines = _aligned(len(self.parts) + 1, len(self.total))
+        lines[0], lines[1:] = self.total, self.parts
+        changed = (stats, costs.copy(), lines[0], lines[1:], is_active)
+        weights = NO_WEIGHTS if self.weights is None else self.weights
+        numbers = (n_features, n_components, self.n_compared, weight, self.scale, least)
+        is_positive = kernels.merge_by_costs(self.row_stats, weights, self.largest, *changed, *numbers)
+        return stats[is_active > 0] if is_positive else None
+
+    def _logits(self, natural: Array) -> Array:
+        return natural @ self.row_stats
+
+    def _padded(self, weights: Array) -> Array:
+        return np.pad(weights, (0, self.row_stats.shape[1] - len(weights)))
+
+
+def densities(data: Problem, compared: slice, natural: Array) -> Densities:
+    """Return the densities of a mixture at some rows, by the compiled kernels if there are any."""
+    row_stats = _row_stats(data, compared)
+    if row_stats is None:
+        return Densities(data, compared, natural)
+    return CompiledDensities(data, compared, natural, row_stats)
+
+
+def added_gains(
+    data: Problem, compared: slice, natural: Array, density: Array, n_steps: int
+) -> tuple[Array, Array]:
+    """Return the mean log-likelihood that each of some components gains if it is added, and its weight.
+
+    Parameters
+    ----------
+    data : Problem
+    compared : slice
+        The rows.
+    natural : ndarray, shape (n_candidates, n_stats)
+        Natural parameters of the components as mixtures of one.
+    density : ndarray, shape (n_compared,)
+        The log-density of the mixture at the rows.
+    n_steps : int
+        Steps of EM for the weight of the component.
+
+    Returns
+    -------
+    gains, weights : ndarray, shape (n_candidates,)
+    """
+    row_stats, all_weights = _row_stats(data, compared), data.row_weights()
+    weights = None if all_weights is None else all_weights[compared]
+    total_weight = float(len(density) if weights is None else weights.sum())
+    if row_stats is not None:
+        n_more = row_stats.shape[1] - len(density)
+        padded = NO_WEIGHTS if weights is None else np.pad(weights, (0, n_more))
+        of_components, gains = np.empty(len(natural)), np.empty(len(natural))
+        kernels.added_gains(
+            *(row_stats, padded, natural, np.pad(density, (0, n_more)), of_components, gains),
+            *(len(row_stats), total_weight, FIRST_WEIGHT, n_steps),
+        )
+        return gains, of_components
+    weights = (np.ones(len(density)) if weights is None else weights) / total_weight
+    # The density of each component relative to that of the mixture, less one.
+    ratio = data.row_logits(natural, compared)
+    ratio -= density
+    np.minimum(ratio, MAX_LOG_RATIO, out=ratio)
+    np.exp(ratio, out=ratio)
+    ratio -= 1
+    of_component = np.full((len(natural), 1), FIRST_WEIGHT)
+    work = np.empty_like(ratio)
+    # weight <- mean of weight (1 + ratio) / (1 + weight ratio).
+    for _ in range(n_steps):
+        np.multiply(ratio, of_component, out=work)
+        work += 1
+        np.divide(ratio, work, out=work)
+        of_component = of_component * (1 + (1 - of_component) * (work @ weights)[:, None])
+    np.multiply(ratio, of_component, out=work)
+    work += 1
+    np.maximum(work, MIN_RATIO, out=work)
+    return np.log(work, out=work) @ weights, of_component[:, 0]
+
+
+def _row_stats(data: Problem, compared: slice) -> Array | None:
+    """Return the statistics of some rows, and zeros up to a multiple of rows; None if NumPy is used."""
+    if kernels is None or data.is_wide or data.n_rows * data.n_stats > MAX_NUMBERS:
+        return None
+    whitened = data.whitened_rows()[:, compared]
+    n_features, n_compared = whitened.shape
+    out = _aligned(data.n_stats, -(-n_compared // ROWS_TOGETHER) * ROWS_TOGETHER)
+    out[0, :n_compared] = 1.0
+    out[1 : 1 + n_features, :n_compared] = whitened
+    data.family.write_quadratics(out[1 : 1 + n_features], out[1 + n_features :])
+    return out
+
+
+def _aligned(*shape: int) -> Array:
+    """Return zeros that begin at the start of a cache line: vectors of the kernels are then within lines."""
+    size = math.prod(shape)
+    memory = np.zeros(size + ALIGNMENT // 8)
+    first = -memory.ctypes.data % ALIGNMENT // 8
+    return memory[first : first + size].reshape(shape)
+
+
+# Entries of the arrays of densities that are computed in one call.
+CHUNK_SIZE = 2**18
+
+
+class MergeCosts:
+    """The log-likelihood that a mixture loses when two of its components are merged.
+
+    Merging components that overlap, as parts of one cluster do, costs very little. The cost by weights
+    and log-determinants, as in `greedily_merged_stats`, ignores overlap, and prefers to merge two small
+    clusters.
+
+    Parameters
+    ----------
+    data : Problem
+        Likelihoods are compared on its rows, or on some of them.
+    parameters : WhitenedParameters
+        One mixture, of the family of the data.
+    """
+
+    def __init__(self, data: Problem, parameters: WhitenedParameters) -> None:
+        self._data, self._family = data, data.family
+        self._covariances = parameters.covariances
+        # A bare array, as components are merged in place.
+        self._stats = untied_stats(data, parameters).array
+        compared = slice(None, None, max(1, data.n_rows // SETTINGS.merge_rows))
+        natural = self._family.natural(parameters)
+        self._densities = densities(
+            data, compared, data.whitening.append_noise_component(natural, parameters.weights)
+        )
+        n = len(self._stats)
+        self._costs = np.full((n, n), np.inf)
+        first, second = _pairs(n)
+        n_pairs = max(1, CHUNK_SIZE // len(self._densities.total))
+        for start in range(0, len(first), n_pairs):
+            i, j = first[start : start + n_pairs], second[start : start + n_pairs]
+            self._set_costs(i, j, self._natural_of(self._stats[i] + self._stats[j]))
+
+    def _natural_of(self, array: Array) -> Array:
+        """Return the natural parameters of components with these statistics, shape (n, n_stats)."""
+        stats = SufficientStats(array, self._data.n_features)
+        merged = self._family.merged(stats, self._covariances)
+        return self._family.natural(replace(merged, weights=stats.counts / self._data.weight))
+
+    def _set_costs(self, first: IndexArray, second: IndexArray, natural: Array) -> None:
+        """Set the costs of pairs of components, `first` < `second`, from their mergers."""
+        self._costs[first, second] = self._densities.costs(first, second, natural)
+
+    def cheapest_mergers(self, n_pairs: int) -> list[SufficientStats]:
+        """Return the statistics with one pair merged, for each of the pairs that cost least."""
+        merged = []
+        for pair in np.argsort(self._costs, axis=None, kind="stable")[:n_pairs]:
+            i, j = divmod(int(pair), len(self._costs))
+            if np.isfinite(self._costs[i, j]):
+                merged.append(SufficientStats(_with_pair_merged(self._stats, i, j), self._data.n_features))
+        return merged
+
+    def merged_stats(self, n_components: int) -> SufficientStats:
+        """Return the statistics of `n_components` components, by greedy merging. Changes the object."""
+        known = self._compiled_merging(n_components)
+        if known is not None:
+            return known
+        active = np.ones(len(self._stats), dtype=bool)
+        while active.sum() > n_components:
+            i, j = divmod(int(self._costs.argmin()), len(self._costs))
+            self._stats[i] += self._stats[j]
+            active[j] = False
+            self._costs[j] = self._costs[:, j] = np.inf
+            if active.sum() == n_components:
+                break
+            others = np.flatnonzero(active & (np.arange(len(active)) != i))
+            unions = np.concatenate([self._stats[i : i + 1], self._stats[i] + self._stats[others]])
+            natural = self._natural_of(unions)
+            self._densities.merge(i, j, natural[:1])
+            self._set_costs(np.minimum(i, others), np.maximum(i, others), natural[1:])
+        return SufficientStats(self._stats[active], self._data.n_features)
+
+    def _compiled_merging(self, n_components: int) -> SufficientStats | None:
+        """Return the same by one call of the compiled kernels, if there is one for the family."""
+        if type(self._family) is not Full or not isinstance(self._densities, CompiledDensities):
+            return None
+        if self._data.whitening.has_noise_component:
+            return None
+        least, weight = self._family.min_variance, self._data.weight
+        merged = self._densities.merged_stats(self._stats, self._costs, n_components, weight, least)
+        return None if merged is None else SufficientStats(merged, self._data.n_features)
+
+
+@functools.lru_cache(maxsize=8)
+def _pairs(n: int) -> tuple[IndexArray, IndexArray]:
+    """Return the first and the second of each pair of components."""
+    first, second = np.triu_indices(n, 1)
+    return frozen(first), frozen(second)
+
+
+def _with_pair_merged(array: Array, i: int, j: int) -> Array:
+    """Return statistics, shape (n, n_stats), with component j added to component i."""
+    merged = np.delete(array, j, axis=0)
+    merged[i] += array[j]
+    return merged
+
+
+def is_crowded(data: Problem, n_components: int) -> bool:
+    """Return whether there are too few rows per parameter to choose mergers by likelihood.
+
+    The likelihood is then high for small, thin components, and mergers by likelihood keep these. On such data
+    mergers by weights and log-determinants recover known classes more often.
+    """
+    return data.weight < SETTINGS.merge_rows_per_parameter * data.family.n_parameters(
+        n_components, data.n_features
+    )
+
+
+def merged_pairs(data: Problem, parameters: WhitenedParameters, n_pairs: int) -> list[SufficientStats]:
+    """Return the statistics of a mixture with one pair merged, for each of the pairs that cost least."""
+    if not is_crowded(data, parameters.n_components - 1):
+        return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
+    family, stats = data.family.untied, untied_stats(data, parameters)
+    terms = family.merging_term(stats)
+    first, second = _pairs(len(stats))
+    costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
+    cheapest = [int(pair) for pair in np.argsort(costs, kind="stable")[:n_pairs]]
+    return [
+        SufficientStats(_with_pair_merged(stats.array, int(first[pair]), int(second[pair])), stats.n_features)
+        for pair in cheapest
+    ]
+
+
+def merged_stats(data: Problem, parameters: WhitenedParameters, n_components: int) -> SufficientStats:
+    """Return the statistics of a mixture after merging to at most `n_components` components."""
+    if is_crowded(data, n_components):
+        return greedily_merged_stats(data.family.untied, untied_stats(data, parameters), n_components)
+    return MergeCosts(data, parameters).merged_stats(n_components)
+
+
+def untied_stats(data: Problem, parameters: WhitenedParameters) -> SufficientStats:
+    """Return the expected statistics of the rows under one mixture, as of the family without sharing."""
+    family = data.family
+    return family.untied.moments(family.without_sharing(parameters[None]))[0] * data.weight
+
+
+def mixture_distances(family: Family, first: SufficientStats, second: SufficientStats) -> Array:
+    """Return how far mixtures are apart, in log-likelihood: the cost of merging their like components.
+
+    Parameters
+    ----------
+    family : Family
+    first, second : SufficientStats
+        Of one mixture or of a batch each: leading axes are broadcast.
+
+    Returns
+    -------
+    distances : ndarray
+        Zero where the components are the same, whatever their weights.
+    """
+    terms = family.merging_term(first)[..., :, None] + family.merging_term(second)[..., None, :]
+    costs = family.merging_term(first[..., :, None, :] + second[..., None, :, :]) - terms
+    by_first, by_second = costs.min(axis=-1).sum(axis=-1), costs.min(axis=-2).sum(axis=-1)
+    return np.asarray(0.5 * np.maximum(by_first, by_second))
+
+
+def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: int) -> SufficientStats:
+    """Return the statistics of fewer components, by greedy merging [runnalls2007].
+
+    Components are merged by adding their statistics, which keeps their joint mean and covariance. The cost of
+    a pair is the increase of the sum of weight times log-determinant.
+
+    Parameters
+    ----------
+    family : Family
+    stats : SufficientStats
+        Of one mixture.
+    n_components : int
+
+    Returns
+    -------
+    stats : SufficientStats
+        Of at most `n_components` components.
+    """
+    array, n_features = stats.array.copy(), stats.n_features
+    n = len(array)
+    if n <= n_components:
+        return SufficientStats(array, n_features)
+    if family.n_axes == 2:
+        known = compiled_steps.merged_by_terms(stats, n_components, family.min_variance)
+        if known is not None:
+            return known
+
+    def terms_of(part: Array) -> Array:
+        return family.merging_term(SufficientStats(part, n_features))
+
+    terms = terms_of(array)
+    costs = np.full((n, n), np.inf)
+    first, second = _pairs(n)
+    # All unions of a large table of components would take too much memory.
+    n_pairs = max(1, CHUNK_SIZE // array.shape[1])
+    for start in range(0, len(first), n_pairs):
+        ones, others = first[start : start + n_pairs], second[start : start + n_pairs]
+        costs[ones, others] = terms_of(array[ones] + array[others]) - terms[ones] - terms[others]
+    active = np.ones(n, dtype=bool)
+    for n_left in range(n - 1, n_components - 1, -1):
+        i, j = divmod(int(costs.argmin()), n)
+        array[i] += array[j]
+        active[j] = False
+        costs[j] = costs[:, j] = np.inf
+        if n_left == n_components:
+            break
+        others = np.flatnonzero(active & (np.arange(n) != i))
+        new = terms_of(np.concatenate([array[i : i + 1], array[i] + array[others]]))
+        terms[i] = new[0]
+        costs[np.minimum(i, others), np.maximum(i, others)] = new[1:] - terms[i] - terms[others]
+    return SufficientStats(array[active], n_features)
+
+
+def resized_stats(data: Problem, stats: SufficientStats, n_components: int) -> SufficientStats:
+    """Return statistics of exactly `n_components` components.
+
+    Too many components are merged; of too few, the heaviest is split into equal halves, again and again.
+    """
+    resized = greedily_merged_stats(data.family.untied, stats, n_components).array
+    while len(resized) < n_components:
+        heaviest = int(resized[:, 0].argmax())
+        resized[heaviest] /= 2
+        resized = np.concatenate([resized, resized[heaviest : heaviest + 1]])
+    return SufficientStats(resized, data.n_features)

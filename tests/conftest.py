@@ -1,0 +1,41 @@
+"""The tiers of the tests: which of them only `make test-all` runs."""
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+# Tests that start clusters, browsers, other processes or other projects, or repeat for many seeds what
+# a test of the first tier shows for one. A folder ends with a slash; `::` names single tests.
+SLOW = (
+    "data/dask/test_cluster.py",
+    "peers/",
+    "reports/test_browser.py",
+    "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",
+    "paper/test_study.py::test_processes_give_what_one_gives",
+    "paper/test_study.py::test_control_c_in_a_real_process",
+    "test_package.py::test_examples_run",
+)
+# The part of the tests that run on several schedulers of Dask which is slow: those on a cluster, but for one.
+ON_CLUSTER = "cluster"
+CLUSTER_SMOKE_TEST = "test_a_fit_is_that_of_the_rows_in_memory[cluster-spherical]"
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Return whether a test is left to `make test-all`."""
+    if not item.path.is_relative_to(TESTS):
+        return False
+    path = item.path.relative_to(TESTS).as_posix()
+    name = f"{path}::{item.name.split('[')[0]}"
+    if any(path.startswith(entry) or name == entry for entry in SLOW):
+        return True
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return parameters.get("scheduler") == ON_CLUSTER and item.name != CLUSTER_SMOKE_TEST
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests."""
+    for item in items:
+        if is_slow(item):
+            item.add_marker(pytest.mark.slow)
