@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 import apolar
-from apolar.decomposition.gram import power_jacobian
+from apolar.decomposition.terms import power_jacobian
 from benchmarks import problems
 
 SHAPES = [

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 import apolar
-from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition.least_squares import gauss_newton
 from benchmarks import problems
 
 SEEDS = range(20)

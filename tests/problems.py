@@ -1,9 +1,12 @@
 """Random decompositions, noise, and how far a decomposition is from the truth."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from apolar import SymmetricTensor, Waring
 from apolar.decomposition import component_errors
+from apolar.decomposition.tuning import TUNING
 
 
 def largest_error(weights, points, waring):
@@ -28,3 +31,8 @@ def noisy(tensor, noise, seed):
     errors = rng.standard_normal(len(tensor.coefficients)) / np.sqrt(tensor.multinomials)
     error = SymmetricTensor(tensor.order, tensor.dim, errors)
     return tensor + error * (noise * tensor.norm() / error.norm())
+
+
+def tune(monkeypatch, module, **values):
+    """Change tuned numbers as one module of the decomposition sees them."""
+    monkeypatch.setattr(f"apolar.decomposition.{module}.TUNING", replace(TUNING, **values))

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.decomposition.gram import TangentGram
-from apolar.decomposition.nonnegative import projected_gauss_newton
-from apolar.decomposition.orthogonal import polar_ascent
-from problems import largest_error, noisy, random_terms
+from apolar.decomposition.constraints import polar_ascent, projected_gauss_newton
+from apolar.decomposition.terms import TangentGram
+from problems import largest_error, noisy, random_terms, tune
 
 # Exact data: what rounding of the coefficients, times the condition of these random terms, leaves.
 EXACT = 1e-6
@@ -90,7 +89,7 @@ def test_matrix_free_steps_lead_where_dense_ones_do(monkeypatch):
     tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
     start = np.random.default_rng(0).random((4, 6))
     dense = projected_gauss_newton(tensor, start, 200, 1e-13)
-    monkeypatch.setattr("apolar.decomposition.nonnegative.DENSE_WORK", 0)
+    tune(monkeypatch, "constraints", long_dense_work=0)
     products = projected_gauss_newton(tensor, start, 200, 1e-13)
     assert dense.converged
     assert products.converged

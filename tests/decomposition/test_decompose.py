@@ -5,10 +5,10 @@ import pytest
 
 import apolar
 from apolar import Status, SymmetricTensor, decompose, refine
-from apolar.decomposition import spm
-from apolar.decomposition.gauss_newton import gauss_newton
+from apolar.decomposition import power_method
+from apolar.decomposition.least_squares import gauss_newton
 from apolar.tensor import n_monomials
-from problems import largest_error, noisy, random_terms
+from problems import largest_error, noisy, random_terms, tune
 
 SHAPES = [
     (2, 3, 2), (3, 3, 3), (6, 3, 4), (10, 3, 10), (4, 4, 4), (5, 4, 5),
@@ -257,7 +257,7 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
     points = random_terms(6, 5, 3)[1]
     waring = apolar.Waring(np.ones(5), points, 3)
     dense = waring.condition
-    monkeypatch.setattr("apolar.decomposition.condition.DENSE_WORK", 0)
+    tune(monkeypatch, "condition", condition_work=0)
     assert apolar.Waring(np.ones(5), points, 3).condition == pytest.approx(dense, rel=1e-2)
     assert apolar.Waring(np.ones(3), random_terms(2, 3, 0)[1], 3).condition == np.inf
     twice = np.concatenate([points, points[:1]])
@@ -346,8 +346,8 @@ def test_weights_that_no_number_holds_are_told():
 def test_the_power_method_gives_up_soon_on_what_is_not_of_its_rank(monkeypatch):
     # A tensor without structure of the largest rank that the method takes: no start reaches a component.
     climbs = []
-    climb = spm._climb
-    monkeypatch.setattr(spm, "_climb", lambda *args: climbs.append(1) or climb(*args))
+    climb = power_method._climb
+    monkeypatch.setattr(power_method, "_climb", lambda *args: climbs.append(1) or climb(*args))
     rng = np.random.default_rng(0)
     tensor = SymmetricTensor(5, 6, rng.standard_normal(n_monomials(6, 5)))
     waring = decompose(tensor, 21, method="spm", random_state=0)

@@ -5,9 +5,10 @@ import pytest
 
 import apolar
 from apolar.decomposition import component_errors, implicit
-from apolar.decomposition.gauss_newton import gauss_newton
-from apolar.decomposition.quasi_newton import quasi_newton
+from apolar.decomposition.least_squares import gauss_newton, quasi_newton
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import RowTensor, row_tensor
+from problems import tune
 
 
 def clusters(n_rows, dim, rank, noise, seed=0):
@@ -51,7 +52,7 @@ def test_negative_weights_are_found():
 def test_the_best_approximation_is_that_of_the_formed_tensor(order, dim, noise):
     rows, _ = clusters(500, dim, 4, noise)
     T = apolar.SymmetricTensor.from_rows(rows, None, order)
-    assert apolar.tensor.n_monomials(dim, order) > implicit.FORMED
+    assert apolar.tensor.n_monomials(dim, order) > TUNING.formed_coefficients
     W = apolar.decompose(T, 4, random_state=0)
     V = apolar.decompose(T.to_tensor(), 4, random_state=0, n_starts=3)
     assert W.status is apolar.Status.APPROXIMATE
@@ -120,7 +121,7 @@ def test_the_standard_error_is_that_of_the_estimates(noise, monkeypatch):
 def test_an_estimate_is_never_exact(monkeypatch):
     rows, _ = clusters(300, 40, 3, 1e-12)
     monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
-    monkeypatch.setattr(implicit, "INSIDE", 0.0)
+    tune(monkeypatch, "implicit", vanishing=0.0)
     W = apolar.decompose(apolar.SymmetricTensor.from_rows(rows, None, 3), 3, random_state=0)
     assert W.status is apolar.Status.APPROXIMATE
     assert W.residual >= implicit.MIN_RESIDUAL
@@ -142,15 +143,15 @@ def test_the_best_start_from_rows_is_kept(monkeypatch):
     T = apolar.SymmetricTensor.from_rows(rows, None, 3)
     starts = []
 
-    def recorded(scaled, vectors, signs, settings, refine=implicit._refined):
+    def recorded(scaled, vectors, signs, settings, refine=implicit._refine_rows):
         starts.append(refine(scaled, vectors, signs, settings))
         return starts[-1]
 
-    monkeypatch.setattr(implicit, "_refined", recorded)
+    monkeypatch.setattr(implicit, "_refine_rows", recorded)
     W = apolar.decompose(T, 45, random_state=0, max_iter=10)
     terms = [apolar.Waring(np.ones(45), refined.vectors, 3) for refined in starts]
     residuals = [distance(T, start) for start in terms]
-    assert len(residuals) == implicit.ROW_STARTS
+    assert len(residuals) == TUNING.few_starts
     assert W.residual == pytest.approx(min(residuals), rel=1e-8)
     assert W.residual < 0.9999 * max(residuals)
 

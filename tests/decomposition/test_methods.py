@@ -5,9 +5,8 @@ import pytest
 
 import apolar
 from apolar._core.arrays import svd, unit_rows
-from apolar.decomposition import component_errors, joint, ranks, spm
-from apolar.decomposition import flattening as flattening_module
-from apolar.decomposition.flattening import Flattening, middle_degree
+from apolar.decomposition import component_errors, pencil, power_method, ranks
+from apolar.decomposition.hankel import HankelSVD, middle_degree, range_basis
 from apolar.decomposition.methods import METHODS
 from apolar.tensor import n_monomials
 from problems import largest_error, noisy, random_terms
@@ -43,7 +42,7 @@ def test_joint_eigenvalues_of_commuting_matrices(is_complex):
     values = rng.standard_normal((5, 4)) + is_complex * 1j * rng.standard_normal((5, 4))
     basis = rng.standard_normal((4, 4)) + is_complex * 1j * rng.standard_normal((4, 4))
     matrices = np.array([basis @ np.diag(v) @ np.linalg.inv(basis) for v in values])
-    eigenvalues = joint.joint_eigenvalues(matrices, rng)
+    eigenvalues = pencil.joint_eigenvalues(matrices, rng)
     assert eigenvalues.shape == (4, 5)
     for expected in values.T:
         assert np.abs(eigenvalues - expected).max(axis=1).min() < 1e-10
@@ -59,8 +58,8 @@ def test_a_newton_sweep_squares_the_distance_to_diagonal(is_complex):
     diagonal = np.concatenate([np.eye(5)[None], [np.diag(v) for v in draws(6, 5)]])
     nearly = np.eye(5) + 1e-4 * draws(5, 5)
     stack = np.linalg.inv(nearly) @ diagonal @ nearly
-    left, right = joint._newton_sweep(stack)
-    before, after = joint._off_diagonal(stack), joint._off_diagonal(left @ stack @ right)
+    left, right = pencil._newton_sweep(stack)
+    before, after = pencil._off_diagonal(stack), pencil._off_diagonal(left @ stack @ right)
     assert before > 1e-4
     assert after < 100 * before**2
 
@@ -185,11 +184,13 @@ def test_component_errors_match_terms_up_to_roots_of_unity():
 def test_components_that_are_removed_leave_the_span_of_the_others(dim, order, rank, is_complex):
     weights, points = random_terms(dim, rank, seed=order, is_complex=is_complex)
     degree = middle_degree(order)
-    flattening = Flattening.of(apolar.SymmetricTensor.from_waring(weights, points, order), degree)
+    flattening = HankelSVD.of(apolar.SymmetricTensor.from_waring(weights, points, order), degree)
     left, right = flattening.left[:, :rank], flattening.right[:, :rank]
     inverse = np.diag(1 / flattening.singular_values[:rank]).astype(left.dtype)
-    left, right, inverse = spm._deflated(left, right, inverse, unit_rows(points[:5]), degree, order - degree)
-    rest = Flattening.of(apolar.SymmetricTensor.from_waring(weights[5:], points[5:], order), degree)
+    left, right, inverse = power_method._deflate(
+        left, right, inverse, unit_rows(points[:5]), degree, order - degree
+    )
+    rest = HankelSVD.of(apolar.SymmetricTensor.from_waring(weights[5:], points[5:], order), degree)
     assert left.shape == (n_monomials(dim, degree), rank - 5)
     # Projections on the two spans, and the inverse of what is left of the matrix; the condition is below 1e4.
     for found, expected in ((left, rest.left), (right, rest.right)):
@@ -232,10 +233,9 @@ def test_a_large_hankel_matrix_of_low_rank_is_seen_through_random_vectors(order,
     dim, rank = 14, 20
     weights, points = random_terms(dim, rank, seed=1)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
-    whole = Flattening.of(tensor, 2)
-    monkeypatch.setattr(flattening_module, "SAMPLED_SIZE", 1)
-    monkeypatch.setattr(flattening_module, "FIRST_SAMPLE", 4)
-    sampled = Flattening.of(tensor, 2)
+    whole = HankelSVD.of(tensor, 2)
+    monkeypatch.setattr("apolar.decomposition.hankel.range_basis", lambda matrix: range_basis(matrix, 4))
+    sampled = HankelSVD.of(tensor, 2, max_dense=1)
     assert sampled.singular_values.shape == whole.singular_values.shape
     np.testing.assert_allclose(
         sampled.singular_values, whole.singular_values, atol=1e-12 * whole.singular_values[0]
@@ -245,7 +245,9 @@ def test_a_large_hankel_matrix_of_low_rank_is_seen_through_random_vectors(order,
     if order == 4:
         assert sampled.left.shape[1] == 32
     # With noise the rank is full, and nothing is left out.
-    assert Flattening.of(noisy(tensor, 1e-3, seed=0), 2).left.shape[1] == len(whole.singular_values)
+    assert HankelSVD.of(noisy(tensor, 1e-3, seed=0), 2, max_dense=1).left.shape[1] == len(
+        whole.singular_values
+    )
 
 
 def test_singular_values_where_divide_and_conquer_fails(monkeypatch):

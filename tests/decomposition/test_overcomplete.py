@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.decomposition.gram import TangentGram
-from apolar.decomposition.penalised import _PenalisedModel, _stage
+from apolar.decomposition.least_squares import _PenalisedModel, _stage
+from apolar.decomposition.terms import TangentGram
 
 
 def sum_of_powers(dim, order, rank, seed):

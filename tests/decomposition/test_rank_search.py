@@ -5,7 +5,7 @@ import pytest
 
 import apolar
 from apolar import Status, SymmetricTensor, decompose
-from apolar.decomposition import component_errors, coprime, ranks
+from apolar.decomposition import component_errors, ranks
 from apolar.tensor import n_monomials
 from problems import noisy, random_terms
 
@@ -80,11 +80,11 @@ def test_sums_of_coprime_monomials_have_the_rank_of_the_theorem(form, rank, is_c
 
 def test_points_of_monomials_are_those_of_coprime_ones_only():
     tensor = SymmetricTensor.from_polynomial
-    assert coprime.coprime_points(tensor("x^2*y + x*z^2"), True) is None
+    assert ranks.coprime_points(tensor("x^2*y + x*z^2"), True) is None
     # Of real rank 4, and 3 over C.
-    assert coprime.coprime_points(tensor("x^2*y^2"), False) is None
-    assert coprime.coprime_points(tensor("x^2*y^2"), True).shape == (3, 2)
-    assert coprime.monomials_bound(tensor("x^2*y + x*z^2")) == 6
+    assert ranks.coprime_points(tensor("x^2*y^2"), False) is None
+    assert ranks.coprime_points(tensor("x^2*y^2"), True).shape == (3, 2)
+    assert ranks.monomials_bound(tensor("x^2*y + x*z^2")) == 6
     real = decompose("x^2*y^2", field="real", random_state=0)
     assert (real.rank, real.is_complex, real.status) == (4, False, Status.EXACT)
 

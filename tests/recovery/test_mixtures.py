@@ -10,8 +10,8 @@ from scipy import sparse
 
 import apolar
 from apolar import MixtureStatus
-from apolar.decomposition import jacobi
-from apolar.decomposition.jacobi import joint_rotation
+from apolar.decomposition import pencil
+from apolar.decomposition.pencil import joint_rotation
 from mixtures import distance, population, random_mixture
 
 laws = settings(max_examples=40, deadline=None, derandomize=True)
@@ -251,7 +251,7 @@ def test_too_many_components_are_a_weak_signal_not_a_crash():
     assert "fewer components" in estimate.message
 
 
-@pytest.mark.skipif(jacobi.kernels is None, reason="The kernels are not compiled.")
+@pytest.mark.skipif(pencil.kernels is None, reason="The kernels are not compiled.")
 def test_the_compiled_joint_rotation_is_that_of_numpy(monkeypatch):
     # Matrices that are nearly diagonal in a common basis, as moments with sampling errors are.
     rng = np.random.default_rng(0)
@@ -259,7 +259,7 @@ def test_the_compiled_joint_rotation_is_that_of_numpy(monkeypatch):
     noise = 0.05 * rng.standard_normal((6, 5, 5))
     matrices = (basis * rng.standard_normal((6, 1, 5))) @ basis.T + noise + np.swapaxes(noise, 1, 2)
     compiled = joint_rotation(matrices)
-    monkeypatch.setattr(jacobi, "kernels", None)
+    monkeypatch.setattr(pencil, "kernels", None)
     # Sweeps end at sines of 1e-9.
     np.testing.assert_allclose(compiled, joint_rotation(matrices), rtol=0, atol=1e-8)
 

@@ -1,12 +1,11 @@
 """From a symmetric tensor to its Waring decomposition: several methods, and refinement."""
 
-from apolar.decomposition import checks, ranks
-from apolar.decomposition.decompose import decompose
+from apolar.decomposition import ranks
+from apolar.decomposition.api import decompose, refine
 from apolar.decomposition.exact import AlgebraicNumber, ExactWaring, NumberField
-from apolar.decomposition.matching import component_errors
 from apolar.decomposition.proofs import Certificate
-from apolar.decomposition.refine import refine
-from apolar.decomposition.waring import Status, Waring
+from apolar.decomposition.riemannian import check_gradient, check_hessian, check_retraction
+from apolar.decomposition.waring import Status, Waring, component_errors
 
 __all__ = [
     "AlgebraicNumber",
@@ -15,7 +14,9 @@ __all__ = [
     "NumberField",
     "Status",
     "Waring",
-    "checks",
+    "check_gradient",
+    "check_hessian",
+    "check_retraction",
     "component_errors",
     "decompose",
     "ranks",

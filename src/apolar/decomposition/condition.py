@@ -1,25 +1,12 @@
-"""The condition of a decomposition: how much noise is amplified."""
+"""The condition of a decomposition: how much noise is amplified, and whether terms diverge."""
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from apolar._core.arrays import Array, unit_rows
-from apolar.decomposition.gram import TangentGram, power_jacobian
+from apolar.decomposition.terms import Contractible, Refined, TangentGram, power_jacobian
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
-
-# Up to this many multiplications the singular values are those of Terracini's matrix itself.
-DENSE_WORK = 2e9
-# Larger problems go through its Gram matrix, which squares the condition: beyond this it is only rounding.
-GRAM_LIMIT = 1e7
-# Cosines above which two points are a cluster, whose terms can be exchanged for others nearly the same.
-CLOSE_COSINE = 0.99
-# From this condition number on, a pair alone may be why that of all terms is infinite.
-PAIR_LIMIT = 1e9
-# Terms with a cosine above this are nearly parallel.
-PARALLEL = 0.9
-# Terms that may be off by this, relative to their size, are not determined. Terms that approach a double
-# point may be off by 1 / sqrt(2), at any distance.
-UNDETERMINED = 0.5
 
 
 def condition_number(points: Array, order: int) -> float:
@@ -47,7 +34,7 @@ def condition_number(points: Array, order: int) -> float:
     if rank * dim > n_monomials(dim, order):
         return float("inf")
     units = unit_rows(points)
-    if n_monomials(dim, order) * (rank * dim) ** 2 <= DENSE_WORK:
+    if n_monomials(dim, order) * (rank * dim) ** 2 <= TUNING.condition_work:
         least = np.linalg.svd(_terracini(units, order), compute_uv=False)[-1]
         return float("inf") if least <= 1e-15 else max(1.0, 1 / float(least))
     gram = TangentGram(units, np.ones(rank), order)
@@ -59,7 +46,7 @@ def condition_number(points: Array, order: int) -> float:
         least = eigsh(forward, k=1, sigma=0, OPinv=inverse, v0=start, tol=1e-3, return_eigenvectors=False)[0]
     except ArpackError:
         return float("inf")
-    return float("inf") if least <= GRAM_LIMIT**-2 else max(1.0, 1 / float(np.sqrt(least)))
+    return float("inf") if least <= 1e7**-2 else max(1.0, 1 / float(np.sqrt(least)))
 
 
 def _terracini(units: Array, order: int) -> Array:
@@ -95,14 +82,14 @@ def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
     units = unit_rows(points)
     cosines = np.abs(units.conj() @ units.T)
     np.fill_diagonal(cosines, 0.0)
-    close = np.flatnonzero(cosines.max(axis=1) > CLOSE_COSINE)
+    close = np.flatnonzero(cosines.max(axis=1) > TUNING.close_cosine)
     if len(close) == 0:
         return 1.0, close
     condition = condition_number(units, order)
     if np.isinf(condition):
         pair = np.unravel_index(np.argmax(cosines), cosines.shape)
         alone = condition_number(units[list(pair)], order)
-        condition = alone if alone < PAIR_LIMIT else condition
+        condition = alone if alone < TUNING.pair_limit else condition
     return condition, close
 
 
@@ -151,7 +138,7 @@ def is_cancelling(sizes: Array, units: Array, signs: Array, order: int) -> bool:
     order : int
     """
     inner = (units.conj() @ units.T) ** order
-    parallel = np.abs(inner) > PARALLEL
+    parallel = np.abs(inner) > TUNING.parallel_cosine
     if np.count_nonzero(parallel) == len(units):
         return False
     terms = signs * sizes
@@ -174,3 +161,41 @@ def condition_estimate(vectors: Array, order: int, n_steps: int = 3) -> float:
         growth = float(np.linalg.norm(x))
         x /= growth
     return float(np.sqrt(max(growth, 1.0)))
+
+
+def is_rounding(residual: float, sizes: Array, norm: float) -> bool:
+    """Return whether a relative residual is what rounding leaves of terms of these sizes."""
+    return bool(residual <= TUNING.rounding * np.sum(sizes) / norm)
+
+
+def is_diverging(tensor: Contractible, refined: Refined, residual: float) -> bool:
+    """Return whether terms grow without bound, towards a tensor that has no decomposition of their rank.
+
+    On the way there, terms of size s that cancel each other leave a residual that
+    falls only like 1/s. Large terms of an exact, ill-conditioned decomposition
+    leave rounding.
+    """
+    sizes = np.linalg.norm(refined.vectors, axis=1) ** tensor.order
+    units, norm = unit_rows(refined.vectors), tensor.norm()
+    largest = float(sizes.max()) / norm
+    if not np.isfinite(largest) or (largest > 50 and residual * largest > 1e-4):
+        return True
+    # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
+    if largest * np.finfo(float).eps > TUNING.exact_residual:
+        return True
+    if residual <= TUNING.rounding or not is_cancelling(sizes, units, refined.signs, tensor.order):
+        return False
+    # Near a double point the residual falls like 1/s^2. To first order, terms there may be off by 0.7 times
+    # their size, however near they come; exact terms have been polished, and are off by much less.
+    if (
+        residual < TUNING.nearly_exact
+        and cluster_error(sizes, units, tensor.order, residual, norm) >= TUNING.undetermined
+    ):
+        return True
+    if largest > 50 and residual > TUNING.exact_residual:
+        return True
+    # On the way there: two large terms, nearly the same, of opposite sign. The gradient is then about
+    # residual^2 / size, however small; a gradient much below that is the gradient near a minimum.
+    slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))
+    still_moving = refined.gradient_norm > slowest and refined.n_iter >= 20
+    return still_moving and residual > TUNING.exact_residual and largest > 5

@@ -11,33 +11,19 @@ from scipy.linalg import qr
 
 from apolar._core.arrays import Array, unit_rows
 from apolar._core.checks import check_integer, positive_number
-from apolar.decomposition.gauss_newton import Refined, gauss_newton
-from apolar.decomposition.quasi_newton import quasi_newton
+from apolar.decomposition.least_squares import gauss_newton, quasi_newton
 from apolar.decomposition.ranks import RankRule, power_method_limit
-from apolar.decomposition.refine import verdict
-from apolar.decomposition.waring import Status, Waring, absorbed_weights, canonical_terms
+from apolar.decomposition.terms import Refined, absorb_weights, canonical_terms
+from apolar.decomposition.tuning import TUNING
+from apolar.decomposition.waring import Status, Waring, verdict
 from apolar.tensor import RowTensor, SymmetricTensor, n_monomials
 
-# Tensors of up to this many coefficients are formed.
-FORMED = 10_000
-# Columns of the projection beyond the rank, and random directions beyond those.
-SPARE, OVERSAMPLING = 6, 10
-# The passes over the rows that find the leading directions.
-ROUNDS = 4
-# Rows whose share outside of a subspace is below are in it.
-INSIDE = 1e-13
-# Starts from rows, where no projection is small enough, and the rows that are drawn for each of their terms.
-ROW_STARTS, CANDIDATES = 3, 5
-# Rows that are drawn to estimate a residual.
-SAMPLE = 256
-# The relative gradient of a sum over many rows is no more accurate.
-MIN_GRADIENT = 1e-11
 # The square of a residual is a difference of numbers near one: a smaller residual is rounding.
 MIN_RESIDUAL = float(np.sqrt(np.finfo(float).eps))
 
 
 @dataclass(frozen=True, eq=False)
-class _Scaled:
+class _ScaledRows:
     """A tensor with a given number for its norm, which may be unknown: refinement needs only its scale."""
 
     tensor: RowTensor
@@ -58,7 +44,7 @@ class _Scaled:
         return self.tensor.contract_all(points, left)
 
 
-class Settings(NamedTuple):
+class RowOptions(NamedTuple):
     """The arguments of `decompose` besides the tensor, the rank and the random state."""
 
     method: str
@@ -74,7 +60,7 @@ def decompose_rows(
     tensor: RowTensor,
     rank: int | RankRule | None,
     decompose: Callable[..., Waring],
-    settings: Settings,
+    settings: RowOptions,
     rng: np.random.Generator,
 ) -> Waring:
     """Return the decomposition of a sum of powers of rows.
@@ -90,7 +76,7 @@ def decompose_rows(
     rank : int, callable or None
     decompose : callable
         `apolar.decompose`, for the projected tensor.
-    settings : Settings
+    settings : RowOptions
     rng : numpy.random.Generator
 
     Returns
@@ -108,33 +94,39 @@ def decompose_rows(
     def decompose_formed(formed: SymmetricTensor) -> Waring:
         return decompose(formed, rank, random_state=rng, **settings._asdict())
 
-    if tensor.order <= 2 or n_monomials(tensor.dim, tensor.order) <= FORMED:
+    if tensor.order <= 2 or n_monomials(tensor.dim, tensor.order) <= TUNING.formed_coefficients:
         return decompose_formed(tensor.to_tensor())
     n_columns = _max_columns(tensor.order)
     directions = leading_directions(tensor, n_columns, rng)
-    if tensor.share_outside(directions) <= INSIDE:
-        return _lifted(decompose_formed(tensor.change_variables(directions)), directions)
+    if tensor.share_outside(directions) <= TUNING.vanishing:
+        return _lift(decompose_formed(tensor.change_variables(directions)), directions)
     if isinstance(rank, int):
         if rank > max(n_columns, power_method_limit(n_columns, tensor.order)):
             return _from_rows(tensor, rank, settings, rng)
-        n_columns = min(n_columns, rank + SPARE)
+        n_columns = min(n_columns, rank + TUNING.oversampling)
     directions, projected = largest_projection(tensor, directions[:, :n_columns], rng)
-    if isinstance(rank, int) and tensor.total_size > 0 and projected.norm() <= INSIDE * tensor.total_size:
+    if (
+        isinstance(rank, int)
+        and tensor.total_size > 0
+        and projected.norm() <= TUNING.vanishing * tensor.total_size
+    ):
         # The powers of the rows cancel in the leading directions, up to rounding.
-        if tensor.norm_is_affordable and tensor.norm() <= INSIDE * tensor.total_size:
+        if tensor.norm_is_affordable and tensor.norm() <= TUNING.vanishing * tensor.total_size:
             no_terms = Waring(np.zeros(0), np.zeros((0, tensor.dim)), tensor.order, 0.0, Status.ZERO, "rows")
             return replace(no_terms, rank_source="the powers of the rows cancel, up to rounding")
         return _from_rows(tensor, rank, settings, rng)
-    start = _lifted(decompose_formed(projected), directions)
+    start = _lift(decompose_formed(projected), directions)
     if start.rank == 0:
         return start
     source = start.rank_source
     if not isinstance(rank, int):
         source += f", of the projection on {n_columns} directions"
-    vectors, signs = absorbed_weights(start.weights, start.points, start.order)
-    scaled = _Scaled(tensor, projected.norm())
-    refined = _refined(scaled, vectors, signs, settings) if settings.refine else _unrefined(vectors, signs)
-    waring = _assessed(tensor, refined, start.method, rng)
+    vectors, signs = absorb_weights(start.weights, start.points, start.order)
+    scaled = _ScaledRows(tensor, projected.norm())
+    refined = (
+        _refine_rows(scaled, vectors, signs, settings) if settings.refine else _as_refined(vectors, signs)
+    )
+    waring = _assess(tensor, refined, start.method, rng)
     if not settings.refine:
         waring = replace(waring, status=Status.UNREFINED)
     return replace(waring, singular_values=start.singular_values, rank_source=source)
@@ -156,9 +148,9 @@ def leading_directions(tensor: RowTensor, n_directions: int, rng: np.random.Gene
         Orthonormal columns, the leading one first; as many as asked for, or
         as there are.
     """
-    n_random = min(n_directions + OVERSAMPLING, tensor.dim)
+    n_random = min(n_directions + TUNING.oversampling, tensor.dim)
     basis = np.linalg.qr(rng.standard_normal((tensor.dim, n_random)))[0]
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.row_rounds):
         image = tensor.second_moment(basis)
         basis, values, _ = np.linalg.svd(image, full_matrices=False)
         n_found = max(1, int(np.count_nonzero(values > 1e-14 * values[0])))
@@ -179,9 +171,9 @@ def largest_projection(
     n_directions = directions.shape[1]
     projected = tensor.change_variables(directions)
     spans = [np.eye(tensor.dim)] if tensor.can_cancel else []
-    for turn in range(ROUNDS):
+    for turn in range(TUNING.row_rounds):
         span = spans[turn] if turn < len(spans) else directions
-        mixed = span @ rng.standard_normal((span.shape[1], 2 * n_directions + OVERSAMPLING))
+        mixed = span @ rng.standard_normal((span.shape[1], 2 * n_directions + TUNING.oversampling))
         image = tensor.contract_all(unit_rows(mixed.T), 1)
         moved = np.linalg.svd(image.T, full_matrices=False)[0][:, :n_directions]
         candidate = tensor.change_variables(moved)
@@ -195,39 +187,39 @@ def largest_projection(
 def _max_columns(order: int) -> int:
     """Return the number of columns up to which a tensor of this order is formed."""
     columns = 2
-    while n_monomials(columns + 1, order) <= FORMED:
+    while n_monomials(columns + 1, order) <= TUNING.formed_coefficients:
         columns += 1
     return columns
 
 
-def _lifted(small: Waring, directions: Array) -> Waring:
+def _lift(small: Waring, directions: Array) -> Waring:
     """Return the decomposition of a projected tensor in all columns."""
     if small.rank == 0:
         return replace(small, points=np.zeros((0, len(directions))))
-    vectors, signs = absorbed_weights(small.weights, small.points @ directions.T, small.order)
+    vectors, signs = absorb_weights(small.weights, small.points @ directions.T, small.order)
     weights, points = canonical_terms(vectors, signs, small.order)
     return replace(small, weights=weights, points=points, method=f"projection, {small.method}")
 
 
-def _from_rows(tensor: RowTensor, rank: int, settings: Settings, rng: np.random.Generator) -> Waring:
+def _from_rows(tensor: RowTensor, rank: int, settings: RowOptions, rng: np.random.Generator) -> Waring:
     """Return the best refinement of starts at random rows."""
     best: tuple[float, Refined] | None = None
-    for _ in range(min(ROW_STARTS, settings.n_starts) if settings.refine else 1):
-        units = _independent(tensor.sampled_rows(CANDIDATES * rank, rng)[0], rank, tensor.order)
+    for _ in range(min(TUNING.few_starts, settings.n_starts) if settings.refine else 1):
+        units = _independent(tensor.sampled_rows(5 * rank, rng)[0], rank, tensor.order)
         values = tensor.contract_all(units, 0)[:, 0]
         weights = np.linalg.lstsq((units @ units.T) ** tensor.order, values, rcond=1e-10)[0]
         scale = float(np.sqrt(max(weights @ values, 0.0))) or float(tensor.total_size)
-        vectors, signs = absorbed_weights(np.where(weights == 0, 1e-3 * scale, weights), units, tensor.order)
+        vectors, signs = absorb_weights(np.where(weights == 0, 1e-3 * scale, weights), units, tensor.order)
         if not settings.refine:
-            unrefined = _assessed(tensor, _unrefined(vectors, signs), "rows", rng)
+            unrefined = _assess(tensor, _as_refined(vectors, signs), "rows", rng)
             return replace(unrefined, status=Status.UNREFINED)
-        refined = _refined(_Scaled(tensor, scale), vectors, signs, settings)
+        refined = _refine_rows(_ScaledRows(tensor, scale), vectors, signs, settings)
         # The cost lacks a constant, which depends on the scale.
         cost = scale**2 * (refined.cost - 0.5)
         if best is None or cost < best[0]:
             best = cost, refined
     assert best is not None
-    return _assessed(tensor, best[1], "rows", rng)
+    return _assess(tensor, best[1], "rows", rng)
 
 
 def _independent(units: Array, rank: int, order: int) -> Array:
@@ -236,12 +228,12 @@ def _independent(units: Array, rank: int, order: int) -> Array:
     return units[pivots[:rank]]
 
 
-def _refined(scaled: _Scaled, vectors: Array, signs: Array, settings: Settings) -> Refined:
+def _refine_rows(scaled: _ScaledRows, vectors: Array, signs: Array, settings: RowOptions) -> Refined:
     """Return terms refined in all columns, without the history, which lacks the constant of the cost.
 
     Gauss-Newton steps while they are fast; L-BFGS where they are not, which they finish.
     """
-    tol, left = max(settings.tol, MIN_GRADIENT), settings.max_iter
+    tol, left = max(settings.tol, 1e-11), settings.max_iter
     refined = gauss_newton(scaled, vectors, signs, max_iter=left, tol=tol, give_up_above=0.0)
     left -= refined.n_iter
     if refined.gradient_norm > tol and left and not np.iscomplexobj(refined.vectors):
@@ -255,15 +247,15 @@ def _refined(scaled: _Scaled, vectors: Array, signs: Array, settings: Settings) 
     return replace(refined, history=())
 
 
-def _unrefined(vectors: Array, signs: Array) -> Refined:
+def _as_refined(vectors: Array, signs: Array) -> Refined:
     return Refined(vectors, signs, float("nan"), 0.0, True, 0, ())
 
 
-def _assessed(tensor: RowTensor, refined: Refined, method: str, rng: np.random.Generator) -> Waring:
+def _assess(tensor: RowTensor, refined: Refined, method: str, rng: np.random.Generator) -> Waring:
     """Return terms as a decomposition in canonical form, with residual and status."""
     weights, points = canonical_terms(refined.vectors, refined.signs, tensor.order)
     norm, residual, error = residual_of(tensor, weights, points, rng)
-    status = verdict(_Scaled(tensor, norm), refined, residual)
+    status = verdict(_ScaledRows(tensor, norm), refined, residual)
     return Waring(
         weights,
         points,
@@ -296,7 +288,7 @@ def residual_of(
         squared_norm = tensor.norm() ** 2
         square, square_error = squared_norm - 2 * values + own, 0.0
     else:
-        units, signs = tensor.sampled_rows(SAMPLE, rng)
+        units, signs = tensor.sampled_rows(256, rng)
         terms = ((units @ points.T) ** tensor.order @ weights).real
         differences = tensor.contract_all(units, 0)[:, 0] - terms
         draws = tensor.total_size * signs * differences

@@ -1,17 +1,15 @@
-"""Algorithm 2 of the paper: Hankel matrix, SVD, simultaneous diagonalisation."""
+"""Algorithm 2 of the paper, joint diagonalisation, and Sylvester's theorem for binary forms."""
+
+import math
 
 import numpy as np
 
-from apolar._core.arrays import Array
-from apolar.decomposition.joint import joint_eigenvalues
-from apolar.decomposition.waring import absorbed_weights
-from apolar.tensor import SymmetricTensor
+from apolar._core.arrays import Array, unit_rows
+from apolar._core.compiled import extension
+from apolar.decomposition.terms import absorb_weights
+from apolar.decomposition.tuning import TUNING
+from apolar.tensor import SymmetricTensor, hankel
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
-
-# A combination of slices with a condition number below this needs no second try.
-WELL_CONDITIONED = 1e3
-# Up to this many multiplications the weights are fitted to the coefficients, which is more accurate.
-SMALL_WORK = 1e5
 
 
 def pencil_points(left_vectors: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
@@ -63,14 +61,14 @@ def _invertible_combination(slices: Array, rng: np.random.Generator, n_tries: in
         condition = np.linalg.cond(combined)
         if condition < best_condition:
             best_condition, best = condition, combined
-        if best_condition < WELL_CONDITIONED:
+        if best_condition < 1 / TUNING.well_apart:
             break
     if not best_condition < 1e14:
         raise np.linalg.LinAlgError("The pencil is singular.")
     return best
 
 
-def fitted_vectors(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
+def fit_weights(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
     """Return the vectors and signs of the best weights for some points.
 
     Solves T = sum_i w_i (xi_i . x)^d by least squares: on the coefficients for
@@ -89,11 +87,179 @@ def fitted_vectors(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array
     signs : ndarray, shape (rank,)
     """
     rank, n_coefficients = len(points), len(tensor.coefficients)
-    if n_coefficients * rank**2 <= SMALL_WORK:
+    if n_coefficients * rank**2 <= TUNING.dense_work:
         roots = np.sqrt(tensor.multinomials)
         powers = monomial_values(points, tensor.order) * roots
         weights = np.linalg.lstsq(powers.T, tensor.coefficients * roots, rcond=None)[0]
     else:
         gram = (points.conj() @ points.T) ** tensor.order
         weights = np.linalg.lstsq(gram, tensor(points.conj()), rcond=1e-14)[0]
-    return absorbed_weights(weights, points, tensor.order)
+    return absorb_weights(weights, points, tensor.order)
+
+
+def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: int = 30) -> Array:
+    """Return the joint eigenvalues of matrices that share their eigenvectors.
+
+    Starts from the eigenvectors of a random combination, the best separated
+    of a few, and improves them by Newton sweeps [khouja2022diagonalisation].
+
+    Parameters
+    ----------
+    matrices : ndarray, shape (n_matrices, rank, rank)
+    rng : numpy.random.Generator
+    max_sweeps : int
+
+    Returns
+    -------
+    eigenvalues : ndarray, shape (rank, n_matrices)
+        Row j holds the eigenvalues of all matrices for the j-th eigenvector.
+        Complex if the eigenvectors are.
+    """
+    rank = matrices.shape[1]
+    vectors = _separated_eigenvectors(matrices, rng)
+    inverse = np.linalg.inv(vectors)
+    stack = np.concatenate([np.eye(rank)[None], inverse @ matrices @ vectors])
+    error = _off_diagonal(stack)
+    # What the rounding of a product of three matrices leaves.
+    rounding = np.finfo(float).eps * rank * np.linalg.norm(stack)
+    for _ in range(max_sweeps):
+        if error <= rounding:
+            break
+        left, right = _newton_sweep(stack)
+        trial = left @ stack @ right
+        trial_error = _off_diagonal(trial)
+        if not trial_error < error:
+            break
+        slow = trial_error > 0.999 * error
+        stack, error = trial, trial_error
+        if slow:
+            break
+    diagonals = np.einsum("kii->ik", stack)
+    return diagonals[:, 1:] / diagonals[:, :1]
+
+
+def _separated_eigenvectors(matrices: Array, rng: np.random.Generator, n_tries: int = 4) -> Array:
+    """Return the eigenvectors of a random combination whose eigenvalues lie apart, or the best of a few."""
+    best_gap, best = -1.0, np.zeros((0, 0))
+    for _ in range(n_tries):
+        coefficients = rng.standard_normal(len(matrices))
+        values, vectors = np.linalg.eig(np.tensordot(coefficients, matrices, 1))
+        distances = np.abs(values[:, None] - values) + np.diag(np.full(len(values), np.inf))
+        gap = distances.min() / np.abs(values).max() if len(values) > 1 else 1.0
+        if gap > best_gap and np.linalg.cond(vectors) < 1e14:
+            best_gap, best = gap, vectors
+        if best_gap > TUNING.well_apart:
+            break
+    if best_gap < 0:
+        raise np.linalg.LinAlgError("The matrices have no common basis of eigenvectors.")
+    return best
+
+
+def _off_diagonal(stack: Array) -> float:
+    diagonals = np.einsum("kii->ki", stack)
+    return float(np.sqrt(max(np.sum(np.abs(stack) ** 2) - np.sum(np.abs(diagonals) ** 2), 0.0)))
+
+
+def _newton_sweep(stack: Array) -> tuple[Array, Array]:
+    """Return I + Y and I + X, the corrections that best undo the off-diagonal entries.
+
+    For each pair, the least squares solution of
+    x_ij (D_k)_ii + y_ij (D_k)_jj = -(D_k)_ij over all k.
+    """
+    d = np.einsum("kii->ki", stack)
+    squares = np.sum(np.abs(d) ** 2, axis=0)
+    cross = d.conj().T @ d
+    p = np.einsum("ki,kij->ij", d.conj(), stack)
+    q = np.einsum("kj,kij->ij", d.conj(), stack)
+    determinant = squares[:, None] * squares - np.abs(cross) ** 2
+    np.fill_diagonal(determinant, 1.0)
+    # Pairs whose diagonals are proportional cannot be separated: they are left as they are.
+    determinant[determinant < 1e-14 * squares[:, None] * squares] = np.inf
+    x = -(squares * p - cross * q) / determinant
+    y = -(squares[:, None] * q - cross.conj() * p) / determinant
+    np.fill_diagonal(x, 1.0)
+    np.fill_diagonal(y, 1.0)
+    return y, x
+
+
+kernels = extension()
+
+
+def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) -> Array:
+    """Return the rotation that best diagonalises symmetric matrices together [cardoso1996].
+
+    Parameters
+    ----------
+    matrices : ndarray, shape (n_matrices, dim, dim)
+        Real, symmetric.
+    tol : float
+        Stop when no rotation of a sweep has a larger sine; the error is then its square.
+    max_sweeps : int
+
+    Returns
+    -------
+    rotation : ndarray, shape (dim, dim)
+        Orthogonal; its columns are the joint eigenvectors.
+    """
+    # Coordinates first: a rotation then mixes two contiguous slices.
+    stack = np.ascontiguousarray(np.moveaxis(np.array(matrices, dtype=float), 0, 2))
+    dim = stack.shape[0]
+    rotation = np.eye(dim)
+    if kernels is not None:
+        kernels.joint_rotation(stack, rotation, dim, tol, max_sweeps)
+        return rotation
+    for _ in range(max_sweeps):
+        largest = 0.0
+        for p in range(dim - 1):
+            for q in range(p + 1, dim):
+                differences = stack[p, p] - stack[q, q]
+                doubles = 2 * stack[p, q]
+                on = float(differences @ differences - doubles @ doubles)
+                off = 2 * float(differences @ doubles)
+                theta = 0.5 * math.atan2(off, on + math.hypot(on, off))
+                sine, cosine = math.sin(theta), math.cos(theta)
+                largest = max(largest, abs(sine))
+                if abs(sine) <= tol:
+                    continue
+                for rows in (stack, stack.swapaxes(0, 1), rotation.T):
+                    turned = cosine * rows[p] + sine * rows[q]
+                    rows[q] = cosine * rows[q] - sine * rows[p]
+                    rows[p] = turned
+        if largest <= tol:
+            break
+    return rotation
+
+
+# Forms of the kernel that are drawn: the zeros of some lie closer together than those of others.
+N_DRAWS = 10
+
+
+def sylvester_points(tensor: SymmetricTensor, rank: int, rng: np.random.Generator) -> list[Array]:
+    """Return points of decompositions of a binary form, over C, one for each of some forms of the kernel.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        In two variables.
+    rank : int
+        With 2 * rank above the order, so that there is a kernel.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    points : list of ndarray, shape (rank, 2)
+    """
+    order = tensor.order
+    if rank >= order:
+        kernel = np.eye(rank + 1)
+    else:
+        matrix = hankel(tensor, row_degree=order - rank)
+        _, values, right = np.linalg.svd(matrix)
+        kernel = right[len(values) :].conj()
+    points = []
+    for _ in range(N_DRAWS):
+        form = rng.standard_normal(len(kernel)) @ kernel
+        ratios = np.roots(form)
+        if len(ratios) == rank:
+            points.append(unit_rows(np.stack([ratios, np.ones(rank)], axis=1).astype(complex)))
+    return points

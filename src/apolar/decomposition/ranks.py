@@ -1,22 +1,20 @@
-"""Rank rules, which are functions from singular values to a rank, and the largest ranks of the methods."""
+"""Rank rules, which map singular values to a rank; limits of the methods; known ranks."""
 
+import itertools
 import numbers
 from collections.abc import Callable
-from math import comb
+from math import comb, prod
 
 import numpy as np
 
-from apolar._core.arrays import Array, svd
+from apolar._core.arrays import Array, svd, unit_rows
 from apolar._core.checks import check_integer, positive_number
 from apolar.tensor import SymmetricTensor, n_monomials, weighted_hankel
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
-
-# The median modulus of Wigner's semicircle law, of radius one, and how far above its edge signal begins.
-SEMICIRCLE_MEDIAN, ABOVE_EDGE = 0.4040, 1.05
-# Singular values of noise that tell where it ends.
-FEWEST_OF_NOISE = 20
+# The median modulus of Wigner's semicircle law, of radius one.
+SEMICIRCLE_MEDIAN = 0.4040
 
 
 def numerical_rank(singular_values: Array) -> int:
@@ -64,8 +62,8 @@ def noise_edge_rank(singular_values: Array) -> tuple[int, float] | None:
     rank = 0
     for _ in range(len(values)):
         edge = float(np.median(values[rank:])) / SEMICIRCLE_MEDIAN
-        above = int(np.count_nonzero(values > ABOVE_EDGE * edge))
-        if above == rank or len(values) - above < FEWEST_OF_NOISE:
+        above = int(np.count_nonzero(values > 1.05 * edge))
+        if above == rank or len(values) - above < 20:
             break
         rank = above
     if above != rank or rank == 0:
@@ -136,7 +134,7 @@ def gap(max_rank: int | None = None) -> RankRule:
     return rule
 
 
-def resolved_rank(rank: int | RankRule | None, singular_values: Array) -> tuple[int, str]:
+def resolve_rank(rank: int | RankRule | None, singular_values: Array) -> tuple[int, str]:
     """Return a rank as `decompose` takes it, as a number, and where the number comes from."""
     if rank is None:
         return numerical_rank(singular_values), "the numerical rank of the Hankel matrix"
@@ -187,3 +185,70 @@ def power_method_limit(dim: int, order: int) -> int:
     if order % 2:
         return n_monomials(dim, half)
     return max(comb(dim + half - 1, half) - dim, 1)
+
+
+def monomial_rank(exponents: Array) -> int:
+    """Return the rank over C of a monomial: the product of all a_i + 1 but the least [carlini2012].
+
+    Over R it is the same where the least exponent is 1.
+
+    Examples
+    --------
+    >>> from apolar.decomposition.coprime import monomial_rank
+    >>> monomial_rank([1, 1, 1]), monomial_rank([2, 2])
+    (4, 3)
+    """
+    used = sorted(int(a) for a in exponents if a > 0)
+    return prod(a + 1 for a in used[1:])
+
+
+def monomials_bound(tensor: SymmetricTensor) -> int:
+    """Return the sum of the ranks over C of the monomials of a form: at least the rank of the form."""
+    return sum(monomial_rank(row) for row in tensor.exponents[tensor.coefficients != 0])
+
+
+def coprime_points(tensor: SymmetricTensor, allow_complex: bool) -> Array | None:
+    """Return the points of a least decomposition of a sum of coprime monomials, or None for other forms.
+
+    The rank of such a sum is the sum of the ranks [carlini2012]. The points of
+    a monomial are the zeros of a complete intersection in its apolar ideal.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        Not zero.
+    allow_complex : bool
+        Without it, monomials whose least exponent is above 1 are other forms.
+
+    Returns
+    -------
+    points : ndarray, shape (rank, dim), or None
+    """
+    rows = tensor.exponents[tensor.coefficients != 0]
+    if np.any(np.count_nonzero(rows, axis=0) > 1):
+        return None
+    points = []
+    for row in rows:
+        used = np.flatnonzero(row)
+        used = used[np.argsort(row[used], kind="stable")]
+        least = row[used[0]]
+        if len(used) > 1 and least > 1 and not allow_complex:
+            return None
+        coordinates = [_coordinates(int(row[i]) + 1, len(used) > 1 and least > 1) for i in used[1:]]
+        for values in itertools.product(*coordinates):
+            point = np.zeros(tensor.dim, dtype=np.result_type(float, *values))
+            point[used[0]] = 1
+            point[used[1:]] = values
+            points.append(point)
+    return unit_rows(np.array(points))
+
+
+def _coordinates(n: int, is_complex: bool) -> Array:
+    """Return the zeros x, at y = 1, of a polynomial of degree n in the apolar ideal of a monomial.
+
+    Here y is the variable of the least exponent. In general the polynomial is x^n - y^n; where y^2 is in the
+    ideal, any without x^(n-1) y: its zeros are real numbers that sum to zero.
+    """
+    if is_complex:
+        return np.exp(2j * np.pi * np.arange(n) / n)
+    return np.cos(np.pi * (np.arange(n) + 0.5) / n) * (np.sqrt(2) if n == 2 else 1.0)

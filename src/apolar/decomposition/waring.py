@@ -8,12 +8,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from apolar._core.arrays import Array, binary_exponent, frozen, scaled_by_power, unit_rows
+from apolar._core.arrays import Array, frozen, unit_rows
 from apolar._core.checks import check_integer, numeric_array
-from apolar.decomposition.condition import cluster_condition, cluster_error, condition_number
+from apolar.decomposition.condition import (
+    cluster_condition,
+    cluster_error,
+    condition_number,
+    is_diverging,
+    is_rounding,
+)
 from apolar.decomposition.exact import ExactWaring, rationalized
 from apolar.decomposition.proofs import Certificate, certificate
+from apolar.decomposition.terms import Contractible, Refined, canonical_terms, relative_residual
+from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.written import WrittenWaring
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.conversion import as_tensor
@@ -263,70 +272,86 @@ def _in_words(number: float) -> str:
     return "beyond 1e15" if number > 1e15 else f"{number:.1e}"
 
 
-def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Array]:
-    """Return weights and unit points of sum_i s_i (a_i . x)^d, in the canonical form and order.
+def to_waring(tensor: Contractible, refined: Refined, method: str) -> Waring:
+    """Return refined terms as a decomposition in canonical form, with residual and status."""
+    weights, points = canonical_terms(refined.vectors, refined.signs, tensor.order)
+    if isinstance(tensor, SymmetricTensor):
+        residual = relative_residual(tensor, weights, points)
+    else:
+        residual = float(np.sqrt(max(2 * refined.cost, 0.0)))
+    return Waring(
+        weights,
+        points,
+        tensor.order,
+        residual=residual,
+        status=verdict(tensor, refined, residual),
+        method=method,
+        n_iter=refined.n_iter,
+        history=refined.history,
+    )
+
+
+def verdict(tensor: Contractible, refined: Refined, residual: float) -> Status:
+    """Return the status of refined terms."""
+    if is_diverging(tensor, refined, residual):
+        return Status.DIVERGING
+    if residual <= TUNING.exact_residual:
+        order, norm = tensor.order, tensor.norm()
+        sizes = np.linalg.norm(refined.vectors, axis=1) ** order
+        if cluster_error(sizes, unit_rows(refined.vectors), order, residual, norm) >= TUNING.undetermined:
+            return Status.ILL_CONDITIONED
+        if is_rounding(residual, sizes, norm):
+            return Status.EXACT
+    return Status.APPROXIMATE if refined.converged else Status.NOT_CONVERGED
+
+
+def component_errors(truth: Waring, found: Waring) -> Array:
+    """Return how far each true component lies from the found one that matches it.
+
+    The component of a term w (xi . x)^d is the vector w^(1/d) xi, defined up
+    to d-th roots of unity. Components are matched one to one, so that the sum
+    of the errors is least.
 
     Parameters
     ----------
-    vectors : ndarray, shape (rank, dim)
-    signs : ndarray, shape (rank,)
-        +1 or -1.
-    order : int
+    truth, found : Waring
+        Of one order and dimension.
 
     Returns
     -------
-    weights : ndarray, shape (rank,)
-    points : ndarray, shape (rank, dim)
+    errors : ndarray, shape (truth.rank,)
+        Relative to the norms of the true components; infinite for those that
+        have no match because `found` has fewer terms.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> from apolar.decomposition import component_errors
+    >>> W = apolar.Waring([1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]], 3)
+    >>> component_errors(W, apolar.Waring([1.0, 8.0], [[0.0, 1.1], [0.5, 0.0]], 3)).round(6)
+    array([0. , 0.1])
     """
-    norms = np.linalg.norm(vectors, axis=1)
-    points = unit_rows(vectors)
-    weights = norms**order
-    if np.iscomplexobj(vectors):
-        # A point is defined up to d-th roots of unity (of -1, where a sign is absorbed): the largest entry is
-        # turned towards the positive axis.
-        points = points * np.where(signs < 0, np.exp(1j * np.pi / order), 1)[:, None]
-        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
-        turns = np.round(np.angle(largest) * order / (2 * np.pi))
-        points = points * np.exp(-2j * np.pi * turns / order)[:, None]
-    elif order % 2:
-        points = points * signs[:, None]
-    else:
-        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
-        points = points * np.where(largest < 0, -1.0, 1.0)[:, None]
-        weights = weights * signs
-    scale = np.abs(weights).max() if len(weights) else 1.0
-    keys = [-points[:, j].imag.round(9) for j in range(points.shape[1] - 1, -1, -1)]
-    keys += [-points[:, j].real.round(9) for j in range(points.shape[1] - 1, -1, -1)]
-    keys.append(-np.abs(weights / (scale or 1.0)).round(9))
-    by_weight = np.lexsort(keys)
-    return weights[by_weight], points[by_weight]
+    for waring in (truth, found):
+        if not isinstance(waring, Waring):
+            raise TypeError(f"component_errors takes two Waring decompositions; got {type(waring).__name__}.")
+    if (truth.order, truth.dim) != (found.order, found.dim):
+        raise ValueError(
+            f"The decompositions differ: order {truth.order} in {truth.dim} variables "
+            f"against order {found.order} in {found.dim}."
+        )
+    true_components, found_components = _components(truth), _components(found)
+    turns = np.round(np.angle(found_components.conj() @ true_components.T) * truth.order / (2 * np.pi)).T
+    turned = found_components[None] * np.exp(2j * np.pi * turns / truth.order)[:, :, None]
+    distances = np.linalg.norm(true_components[:, None] - turned, axis=2)
+    lengths = np.linalg.norm(true_components, axis=1)
+    distances /= np.where(lengths > 0, lengths, 1)[:, None]
+    errors = np.full(truth.rank, np.inf)
+    rows, columns = linear_sum_assignment(distances)
+    errors[rows] = distances[rows, columns]
+    return errors
 
 
-def absorbed_weights(weights: Array, points: Array, order: int) -> tuple[Array, Array]:
-    """Return vectors a_i and signs s_i with s_i (a_i . x)^d = w_i (xi_i . x)^d.
-
-    Signs are -1 only for real terms of even order with negative weight.
-    """
-    if np.iscomplexobj(weights) or np.iscomplexobj(points):
-        roots: Any = np.asarray(weights, dtype=np.complex128) ** (1 / order)
-        return points * roots[:, None], np.ones(len(weights))
-    roots = np.abs(weights) ** (1 / order)
-    signs = np.where(weights < 0, -1.0, 1.0)
-    if order % 2:
-        return points * (signs * roots)[:, None], np.ones(len(weights))
-    return points * roots[:, None], signs
-
-
-def relative_residual(tensor: SymmetricTensor, weights: Array, points: Array) -> float:
-    """Return |T - W| / |T|, from the coefficients, so that it can be as small as rounding."""
-    # Scaled by the tensor, whose square may be too large or too small for a number.
-    exponent = binary_exponent(tensor.coefficients)
-    weights = scaled_by_power(weights, -exponent)
-    if not np.all(np.isfinite(points)) or not np.all(np.isfinite(weights)):
-        return float("inf")
-    scaled = SymmetricTensor(tensor.order, tensor.dim, scaled_by_power(tensor.coefficients, -exponent))
-    try:
-        difference = scaled - SymmetricTensor.from_waring(weights, points, tensor.order)
-    except ValueError:  # terms so large that their sum overflows
-        return float("inf")
-    return difference.norm() / scaled.norm()
+def _components(waring: Waring) -> Array:
+    """Return the vectors w^(1/d) xi, shape (rank, dim)."""
+    roots = waring.weights.astype(np.complex128) ** (1 / waring.order)
+    return waring.points * roots[:, None]

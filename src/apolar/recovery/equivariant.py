@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apolar.decomposition.jacobi import joint_rotation
+from apolar.decomposition.pencil import joint_rotation
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.moments import SignalMoments
 from apolar.recovery.validity import mixture, valid_means, valid_variances, valid_weights

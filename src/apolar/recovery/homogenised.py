@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.jacobi import joint_rotation
+from apolar.decomposition.pencil import joint_rotation
 
 __all__ = ["atoms_of"]
 

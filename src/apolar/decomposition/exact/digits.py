@@ -10,7 +10,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.decomposition.exact.fixed_point import FixedPoint
-from apolar.decomposition.gram import power_jacobian
+from apolar.decomposition.terms import power_jacobian
 from apolar.tensor.monomials import monomial_values, monomial_variables, multinomials, n_monomials, positions
 
 # Multiplications of a singular value decomposition that takes a few seconds.

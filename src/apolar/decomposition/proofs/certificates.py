@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.condition import UNDETERMINED, cluster_error
+from apolar.decomposition.condition import cluster_error
 from apolar.decomposition.proofs.lower_bounds import certified_bound
 from apolar.decomposition.proofs.nearby import ScaledTerms, exact_terms
 from apolar.decomposition.proofs.uniqueness import uniqueness
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
 
 # The rounding of the coefficients as they were given, relative to the norm.
@@ -187,4 +188,4 @@ def _determined(terms: ScaledTerms, distance: float) -> bool:
     """Return whether terms whose points are close together are off by less than their size."""
     lengths = np.linalg.norm(terms.points, axis=1)
     units, weights = terms.points / lengths[:, None], terms.weights * lengths**terms.order
-    return cluster_error(weights, units, terms.order, distance, terms.norm) < UNDETERMINED
+    return cluster_error(weights, units, terms.order, distance, terms.norm) < TUNING.undetermined

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, binary_exponents
-from apolar.decomposition.gram import power_jacobian
 from apolar.decomposition.proofs.rounding import (
     distance_from_identity,
     gamma,
@@ -23,6 +22,7 @@ from apolar.decomposition.proofs.rounding import (
     operator_norm_above,
     stretch_above,
 )
+from apolar.decomposition.terms import power_jacobian
 from apolar.tensor import n_monomials
 
 # Multiplications of an inverse, at most.

@@ -5,18 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array, svd
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, weighted_hankel
-
-# Matrices with more rows and columns than this are looked at through random vectors first.
-SAMPLED_SIZE = 1000
-# Random vectors to begin with, and those that check whether they have seen all.
-FIRST_SAMPLE, N_PROBES = 128, 4
-# What the sample leaves of a vector in the range is rounding below this.
-ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class Flattening:
+class HankelSVD:
     """The singular value decomposition of a weighted Hankel matrix, U S R^t.
 
     Attributes
@@ -36,10 +30,10 @@ class Flattening:
     right: Array
 
     @classmethod
-    def of(cls, tensor: SymmetricTensor, row_degree: int) -> "Flattening":
-        """Return the flattening of a tensor."""
+    def of(cls, tensor: SymmetricTensor, row_degree: int, *, max_dense: int = 1000) -> "HankelSVD":
+        """Return that of a tensor; a matrix larger than `max_dense` is first seen through random vectors."""
         matrix = weighted_hankel(tensor, row_degree)
-        basis = _exact_range(matrix) if min(matrix.shape) > SAMPLED_SIZE else None
+        basis = range_basis(matrix) if min(matrix.shape) > max_dense else None
         core = matrix if basis is None else basis.conj().T @ matrix
         if 2 * row_degree == tensor.order and not tensor.is_complex:
             # Symmetric: eigenvalues take a quarter of the time.
@@ -62,7 +56,7 @@ def middle_degree(order: int) -> int:
     return order - order // 2
 
 
-def _exact_range(matrix: Array) -> Array | None:
+def range_basis(matrix: Array, n_vectors: int = 128, n_probes: int = 4) -> Array | None:
     """Return an orthonormal basis of the range of a matrix of low rank, or None if its rank is not low.
 
     Images of random vectors span the range once there are as many as the rank
@@ -70,13 +64,12 @@ def _exact_range(matrix: Array) -> Array | None:
     what is returned is the range, whatever the vectors are.
     """
     rng = np.random.default_rng(0)
-    n_vectors = FIRST_SAMPLE
-    probes = matrix @ rng.standard_normal((matrix.shape[1], N_PROBES))
+    probes = matrix @ rng.standard_normal((matrix.shape[1], n_probes))
     while n_vectors <= min(matrix.shape) // 3:
         images = matrix @ rng.standard_normal((matrix.shape[1], n_vectors))
         basis = np.linalg.qr(images)[0]
         outside = probes - basis @ (basis.conj().T @ probes)
-        if np.linalg.norm(outside) <= ROUNDING * np.linalg.norm(probes):
+        if np.linalg.norm(outside) <= TUNING.vanishing * np.linalg.norm(probes):
             return basis
         n_vectors *= 2
     return None

@@ -173,7 +173,7 @@ def power_method(
         stalls = 0
         components = np.concatenate([components, accepted])
         if len(components) < rank:
-            left, right, inverse = _deflated(left, right, inverse, accepted, degree, order - degree)
+            left, right, inverse = _deflate(left, right, inverse, accepted, degree, order - degree)
     return components
 
 
@@ -222,7 +222,7 @@ def _distinct(a: Array, values: Array, limit: int, near: float) -> Array:
     return a[distinct]
 
 
-def _deflated(
+def _deflate(
     left: Array, right: Array, inverse: Array, components: Array, degree: int, other_degree: int
 ) -> tuple[Array, Array, Array]:
     """Return the subspaces and the inverse core with some components taken out.

@@ -1,9 +1,138 @@
-"""The Gram operator J^* J of the map from vectors to their sum of powers, as products or as a matrix."""
+"""Terms sum_i s_i (a_i . x)^d: their canonical form, residual, Jacobian and Gram operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, binary_exponent, scaled_by_power, unit_rows
+from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import exponents, monomial_values, multinomials, product_positions
+
+
+class Contractible(Protocol):
+    """What refinement needs of a tensor: it may be implicit, such as a mean over rows of data."""
+
+    @property
+    def order(self) -> int:
+        """The order d."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """The number of variables."""
+        ...
+
+    def norm(self) -> float:
+        """Return the apolar norm."""
+        ...
+
+    def contract_all(self, points: Array, left: int) -> Array:
+        """Return T(v, ..., v, .) with `left` slots open, in compact form, for many points."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """Where a refinement ended.
+
+    Attributes
+    ----------
+    vectors : ndarray, shape (rank, dim)
+        The a_i of sum_i s_i (a_i . x)^d.
+    signs : ndarray, shape (rank,)
+    cost : float
+        |T - W|^2 / (2 |T|^2).
+    gradient_norm : float
+        Of the cost, relative to |T|, in steps relative to the terms.
+    converged : bool
+    n_iter : int
+    history : tuple of float
+        The relative residual after each iteration.
+    """
+
+    vectors: Array
+    signs: Array
+    cost: float
+    gradient_norm: float
+    converged: bool
+    n_iter: int
+    history: tuple[float, ...]
+
+    def then(self, later: Refined) -> Refined:
+        """Return where a later refinement ended, with the iterations of both."""
+        return replace(later, n_iter=self.n_iter + later.n_iter, history=self.history + later.history)
+
+
+def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Array]:
+    """Return weights and unit points of sum_i s_i (a_i . x)^d, in the canonical form and order.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (rank, dim)
+    signs : ndarray, shape (rank,)
+        +1 or -1.
+    order : int
+
+    Returns
+    -------
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
+    """
+    norms = np.linalg.norm(vectors, axis=1)
+    points = unit_rows(vectors)
+    weights = norms**order
+    if np.iscomplexobj(vectors):
+        # A point is defined up to d-th roots of unity (of -1, where a sign is absorbed): the largest entry is
+        # turned towards the positive axis.
+        points = points * np.where(signs < 0, np.exp(1j * np.pi / order), 1)[:, None]
+        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
+        turns = np.round(np.angle(largest) * order / (2 * np.pi))
+        points = points * np.exp(-2j * np.pi * turns / order)[:, None]
+    elif order % 2:
+        points = points * signs[:, None]
+    else:
+        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
+        points = points * np.where(largest < 0, -1.0, 1.0)[:, None]
+        weights = weights * signs
+    scale = np.abs(weights).max() if len(weights) else 1.0
+    keys = [-points[:, j].imag.round(9) for j in range(points.shape[1] - 1, -1, -1)]
+    keys += [-points[:, j].real.round(9) for j in range(points.shape[1] - 1, -1, -1)]
+    keys.append(-np.abs(weights / (scale or 1.0)).round(9))
+    by_weight = np.lexsort(keys)
+    return weights[by_weight], points[by_weight]
+
+
+def absorb_weights(weights: Array, points: Array, order: int) -> tuple[Array, Array]:
+    """Return vectors a_i and signs s_i with s_i (a_i . x)^d = w_i (xi_i . x)^d.
+
+    Signs are -1 only for real terms of even order with negative weight.
+    """
+    if np.iscomplexobj(weights) or np.iscomplexobj(points):
+        roots: Any = np.asarray(weights, dtype=np.complex128) ** (1 / order)
+        return points * roots[:, None], np.ones(len(weights))
+    roots = np.abs(weights) ** (1 / order)
+    signs = np.where(weights < 0, -1.0, 1.0)
+    if order % 2:
+        return points * (signs * roots)[:, None], np.ones(len(weights))
+    return points * roots[:, None], signs
+
+
+def relative_residual(tensor: SymmetricTensor, weights: Array, points: Array) -> float:
+    """Return |T - W| / |T|, from the coefficients, so that it can be as small as rounding."""
+    # Scaled by the tensor, whose square may be too large or too small for a number.
+    exponent = binary_exponent(tensor.coefficients)
+    weights = scaled_by_power(weights, -exponent)
+    if not np.all(np.isfinite(points)) or not np.all(np.isfinite(weights)):
+        return float("inf")
+    scaled = SymmetricTensor(tensor.order, tensor.dim, scaled_by_power(tensor.coefficients, -exponent))
+    try:
+        difference = scaled - SymmetricTensor.from_waring(weights, points, tensor.order)
+    except ValueError:  # terms so large that their sum overflows
+        return float("inf")
+    return difference.norm() / scaled.norm()
 
 
 def power_jacobian(vectors: Array, signs: Array, order: int) -> Array:

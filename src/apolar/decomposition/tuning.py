@@ -1,0 +1,105 @@
+"""Every tuned number of the decomposition, in one place."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What the search, the refinement and the proofs are tuned with.
+
+    Work is counted in multiplications: about 1e9 take a second. The values were set on the
+    benchmarks `rank_search`, `noise` and `tensor_peers`.
+    """
+
+    # --- residuals, relative to the norm of the tensor
+    # A search ends here: numbers that are right to ten digits.
+    exact_residual: float = 1e-10
+    # Terms that leave less are polished.
+    nearly_exact: float = 1e-6
+    # What rounding leaves, relative to the sizes of all terms together.
+    rounding: float = 1e-14
+    # Parts below this are zero to rounding.
+    vanishing: float = 1e-13
+    # Terms that leave less and still move are on a slow way to exact ones.
+    promising: float = 1e-3
+    # Terms of a detected rank that leave more are not the tensor's own; what is less may be noise.
+    far: float = 0.01
+    # Below this a residual is noise and the terms are signal; above, noise breaks the pencil.
+    close: float = 0.2
+    # What terms leave is noise if it is at most this times what the singular values show.
+    same_noise: float = 1.5
+    # Terms with more numbers than this share of the tensor's come near to any tensor.
+    max_share: float = 0.9
+
+    # --- points that lie close together
+    # Two points with a larger cosine form a cluster, whose terms can be exchanged for others.
+    close_cosine: float = 0.99
+    # Terms with a larger cosine are nearly parallel.
+    parallel_cosine: float = 0.9
+    # Terms that may be off by this share of their size are not determined.
+    undetermined: float = 0.5
+    # From this condition number on, a pair alone may be why that of all terms is infinite.
+    pair_limit: float = 1e9
+    # Eigenvalues this far apart, relative to the largest, need no second draw.
+    well_apart: float = 1e-3
+
+    # --- steps and starts
+    # Refinement steps before starts are compared: of the pencil, the power method, and random starts.
+    pencil_run: int = 12
+    structured_run: int = 40
+    short_run: int = 60
+    # The steps of a long run, as a multiple of max_iter.
+    long_run: int = 5
+    # Random starts that are made in any case.
+    few_starts: int = 3
+    # Long runs at the generic rank: most complex starts arrive, slowly.
+    long_starts: int = 4
+    # Random starts after penalised ones.
+    starts_after_penalised: int = 10
+    # Constrained starts that lead to the best terms before the search ends.
+    enough_hits: int = 5
+    # Damped and full steps of the polish.
+    polish_steps: int = 30
+    full_steps: int = 12
+    # Penalties on the sizes of terms: at first, of a hop, and the last; and their numbers of stages.
+    penalties: tuple[float, float, float] = (3e-2, 1e-2, 1e-4)
+    stages: tuple[int, int] = (8, 5)
+    # A round of penalised runs: starts, then hops from the best of them.
+    starts_and_hops: tuple[int, int] = (2, 20)
+
+    # --- work
+    # Up to this, a least-squares solve with the Jacobian is as fast as conjugate gradients.
+    dense_work: float = 2e5
+    # Up to this where the problem is ill-conditioned.
+    long_dense_work: float = 2e7
+    # With at least this damping the normal equations are accurate enough.
+    well_damped: float = 1e-8
+    # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
+    newton_unknowns: int = 150
+    max_unknowns: int = 900
+    # Products with the Gram matrix in a step of a large problem.
+    products_per_step: int = 60
+    # All random starts together; all penalised runs together; a step, or a run of several kinds; long runs.
+    search_work: float = 1e10
+    overcomplete_work: float = 1.2e11
+    step_work: float = 3e9
+    long_work: float = 1.5e9
+    # A singular value decomposition of Terracini's matrix.
+    condition_work: float = 2e9
+
+    # --- sizes
+    # Coefficients up to which ranks are tried one by one; those below the generic rank first; any at all.
+    few_coefficients: int = 40
+    some_coefficients: int = 100
+    many_coefficients: int = 200
+    # Coefficients up to which BLAS is faster with one thread.
+    one_thread_coefficients: int = 50_000
+    # Coefficients up to which a sum over rows is formed, and those with a constraint.
+    formed_coefficients: int = 10_000
+    max_formed: int = 1_000_000
+    # Directions beyond those that are needed, and passes over the rows, of a range finder.
+    oversampling: int = 10
+    row_rounds: int = 4
+
+
+TUNING = Tuning()
