@@ -194,7 +194,7 @@ def monomial_rank(exponents: Array) -> int:
 
     Examples
     --------
-    >>> from apolar.decomposition.coprime import monomial_rank
+    >>> from apolar.decomposition.ranks import monomial_rank
     >>> monomial_rank([1, 1, 1]), monomial_rank([2, 2])
     (4, 3)
     """
