@@ -6,7 +6,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.mixture import MixtureStatus, SphericalMixture
-from apolar.mixture.spherical_mixture import by_weight
+from apolar.mixture.recovered import by_weight
 from apolar.moments import CentralMoments
 
 # Variances below this fraction of their mean are dominated by sampling errors.

@@ -10,9 +10,8 @@ from apolar._core.arrays import IndexArray
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family, family
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 from apolar.search.hierarchical import MergeTree, merge_tree
 from apolar.search.starts import merged_runs
 
