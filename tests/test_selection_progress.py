@@ -1,11 +1,15 @@
 """The callback of `select`."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import apolar
-from apolar.selection import likelihood, select
-from apolar.selection.progress import FITTING, ON_ALL_ROWS, REFINING
+from apolar._core.settings import SETTINGS
+from apolar.selection import grid, select
+
+FITTING, REFINING, ON_ALL_ROWS = "fitting", "refining", "fitting to all rows"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +44,7 @@ def test_candidates_of_the_estimator_are_counted(rows):
 
 
 def test_fits_to_all_rows_are_counted(rows, monkeypatch):
-    monkeypatch.setattr(likelihood, "SEARCHED_ROWS", 60)
+    monkeypatch.setattr(grid, "SETTINGS", replace(SETTINGS, sample_rows=60))
     calls = reports(np.repeat(rows, 2, axis=0), (2, 3), "diag")
     totals = {total for what, _, total in calls if what == ON_ALL_ROWS}
     assert len(totals) == 1
