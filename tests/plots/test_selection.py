@@ -15,7 +15,7 @@ from plots.reading import FAMILIES, blank, check_drawn_into, check_texts, legend
 @functools.cache
 def selection():
     X = three_clusters()[0]
-    return apolar.select(X, [3, 1, 2], FAMILIES, init_params="k-means++", max_iter=60, random_state=0)
+    return apolar.select(X, [3, 1, 2], FAMILIES, prior="conjugate", random_state=0)
 
 
 def changed(chosen, kind, number, **changes):

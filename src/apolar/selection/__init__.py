@@ -267,10 +267,10 @@ class ConstantColumns:
         means[:, self.varying] = parameters.means
         covariances = np.asarray(parameters.covariances)
         if kind.n_axes:
-            columns = np.ix_(*[self.varying] * kind.n_axes)
+            columns: tuple[Any, ...] = (..., *np.ix_(*[self.varying] * kind.n_axes))
             unit = self.units**2 if kind.n_axes == 1 else np.diag(self.units**2)
             spread = np.tile(unit, (*covariances.shape[: -kind.n_axes], *[1] * kind.n_axes))
-            spread[(..., *columns)] = covariances
+            spread[columns] = covariances
             covariances = spread
         rounding = np.zeros(n_features)
         if state.rounding_variances is not None:

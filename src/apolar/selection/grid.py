@@ -387,8 +387,8 @@ class Grid:
         """Return starts after short runs, the best first; of those that are equally high, one."""
         mixtures = batch([start.parameters for start in starts])
         if has_kernel(problem):
-            numbers = {"n_steps": SETTINGS.ranking_steps, "relative_tol": SETTINGS.relative_tolerance}
-            runs = plain_runs(problem, mixtures, prior, **numbers)
+            n_steps, relative_tol = SETTINGS.ranking_steps, SETTINGS.relative_tolerance
+            runs = plain_runs(problem, mixtures, prior, n_steps=n_steps, relative_tol=relative_tol)
             mixtures, scores = runs.parameters, runs.log_likelihood
         else:
             mixtures, scores = short_runs(problem, mixtures, prior, SETTINGS.ranking_steps)
@@ -422,8 +422,8 @@ class Grid:
             tol = max(self.task.model.tol, SETTINGS.sample_tolerance)
             fit = converge(problem, start, prior, tol=tol, max_iter=max_iter)
             return replace(fit, n_iter=start.n_iter + fit.n_iter)
-        numbers = {"n_steps": max_iter, "relative_tol": SETTINGS.relative_tolerance}
-        runs = plain_runs(problem, start.parameters[None], prior, **numbers)
+        first, relative_tol = start.parameters[None], SETTINGS.relative_tolerance
+        runs = plain_runs(problem, first, prior, n_steps=max_iter, relative_tol=relative_tol)
         n_steps = int(runs.n_steps[0])
         return Fit(
             runs.parameters[0],
@@ -562,7 +562,7 @@ def contains(larger: Family, smaller: Family) -> bool:
         return True
     if not all(_CODE.fullmatch(kind.code) for kind in (larger, smaller)):
         return False
-    volume, shape, orientation = smaller.code
+    volume, shape, orientation = tuple(smaller.code)
     if larger.code[0] not in _PARTS[volume]:
         return False
     return shape == "I" or (larger.code[1] in _PARTS[shape] and larger.code[2] in _ORIENTATIONS[orientation])

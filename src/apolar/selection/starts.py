@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,12 @@ class SharedStarts:
         self._problems = {form: problem.completed() for form, problem in problems.items()}
         if self._problems[FORMS[0]].whitening.has_noise_component:
             kept = without_low_density(self._problems[FORMS[0]], share)
-            dense = {"n_rows": kept.n_rows, "weight": kept.weight, "noise_box": None, "noise_shares": ()}
+            dense: dict[str, Any] = {
+                "n_rows": kept.n_rows,
+                "weight": kept.weight,
+                "noise_box": None,
+                "noise_shares": (),
+            }
             self._problems = {
                 form: Problem(kept.rows, form, replace(problem.whitening, **dense))
                 for form, problem in self._problems.items()
