@@ -1,4 +1,4 @@
-"""The callback of `select`."""
+"""The search over many candidates, and its callback."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ import pytest
 import apolar
 from apolar._core.settings import SETTINGS
 from apolar.selection import grid, select
+from references import table
 
 FITTING, REFINING, ON_ALL_ROWS = "fitting", "refining", "fitting to all rows"
 
@@ -56,3 +57,9 @@ def test_a_callback_changes_nothing(rows):
         select(rows, (2, 3), "full", callback=callback, random_state=0) for callback in (print, None)
     )
     assert [row.bic for row in told.table] == [row.bic for row in silent.table]
+
+
+def test_no_fit_is_below_that_of_mclusts_start_without_a_prior():
+    # EM of the start from mclust's tree alone ends at this likelihood.
+    (row,) = select(table("diabetes.csv"), 6, "VVI", random_state=0).table
+    assert row.log_likelihood > -2311.494
