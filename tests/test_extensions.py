@@ -140,7 +140,7 @@ def test_a_criterion(monkeypatch):
 
     wider = dataclasses.make_dataclass("Row", [("hq", float, np.nan)], bases=(Row,), frozen=True)
     monkeypatch.setitem(CRITERIA, "hq", hannan_quinn)
-    monkeypatch.setattr("apolar.selection.likelihood.Row", wider)
+    monkeypatch.setattr("apolar.selection.Row", wider)
     selection = apolar.select(X, range(2, 5), "diag", "hq", random_state=0)
     assert selection.best.n_components == N_COMPONENTS
     assert all(row.aic < row.hq < row.bic for row in selection.table)

@@ -2,6 +2,7 @@
 
 import builtins
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -10,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from apolar.cli import main
-from apolar.paper import figures, job, study, tables
-from apolar.paper.methods import clustering
-from apolar.paper.printed import FIGURES, LABELS, STUDIES, TABLES
-from apolar.paper.tasks import task_of
+from apolar.datasets import load_mnist01, reproduction
+from apolar_reproduction import run, study
+from apolar_reproduction.methods import cluster, load_task
+from apolar_reproduction.output import page_of
+from apolar_reproduction.printed import FIGURES, ITEMS, STUDIES, TABLES
 
 
 class Page(HTMLParser):
@@ -42,29 +44,28 @@ def small(monkeypatch):
     """Few rows of every data set, few methods, made-up studies."""
 
     def few(label, seed):
-        task = task_of(label, seed)
+        task = load_task(label, seed)
         step = 100 if label == "table10" else 3
         return replace(task, X=task.X[::step], labels=task.labels[::step])
 
-    def scored(example, seed, key):
+    def score(example, seed, key):
         rng = np.random.default_rng([example, seed, *key])
         return key, np.round(rng.random((7, 3)), 6)
 
-    monkeypatch.setattr(tables, "task_of", few)
-    monkeypatch.setattr(tables, "timed", clustering)
-    monkeypatch.setattr(figures, "task_of", few)
-    monkeypatch.setattr(figures, "DPI", 40)
-    monkeypatch.setattr(study, "_scored", scored)
+    monkeypatch.setattr(run, "load_task", few)
+    monkeypatch.setattr(run, "time_method", cluster)
+    monkeypatch.setattr(run, "DPI", 40)
+    monkeypatch.setattr(study, "score_data_set", score)
 
 
-def run(*arguments):
+def invoke(*arguments):
     return CliRunner().invoke(main, ["reproduce", *map(str, arguments)])
 
 
 @pytest.mark.usefixtures("small")
 def test_all_makes_one_folder(tmp_path):
     folder = tmp_path / "new" / "folder"
-    result = run("all", "-o", folder, "--simulations", 2, "--repeats", 2, "--jobs", 1)
+    result = invoke("all", "-o", folder, "--simulations", 2, "--repeats", 2, "--jobs", 1)
     assert result.exit_code == 0, result.output
     expected = {"index.html", "summary.md", "table8_counts.csv", "table9_counts.csv"}
     expected |= {f"{label}.{kind}" for label in (*TABLES, *STUDIES) for kind in ("csv", "md")}
@@ -74,13 +75,13 @@ def test_all_makes_one_folder(tmp_path):
     assert all(path.stat().st_size > 0 for path in folder.iterdir())
     assert result.output.strip().endswith(f"Written to {folder / 'index.html'}")
     summary = (folder / "summary.md").read_text()
-    for label in LABELS:
+    for label in ITEMS:
         name = f"Figure {label[-1]}" if label in FIGURES else f"## {label} "
         assert name in summary
     page = Page((folder / "index.html").read_text())
     assert page.open == []
     ids = {attributes.get("id") for _, attributes in page.tags}
-    assert set(LABELS) <= ids
+    assert set(ITEMS) <= ids
     # No file but this one, and nothing that runs.
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
     assert not any(tag in ("script", "link", "iframe") for tag, _ in page.tags)
@@ -95,7 +96,7 @@ def test_all_makes_one_folder(tmp_path):
 
 @pytest.mark.usefixtures("small")
 def test_names_and_files_of_single_tables(tmp_path):
-    result = run("iris", "table6", "-o", tmp_path, "--simulations", 1, "--repeats", 1, "--jobs", 1)
+    result = invoke("iris", "table6", "-o", tmp_path, "--simulations", 1, "--repeats", 1, "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
         *("table7.csv", "table7.md"),
@@ -108,16 +109,16 @@ def test_names_and_files_of_single_tables(tmp_path):
 @pytest.mark.usefixtures("small")
 def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run("diabetes", "table5", "--simulations", 1, "--repeats", 1, "--jobs", 1)
+    result = invoke("diabetes", "table5", "--simulations", 1, "--repeats", 1, "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert "The printed BIC counts 17 parameters, not 14" in result.output
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_name_lists_what_there_is():
-    result = run()
+    result = invoke()
     assert result.exit_code == 0
-    for label in LABELS:
+    for label in ITEMS:
         assert label in result.output
     assert "iris" in result.output
 
@@ -131,7 +132,7 @@ def test_no_name_lists_what_there_is():
     ],
 )
 def test_bad_arguments(arguments, message):
-    result = run(*arguments)
+    result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in result.output
 
@@ -139,7 +140,7 @@ def test_bad_arguments(arguments, message):
 @pytest.mark.usefixtures("small")
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    result = run("iris", "-o", tmp_path / "file" / "below")
+    result = invoke("iris", "-o", tmp_path / "file" / "below")
     assert result.exit_code == 2
     assert result.output.startswith("Error: Cannot write to ")
     assert "Traceback" not in result.output
@@ -153,7 +154,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    result = run("iris", "-o", tmp_path)
+    result = invoke("iris", "-o", tmp_path)
     assert result.exit_code == 2
     assert "No space left on device" in result.output
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"table7.csv": "old"}
@@ -175,16 +176,27 @@ def test_what_is_missing_is_named_before_anything_is_done(tmp_path, monkeypatch,
         return real(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", hidden)
-    result = run(*names, "-o", tmp_path / "out")
+    result = invoke(*names, "-o", tmp_path / "out")
     assert result.exit_code == 2
     assert message in result.output
     assert not (tmp_path / "out").exists()
 
 
-def test_a_page_escapes_what_it_shows():
-    from apolar.paper.page import page
+def test_without_the_package_the_remedy_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(reproduction, "CLONE", tmp_path / "nowhere")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("reproduction")])
+    for name in [name for name in sys.modules if name.startswith("apolar_reproduction")]:
+        monkeypatch.delitem(sys.modules, name)
+    result = invoke("iris")
+    assert result.exit_code == 2
+    assert "pip install" in result.output
+    assert "#subdirectory=reproduction" in result.output
+    with pytest.raises(ImportError, match="apolar-reproduction"):
+        load_mnist01()
 
-    html = page([], "apolar reproduce <script>alert(1)</script>", "0 & 1")
+
+def test_a_page_escapes_what_it_shows():
+    html = page_of({}, "apolar reproduce <script>alert(1)</script>", "0 & 1")
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "0 &amp; 1" in html
@@ -195,10 +207,10 @@ def test_an_interruption_says_what_was_saved(tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job.tables, "compared", stop)
-    result = run("iris", "-o", tmp_path)
+    monkeypatch.setattr(run, "compare_methods", stop)
+    result = invoke("iris", "-o", tmp_path)
     assert result.exit_code == 130
     assert f"What was done is in {tmp_path}; run the same command to go on." in result.output
-    result = run("iris", "table5", "--simulations", 1, "--repeats", 1, "--jobs", 1)
+    result = invoke("iris", "table5", "--simulations", 1, "--repeats", 1, "--jobs", 1)
     assert result.exit_code == 130
     assert "nothing was saved. Give -o DIR to save results as they come." in result.output
