@@ -31,7 +31,7 @@ from apolar.mixture.prior import Prior
 from apolar.moments.available import ColumnSums
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
-from apolar.recovery.mixtures import spherical_mixture
+from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical
 from apolar.search.search import start_candidates
 
