@@ -1,4 +1,4 @@
-"""Numbers in number fields, and what is proved by the kernel of the Hankel matrix, without numerical terms."""
+"""Numbers in number fields, and what the kernel of the Hankel matrix proves without numerical terms."""
 
 from fractions import Fraction
 
