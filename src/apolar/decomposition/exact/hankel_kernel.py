@@ -1,11 +1,11 @@
 """The decomposition of a form from the kernel of its Hankel matrix over the rationals.
 
-The Hankel matrix of a form T of degree d, with columns for the monomials of degree s >= d / 2, has a rank r:
-no fewer powers have the sum T. If r powers (p_i . x)^d do, then its kernel is the space of all forms of
-degree s that vanish at the points p_i [iarrobino1999]. So their points are common zeros of the kernel, which linear
-algebra over the rationals finds, without numerical terms: the functionals on forms of some degree that vanish
-on all multiples of the kernel contain the evaluation at each zero, a joint eigenvector of the multiplications
-by the variables.
+The Hankel matrix of a form T of degree d, with columns for the monomials of degree s >= d / 2, has a rank
+r: no fewer powers have the sum T. If r powers (p_i . x)^d do, then its kernel is the space of all forms of
+degree s that vanish at the points p_i [iarrobino1999]. So their points are common zeros of the kernel,
+which linear algebra over the rationals finds, without numerical terms: the functionals on forms of some
+degree that vanish on all multiples of the kernel contain the evaluation at each zero, a joint eigenvector
+of the multiplications by the variables.
 """
 
 from __future__ import annotations
