@@ -26,9 +26,8 @@ from apolar.estimator.inputs import float_type, open_input, with_column_names
 from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 from apolar.moments.available import ColumnSums
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture

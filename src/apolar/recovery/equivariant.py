@@ -9,7 +9,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.decomposition.pencil import joint_rotation
 from apolar.mixture import MixtureStatus, SphericalMixture
-from apolar.mixture.spherical_mixture import by_weight
+from apolar.mixture.recovered import by_weight
 from apolar.moments import CentralMoments, SignalMoments
 from apolar.moments.signal import spread_in_third
 from apolar.recovery.gaussian_moments import Mixture, monomial_table

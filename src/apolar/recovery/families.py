@@ -7,7 +7,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.exceptions import ColumnError
 from apolar.mixture import MixtureStatus
-from apolar.mixture.order import canonical_order
+from apolar.mixture.parameters import canonical_order
 from apolar.moments import CentralMoments, signal_moments
 from apolar.moments.covariance import is_constant
 from apolar.recovery.diagonal import diagonal_mixture, is_identified

@@ -12,8 +12,8 @@ from apolar.em.low_density import with_noise_share, without_low_density
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.mixture.families import Family, family
+from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 from apolar.search.hierarchical import MergeTree, merge_tree
 from apolar.search.starts import merged_runs
 

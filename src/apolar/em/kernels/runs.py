@@ -18,9 +18,8 @@ from apolar._core.threads import run_in_threads
 from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import Family, family
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 
 __all__ = ["PlainRuns", "has_kernel", "plain_runs"]
 
