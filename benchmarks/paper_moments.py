@@ -9,15 +9,12 @@ import numpy as np
 import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
-from apolar.em.run import plain_em
 from apolar.mixture import SphericalMixture
 from apolar.moments import spherical_moments
-from apolar.paper.methods import MAX_ITER, RELATIVE_TOL, SPHERICAL, clustering
-from apolar.paper.tasks import simulated
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.scores import adjusted_rand_index
 from apolar.search.moment_starts import whitened_spherical
+from apolar_reproduction.methods import SPHERICAL, cluster, run_paper_em, simulate
 from benchmarks import problems
 
 N_SETS = 500
@@ -41,9 +38,7 @@ RULES = {
 
 def fitted(data: Problem, components: object) -> tuple[float, np.ndarray]:
     """Return log-likelihood and labels of the paper's EM."""
-    fit = plain_em(data, Fit(components, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
-    labels = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
-    return fit.log_likelihood + data.whitening.log_det * data.weight, labels
+    return run_paper_em(data, components)[:2]
 
 
 def from_parameters(data: Problem, mixture: SphericalMixture) -> tuple[float, np.ndarray]:
@@ -61,9 +56,9 @@ def from_nearest_means(data: Problem, X: np.ndarray, means: np.ndarray) -> tuple
 def outcomes(example: int, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
     """Return, on one data set, whether each variant is at the optimum, and has an ARI of 0.99 or more."""
     rng = np.random.default_rng([example, 1, seed])
-    task = simulated(example, rng)
+    task = simulate(example, rng)
     data = Problem(open_rows(task.X), SPHERICAL)
-    oracle = clustering("oracle", task, 0).log_likelihood
+    oracle = cluster("oracle", task, 0).log_likelihood
     moments = spherical_moments(task.X)
     results = {}
     for n_iter, name in ITERATIONS.items():

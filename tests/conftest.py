@@ -13,8 +13,6 @@ SLOW = (
     "peers/",
     "reports/test_browser.py",
     "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",
-    "paper/test_study.py::test_processes_give_what_one_gives",
-    "paper/test_study.py::test_control_c_in_a_real_process",
     "test_package.py::test_examples_run",
 )
 # The part of the tests that run on several schedulers of Dask which is slow: those on a cluster, but for one.

@@ -1,33 +1,15 @@
-"""The bundled data: shapes, classes, known differences, principal components, files and their description."""
+"""The bundled data: shapes, classes, known differences, files and their description."""
 
 from importlib import resources
 
 import numpy as np
 import pytest
 
-from apolar.datasets import Dataset, load_diabetes, load_iris, load_mnist01, load_olive
+from apolar.datasets import Dataset, load_diabetes, load_iris, load_olive
 
 DATA = resources.files("apolar.datasets").joinpath("data")
 README = DATA.joinpath("README.md").read_text(encoding="utf-8")
 FILES = sorted(path.name for path in DATA.iterdir() if path.name != "README.md")
-
-# Absolute values in the first rows, and variances, of an independent computation of the same components.
-FIRST_ROWS = [
-    [8.313958803476293, 6.098147161892806, 1.3753022870745406, 1.2274755449417025, 3.692570288525676],
-    [8.71312276474812, 1.182179501212889, 9.69584553057207, 3.4160171490145332, 2.7150088164078108],
-    [7.6891301035247555, 2.7342444155888783, 8.357073991140119, 2.526343871355598, 2.5761842644158217],
-]
-VARIANCES = [100.1159625390776, 40.11806692464651, 26.363497781569848, 23.501010835664406, 16.38382797944784]
-
-
-@pytest.fixture(scope="module")
-def mnist01():
-    return load_mnist01()
-
-
-@pytest.fixture(scope="module")
-def images():
-    return load_mnist01(n_components=None)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +35,6 @@ def images():
                 "West-Liguria": 50,
             },
         ),
-        (load_mnist01, "mnist01", (12665, 5), {"0": 5923, "1": 6742}),
     ],
 )
 def test_shapes_and_classes(load, name, shape, counts):
@@ -71,7 +52,7 @@ def test_shapes_and_classes(load, name, shape, counts):
     assert "Licence" in dataset.description
 
 
-def test_feature_names(mnist01, images):
+def test_feature_names():
     assert load_iris().feature_names == ("sepal_length", "sepal_width", "petal_length", "petal_width")
     assert load_diabetes().feature_names == ("glucose", "insulin", "sspg")
     assert load_olive().feature_names == (
@@ -84,9 +65,6 @@ def test_feature_names(mnist01, images):
         "arachidic",
         "eicosenoic",
     )
-    assert mnist01.feature_names == ("pc1", "pc2", "pc3", "pc4", "pc5")
-    assert images.feature_names[0] == "pixel0"
-    assert images.feature_names[-1] == "pixel783"
 
 
 def test_rows_are_those_of_the_files():
@@ -138,45 +116,11 @@ def test_olive_regions_lie_within_areas():
     assert len(pairs) == 9
 
 
-def test_principal_components(mnist01):
-    # The two computations differ by rounding, of 1e-12 in components of size 10.
-    assert np.abs(mnist01.data[:3]) == pytest.approx(np.array(FIRST_ROWS), rel=1e-10)
-    assert mnist01.data.var(axis=0) == pytest.approx(VARIANCES, rel=1e-10)
-    assert mnist01.data.mean(axis=0) == pytest.approx(np.zeros(5), abs=1e-10)
-
-
-def test_principal_axes(mnist01, images):
-    pixels = images.data[:, images.data.std(axis=0) > 0]
-    assert pixels.shape[1] == 617
-    standardised = (pixels - pixels.mean(axis=0)) / pixels.std(axis=0)
-    # Components over their variance are the axes: unit vectors, the largest entry of each above zero.
-    axes = standardised.T @ mnist01.data / (len(pixels) * mnist01.data.var(axis=0))
-    assert axes.T @ axes == pytest.approx(np.eye(5), abs=1e-10)
-    assert np.all(axes.max(axis=0) == np.abs(axes).max(axis=0))
-    assert standardised @ axes == pytest.approx(mnist01.data, abs=1e-9)
-
-
-def test_fewer_components_are_the_first_ones(mnist01):
-    # The solver takes other steps for other numbers of components: equal up to rounding.
-    assert load_mnist01(n_components=2).data == pytest.approx(mnist01.data[:, :2], abs=1e-9)
-
-
-def test_images_are_grey_levels(images):
-    assert images.data.shape == (12665, 784)
-    assert images.data.dtype == np.float64
-    assert (images.data.min(), images.data.max()) == (0, 255)
-    assert np.array_equal(images.data, np.round(images.data))
-
-
 @pytest.mark.parametrize(
     ("load", "error", "message"),
     [
         (lambda: load_iris("fisher"), ValueError, "version must be one of 'corrected', 'uci'"),
         (lambda: load_olive("country"), ValueError, "target must be one of 'area', 'region'"),
-        (lambda: load_mnist01(0), ValueError, "n_components must be at least 1"),
-        (lambda: load_mnist01(618), ValueError, "at most 617, .* not 618; pass None for the images"),
-        (lambda: load_mnist01(2.5), TypeError, "n_components must be an integer"),
-        (lambda: load_mnist01(True), TypeError, "n_components must be an integer"),
     ],
 )
 def test_bad_arguments(load, error, message):
@@ -184,9 +128,7 @@ def test_bad_arguments(load, error, message):
         load()
 
 
-@pytest.mark.parametrize(
-    "load", [load_iris, load_diabetes, load_olive, lambda: load_mnist01(1), lambda: load_mnist01(None)]
-)
+@pytest.mark.parametrize("load", [load_iris, load_diabetes, load_olive])
 def test_changes_stay_with_the_caller(load):
     dataset = load()
     data, target = dataset.data.copy(), dataset.target.copy()
@@ -205,33 +147,10 @@ def test_dataset_is_frozen_and_compared_by_identity():
     assert dataset != load_iris()
 
 
-def test_no_pickle_is_needed():
-    with (
-        DATA.joinpath("mnist01.npz").open("rb") as stream,
-        np.load(stream, allow_pickle=False) as arrays,
-    ):
-        kinds = {name: (arrays[name].dtype, arrays[name].shape) for name in arrays.files}
-        index = arrays["index"]
-    assert kinds == {
-        "images": (np.uint8, (12665, 784)),
-        "labels": (np.uint8, (12665,)),
-        "index": (np.int32, (12665,)),
-    }
-    assert np.all(np.diff(index) > 0)
-    assert index[-1] < 60_000
-
-
 def test_every_file_is_described():
-    assert FILES == ["diabetes.csv", "iris.csv", "iris_uci.csv", "mnist01.npz", "olive.csv"]
+    assert FILES == ["diabetes.csv", "iris.csv", "iris_uci.csv", "olive.csv"]
     sections = README.split("\n## ")[1:]
     assert sorted(section.split("\n")[0].strip("`") for section in sections) == FILES
     for section in sections:
         assert "- Origin:" in section
         assert "- Licence as known:" in section
-
-
-def test_mnist_with_its_mean_is_the_same_shifted():
-    centred, shifted = load_mnist01(3).data, load_mnist01(3, centred=False).data
-    offsets = shifted - centred
-    np.testing.assert_allclose(offsets, np.broadcast_to(offsets[0], offsets.shape), atol=1e-9)
-    assert np.abs(shifted.mean(axis=0)).min() > 0.5

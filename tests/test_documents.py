@@ -106,7 +106,8 @@ def test_the_citation_names_this_project():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == apolar.__version__
     assert citation["repository-code"] == HOME
-    assert citation["license"] == PROJECT["license"]
+    # That of the code: the bundled tables have their own.
+    assert citation["license"] == PROJECT["license"].split(" AND ")[0]
 
 
 def test_the_workflow_tests_what_the_classifiers_say():

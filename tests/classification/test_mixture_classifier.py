@@ -198,7 +198,7 @@ def test_with_few_rows_it_is_as_good_as_linear_discriminant_analysis(parameters)
     # Of 22 rows with 30 columns, and of 26 with 13.
     for data, n_rows in ((load_breast_cancer(), 22), (load_wine(), 26)):
         scores = []
-        for seed in range(4):
+        for seed in range(2):
             few, classes, others, truth = few_and_others(data, n_rows, seed)
             model = MixtureClassifier(random_state=0, **parameters).fit(few, classes)
             linear = LinearDiscriminantAnalysis().fit(few, classes)
@@ -222,10 +222,11 @@ def test_a_tied_covariance_of_fewer_rows_than_columns_is_shrunk_with_a_warning(s
 
 def test_flat_components_are_not_chosen():
     # By BIC, classes of wine have several flat components, and more new rows are wrong.
-    few, classes, others, truth = few_and_others(load_wine(), 133, 0)
-    by_bic = MixtureClassifier(shared=False, criterion="bic", random_state=0).fit(few, classes)
-    model = MixtureClassifier(random_state=0).fit(few, classes)
-    assert model.score(others, truth) > by_bic.score(others, truth) + 0.05
+    few, classes, others, truth = few_and_others(load_wine(), 80, 0)
+    settings = {"n_components": (1, 2), "covariance_type": "VVE"}
+    by_bic = MixtureClassifier(shared=False, criterion="bic", random_state=0, **settings).fit(few, classes)
+    model = MixtureClassifier(random_state=0, **settings).fit(few, classes)
+    assert model.score(others, truth) > by_bic.score(others, truth) + 0.03
     assert "Brier score" in model.message_
 
 
@@ -262,6 +263,13 @@ def test_a_class_of_one_row_shares_the_covariance_of_others():
     with pytest.warns(apolar.exceptions.FewRowsWarning, match=r"Class 1 only 1"):
         model = MixtureClassifier(shared=True, covariance_type="full").fit(X[few], Y[few])
     assert model.predict(X[few])[-1] == 1
+
+
+def test_warnings_of_a_class_name_it():
+    rows = X.copy()
+    rows[60] = 1e4
+    with pytest.warns(apolar.exceptions.ApolarWarning, match=r"Class 1: Row 10 is more than 100"):
+        MixtureClassifier(1, covariance_type="full", random_state=0).fit(rows, Y)
 
 
 def test_what_makes_no_sense_is_refused():

@@ -19,11 +19,11 @@ def test_fit_writes_labels_model_and_report(flowers, tmp_path):
     model = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
     assert [cluster - 1 for _, cluster, _ in assigned] == model.predict(iris.data).tolist()
     assert [row for row, _, _ in assigned] == list(range(1, 151))
-    assert "150 rows fall into 3 clusters" in result.output
+    assert "3 clusters in 150 rows" in result.output
     assert "adjusted Rand index 0.904" in result.output
     assert f"BIC {model.bic(iris.data):.2f} (lower is better), 44 parameters" in result.output
     report = (tmp_path / "out" / "report.html").read_text()
-    assert "150 rows fall into 3 clusters" in report
+    assert "3 clusters in 150 rows" in report
     assert "versicolor" in report
 
 

@@ -95,7 +95,7 @@ def test_a_report_on_new_rows(flowers, model, tmp_path):
     result = run("predict", model, tmp_path / "more.csv", *options)
     assert result.exit_code == 0, result.output
     text = page.read_text()
-    assert "60 rows fall into 2 clusters" in text
+    assert "2 clusters in 60 rows" in text
     assert f"loaded from {model}: it was fitted to 150 rows" in text
     assert "versicolor" in text
     assert "n_components" not in text

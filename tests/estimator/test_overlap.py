@@ -93,7 +93,7 @@ def test_one_component_and_components_that_are_the_same():
     np.testing.assert_array_equal(alone.bhattacharyya, [[1.0]])
     np.testing.assert_array_equal(alone.misclassification, [[0.0]])
     assert alone.pair() is None
-    assert "nothing to overlap" in str(alone)
+    assert "no overlap" in str(alone)
     model = close_clusters("full")
     model.means_, model.covariances_ = model.means_[[0, 0, 0]], model.covariances_[[0, 0, 0]]
     same = model.overlap()

@@ -21,13 +21,13 @@ X, _ = example()
 def test_it_says_what_the_mixture_is(name):
     model = fitted(X, name)
     text = model.summary(X)
-    assert text.startswith(f"400 rows fall into 3 clusters, {apolar.mixture.families.family(name).words}.")
+    assert text.startswith(f"3 clusters in 400 rows ({name} covariances).")
     lines = text.splitlines()
     assert lines[2].split() == ["cluster", "rows", "weight", "x0", "x1", "x2", "x3"]
     counts = np.bincount(model.predict(X))
     assert [int(line.split()[1]) for line in lines[3:6]] == counts.tolist()
     assert f"BIC {model.bic(X):,.1f}" in text
-    assert "The fit converged after" in text
+    assert "EM converged after" in text
     assert repr(model.start_) in text
     assert " ± " in lines[3]
 
@@ -37,7 +37,7 @@ def test_without_rows_there_are_weights_only():
     text = model.summary()
     assert "rows  weight" not in text
     assert "BIC" not in text
-    assert text.startswith("400 rows fall into 3 clusters")
+    assert text.startswith("3 clusters in 400 rows")
     first = text.splitlines()[3]
     deviation = np.sqrt(model.covariances_[0, 0])
     assert f"{model.weights_[0]:.3f}" in first
@@ -73,17 +73,17 @@ def test_many_columns_and_clusters_are_cut():
     model = GaussianMixture(32, covariance_type="tied_spherical", init_params=labels).fit(wide)
     text = model.summary(wide)
     assert max(map(len, text.splitlines())) <= 110
-    assert "40 columns, of which the first" in text
-    assert "32 clusters, of which the first 30 are shown." in text
-    assert "40 columns, of which the first 10 are shown." in text._repr_html_()
+    assert "Showing the first" in text
+    assert "Showing the first 30 of 32 clusters." in text
+    assert "Showing the first 10 of 40 columns." in text._repr_html_()
 
 
 def test_noise_is_said():
     rows = np.vstack([X, np.random.default_rng(0).uniform(-30, 30, (40, 4))])
     model = fitted(rows, "spherical", noise=True)
     n_noise = int(np.sum(model.predict(rows) == -1))
-    assert f"{n_noise} of them ({n_noise / 440:.1%}) are noise, in no cluster." in model.summary(rows)
-    assert f"about {model.noise_weight_:.1%} of them are noise, in no cluster." in model.summary()
+    assert f"; {n_noise} rows ({n_noise / 440:.1%}) are noise." in model.summary(rows)
+    assert f"; about {model.noise_weight_:.1%} of the rows are noise." in model.summary()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -94,11 +94,8 @@ def test_a_fit_that_did_not_converge_says_so():
 
 
 def test_headlines():
-    assert (
-        headline(1500, 2, "tied")
-        == "1,500 rows fall into 2 clusters, stretched in any direction, all in the same way."
-    )
-    assert headline(10.5, 2, "full").startswith("10.5 rows")
+    assert headline(1500, 2, "tied") == "2 clusters in 1,500 rows (tied covariances)."
+    assert headline(10.5, 1, "full").startswith("1 cluster in 10.5 rows")
     with pytest.raises(NotFittedError):
         GaussianMixture().summary()
 
@@ -110,11 +107,11 @@ def test_a_fitted_mixture_shows_its_summary_below_the_diagram_of_scikit_learn():
     model = GaussianMixture(3, random_state=0)
     for shown in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
         assert "GaussianMixture" in shown
-        assert "rows fall into" not in shown
+        assert "3 clusters in" not in shown
     model.fit(X)
     for shown in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
         assert "sk-" in shown
-        assert shown.count("rows fall into 3 clusters") == 1
+        assert shown.count("3 clusters in 400 rows") == 1
     with config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert "text/html" not in model._repr_mimebundle_()

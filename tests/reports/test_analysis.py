@@ -92,7 +92,7 @@ def test_constant_columns_cannot_be_standardised(flowers):
 
 def test_what_is_said_in_words(flowers):
     analysis = analysed(flowers.data, NAMES, 3, covariance_type="spherical", seed=0)
-    assert headline(analysis) == "150 rows fall into 3 clusters, round, each with its own size."
+    assert headline(analysis) == "3 clusters in 150 rows (spherical covariances)."
     said = findings(analysis)
     fit = f"The fit converged after {analysis.model.n_iter_} passes over the data"
     assert any(finding.level == "good" and finding.text.startswith(fit) for finding in said)

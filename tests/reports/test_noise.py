@@ -32,7 +32,7 @@ def test_noise_is_in_no_cluster(analysis):
 
 
 def test_noise_is_named(analysis):
-    assert f"; {analysis.n_noise} of them (" in headline(analysis)
+    assert f"; {analysis.n_noise} rows (" in headline(analysis)
     assert not any("Cluster" in finding.text for finding in findings(analysis))
     assert not any("outlier" in finding.text for finding in findings(analysis))
     assert analysis.errors is not None

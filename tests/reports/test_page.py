@@ -103,7 +103,7 @@ def test_the_page_can_be_used_without_eyes_or_mouse(plain):
 def test_the_numbers_are_those_of_the_analysis(plain):
     analysis, html = plain
     text = re.sub(r"\s+", " ", "".join(Page(html).text))
-    assert "1,000 rows fall into 4 clusters, round, each with its own size." in text
+    assert "4 clusters in 1,000 rows (spherical covariances)." in text
     for weight in analysis.model.weights_:
         assert f"{weight:.4f}" in text
     assert f"{analysis.criteria['bic']:.2f}" in text
@@ -158,4 +158,4 @@ def test_many_columns_and_one_column():
     assert "20 more columns are in the model file." in html
     thin = analysed(X[:, :1], ["x"], 2, covariance_type="full", seed=0)
     html = report_page(thin, X[:, :1], Provenance("thin.csv", "apolar fit thin.csv -k 2", 0, "0.1.0"))
-    assert "120 rows fall into 2 clusters" in html
+    assert "2 clusters in 120 rows" in html

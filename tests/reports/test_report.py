@@ -30,7 +30,7 @@ def test_a_page_is_written_from_a_dataframe(flowers, model, tmp_path):
     assert path == tmp_path / "iris.html"
     page = path.read_text(encoding="utf-8")
     assert "<h1>My &lt;flowers&gt;</h1>" in page
-    assert "150 rows fall into 3 clusters" in page
+    assert "3 clusters in 150 rows" in page
     assert "petal_length" in page
     assert (
         f"adjusted Rand index {apolar.scores.adjusted_rand_index(labels, model.predict(frame)):.3f}" in page

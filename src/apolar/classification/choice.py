@@ -2,206 +2,561 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
-from apolar._core.arrays import Array
-from apolar.classification.class_mixtures import (
-    Candidate,
-    ClassRows,
-    bic,
-    larger_class,
-    separate_candidates,
-    separate_mixtures,
-    shared_candidates,
-    shrunk_candidates,
-)
-from apolar.classification.prediction import N_FOLDS, Choice, best_prediction
+from apolar._core.arrays import Array, IndexArray
 from apolar.estimator import GaussianMixture
-from apolar.exceptions import FewRowsWarning
+from apolar.estimator.fitted import FittedState, fitted_parameters
+from apolar.exceptions import (
+    ApolarWarning,
+    CollapsedWarning,
+    ColumnWarning,
+    FarRowsWarning,
+    FewRowsWarning,
+)
 from apolar.mixture.families import family
-from apolar.selection import Selection, default_kinds
+from apolar.mixture.parameters import MixtureParameters
+from apolar.selection import Selection, default_kinds, select
 
-__all__ = ["Description", "Settings", "described"]
+__all__ = ["Choice", "ClassRows", "choose_mixtures", "log_joint"]
 
 # The numbers of components that are tried in each class, as by mclust's MclustDA, if none are given.
 AUTO = tuple(range(1, 6))
+# The number of parts of the rows, each of which is left out once.
+N_FOLDS = 5
+# How far the covariances of the classes are moved towards their common one: coarse, as rows that are left out
+# cannot tell nearby values apart.
+TOWARDS_COMMON = (1.0, 0.6, 0.3, 0.1, 0.0)
+# How often missing values are drawn, where covariances are shared: the sums then have their expected values
+# up to a third of what sampling rows does to them.
+N_DRAWS = 10
 
-Notes = list[tuple[type[Warning], str]]
-Fits = dict[str, tuple[GaussianMixture, ...]]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The parameters of the classifier, checked.
-
-    Attributes
-    ----------
-    numbers : tuple of int
-        The numbers of components to try in each class; empty if none were given.
-    covariance_type : str, iterable of str or None
-    shared : bool or None
-    criterion : str
-    prior : str, Prior or None
-    """
-
-    numbers: tuple[int, ...]
-    covariance_type: str | Iterable[str] | None
-    shared: bool | None
-    criterion: str
-    prior: Any
-
-    @property
-    def by_prediction(self) -> bool:
-        """Whether candidates are compared by what they predict."""
-        return self.criterion == "brier_score"
-
-    @property
-    def tries_shared(self) -> bool:
-        """Whether each class may be one Gaussian of covariances that share what a family says."""
-        return bool(self.shared) or (self.shared is None and self.by_prediction and not self.numbers)
-
-    def rows_each(self, n_features: int) -> int:
-        """Return how many rows of a class a component has at least, on average.
-
-        Where no number is given, each part that is left out can have a row of it, and its covariance can be
-        regular.
-        """
-        return 1 if self.numbers else max(N_FOLDS, n_features + 1)
-
-    def kinds(self, n_features: int) -> tuple[str, ...]:
-        """Return the families to try."""
-        if self.covariance_type is None:
-            return default_kinds(n_features)
-        given = self.covariance_type
-        return (given,) if isinstance(given, str) else tuple(given)
+Mixtures = tuple[GaussianMixture, ...]
+"""One for each class."""
+Notes = tuple[tuple[type[Warning], str], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class ClassRows:
+    """Rows of known classes.
+
+    Attributes
+    ----------
+    values : ndarray, shape (n_samples, n_features)
+        NaN where missing.
+    codes : ndarray of int, shape (n_samples,)
+        The class of each row, from zero on.
+    weights : ndarray, shape (n_samples,)
+        Above zero.
+    classes : ndarray
+        The classes by code.
+    seed : int
+        For the draws of missing values.
+    """
+
+    values: Array
+    codes: IndexArray
+    weights: Array
+    classes: Any
+    seed: int
+
+    @functools.cached_property
+    def counts(self) -> Array:
+        """The sums of weights of the classes."""
+        return np.bincount(self.codes, self.weights, minlength=len(self.classes))
+
+    def without(self, weights: Array) -> ClassRows:
+        """Return the rows less some of their weights."""
+        rest = self.weights - weights
+        # Up to rounding, nothing is left of rows that are left out.
+        kept = rest > 1e-9 * weights
+        return replace(self, values=self.values[kept], codes=self.codes[kept], weights=rest[kept])
+
+    def of_class(self, code: int) -> tuple[Array, Array]:
+        """Return the rows of a class, and their weights."""
+        chosen = self.codes == code
+        return self.values[chosen], self.weights[chosen]
+
+    def label(self, code: int) -> str:
+        """Return a class as messages name it."""
+        value = self.classes[code]
+        return f"Class {value.item() if isinstance(value, np.generic) else value!r}"
+
+    @functools.cached_property
+    def complete(self) -> ClassRows:
+        """The rows without missing values: several draws of them, under one Gaussian for each class."""
+        if not np.isnan(self.values).any():
+            return self
+        values, codes, weights = [], [], []
+        for code in range(len(self.classes)):
+            of_class, of_rows = self.of_class(code)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = GaussianMixture(1, prior="conjugate", random_state=self.seed)
+                model.fit(of_class, sample_weight=of_rows)
+            values.append(model.impute(of_class, n_draws=N_DRAWS).reshape(-1, of_class.shape[1]))
+            codes.append(np.full(len(values[-1]), code))
+            weights.append(np.tile(of_rows, N_DRAWS) / N_DRAWS)
+        joined = np.concatenate(values), np.concatenate(codes), np.concatenate(weights)
+        return ClassRows(*joined, self.classes, self.seed)
+
+    @functools.cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """The means and variances of the columns over all rows."""
+        values, weights = self.complete.values, self.complete.weights
+        mean = np.average(values, axis=0, weights=weights)
+        return mean, np.average((values - mean) ** 2, axis=0, weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way to describe the classes.
+
+    Attributes
+    ----------
+    name : str
+    fit : callable
+        Returns the mixtures of classes from their rows; ValueError or LinAlgError where these are too few.
+    covariance_type : str or None
+        The family, where it is shared.
+    is_linear : bool
+        Whether it is linear discriminant analysis: the first such candidate is what others have to surpass.
+    mixtures : tuple of GaussianMixture
+        Those of all rows.
+    notes : tuple of (warning class, str)
+    """
+
+    name: str
+    fit: Callable[[ClassRows], Mixtures]
+    covariance_type: str | None = None
+    is_linear: bool = False
+    mixtures: Mixtures = ()
+    notes: Notes = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
     """The mixtures of the classes, and how they were chosen.
 
     Attributes
     ----------
     mixtures : tuple of GaussianMixture
     message : str
-    notes : list of (warning class, str)
     covariance_type : str or None
         The family that the classes share.
+    notes : tuple of (warning class, str)
     losses, bics : dict of str to float
         What was compared; empty where it was not.
     selections : tuple of Selection
-        Of mixtures of each class; empty without.
+        The mixtures of each class that were compared; empty if there were none.
     """
 
-    mixtures: tuple[GaussianMixture, ...]
+    mixtures: Mixtures
     message: str
-    notes: Notes = field(default_factory=list)
     covariance_type: str | None = None
+    notes: Notes = ()
     losses: dict[str, float] = field(default_factory=dict)
     bics: dict[str, float] = field(default_factory=dict)
     selections: tuple[Selection, ...] = ()
 
+    @classmethod
+    def of(cls, best: Candidate, reason: str, **compared: Any) -> Choice:
+        """Return the choice of a candidate."""
+        return cls(best.mixtures, f"{best.name}{reason}.", best.covariance_type, best.notes, **compared)
 
-def described(rows: ClassRows, settings: Settings, class_prior: Array) -> Description:
-    """Return the mixtures of the classes: what was asked for, and the best of what was not."""
-    fits: Fits = {}
-    notes: dict[str, Notes] = {}
-    shared: list[Candidate] = []
-    if settings.tries_shared:
-        shared, notes = _shared(rows, settings, fits)
-    if settings.shared and not settings.by_prediction and not notes:
-        return _of_lowest_bic(rows, shared, fits)
+
+def choose_mixtures(settings: Any, rows: ClassRows, numbers: tuple[int, ...], class_prior: Array) -> Choice:
+    """Return the mixtures of the classes: what was asked for, and the best of what was not.
+
+    Parameters
+    ----------
+    settings : MixtureClassifier
+    rows : ClassRows
+    numbers : tuple of int
+        The numbers of components to try in each class; empty if none were given.
+    class_prior : ndarray, shape (n_classes,)
+    """
+    by_prediction, shared = settings.criterion == "brier_score", settings.shared
+    tries_shared = bool(shared) or (shared is None and by_prediction and not numbers)
+    candidates = _shared_candidates(rows, settings, by_prediction) if tries_shared else []
+    if shared and not by_prediction and not candidates[0].notes:
+        bics = {str(one.covariance_type): _bic(rows, one) for one in candidates}
+        best = min(candidates, key=lambda one: bics[str(one.covariance_type)])
+        return Choice.of(best, f": the lowest BIC of {len(bics)}", bics=bics)
     selections: tuple[Selection, ...] = ()
-    own: list[Candidate] = []
-    if not settings.shared:
+    if not shared:
+        criterion = "bic" if by_prediction else settings.criterion
         try:
-            selections, of_selections = separate_mixtures(
-                rows,
-                settings.numbers or AUTO,
-                settings.rows_each(rows.values.shape[1]),
-                settings.covariance_type,
-                "bic" if settings.by_prediction else settings.criterion,
-                settings.prior,
-            )
+            selections, notes = _separate_selections(rows, settings, numbers, criterion)
         except ValueError:
-            if not shared:
+            if not candidates:
                 raise
         else:
-            own = separate_candidates(rows, selections)
+            own = _separate_candidates(selections, notes)
             # By another criterion, the choice is that of the most components.
-            own = own if settings.by_prediction else own[-1:]
-            fits |= _fits(rows, own)[0]
-            notes |= {one.name: of_selections for one in own}
-    candidates = shared + own
-    is_any = settings.tries_shared and settings.covariance_type is None
+            candidates += own if by_prediction else own[-1:]
     if len(candidates) == 1:
-        choice = Choice(candidates[0], {}, f"{candidates[0].name}.")
+        choice = Choice.of(candidates[0], "")
     else:
-        choice = best_prediction(rows, candidates, class_prior, or_none=is_any)
-    best = choice.best
-    if best is None:
-        advice = "Every row is given that class: more rows or other columns are needed."
-        of_best: Notes = [(FewRowsWarning, f"{choice.reason} {advice}")]
-        mixtures, kind = larger_class(rows), None
-    else:
-        mixtures, kind, of_best = fits[best.name], best.covariance_type, notes.get(best.name, [])
-    return Description(mixtures, choice.reason, of_best, kind, choice.losses, selections=selections)
+        or_none = tries_shared and settings.covariance_type is None
+        choice = _best_prediction(rows, candidates, class_prior, or_none=or_none)
+    return replace(choice, selections=selections)
 
 
-def _shared(rows: ClassRows, settings: Settings, fits: Fits) -> tuple[list[Candidate], dict[str, Notes]]:
-    """Return what describes each class by one Gaussian, the simplest first, and warnings by name.
+# --- one Gaussian for each class ----------------------------------------------------------------
 
-    Where covariances of the given families are singular, these are shrunk ones. The mixtures are added to
-    `fits`.
+
+def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> list[Candidate]:
+    """Return what describes each class by one Gaussian, fitted, the simplest first.
+
+    Where covariances of the given families are singular, these are shrunk ones, with a warning.
     """
-    kinds = settings.kinds(rows.values.shape[1])
-    names = {family(kind).name for kind in kinds}
+    given, prior = settings.covariance_type, settings.prior
+    kinds = default_kinds(rows.values.shape[1]) if given is None else given
+    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    families = {kind: family(kind).name for kind in kinds}
     # With the default prior these are shrunk as strongly as rows left out say, not as the evidence does.
-    shrinking = names & {"full", "tied"} if settings.prior == "default" and settings.by_prediction else set()
-    shrunk: list[Candidate] = []
-    if shrinking or (settings.by_prediction and settings.covariance_type is None):
-        shrunk = shrunk_candidates(rows, own=shrinking != {"tied"})
-    left = [kind for kind in kinds if family(kind).name not in shrinking]
-    candidates = shrunk + shared_candidates(left, settings.prior)
-    found, problem = _fits(rows, candidates)
-    notes: dict[str, Notes] = {}
+    is_default = isinstance(prior, str) and prior == "default"
+    shrinking = set(families.values()) & {"full", "tied"} if is_default and by_prediction else set()
+    candidates = []
+    if shrinking or (by_prediction and given is None):
+        candidates = _shrunk_candidates(rows, own=shrinking != {"tied"})
+    for kind, name in families.items():
+        if name not in shrinking:
+            fit = functools.partial(_fit_family, kind=kind, prior=prior)
+            candidates.append(Candidate(f"one Gaussian for each class ({kind})", fit, kind, name == "tied"))
+    found, problem = _fit_all(rows, candidates)
+    if found:
+        return found
+    shrunk = _shrunk_candidates(rows, own=not all(family(kind).shares_covariance for kind in kinds))
+    found, another = _fit_all(rows, shrunk)
     if not found:
-        candidates = shrunk_candidates(rows, own=not all(family(kind).shares_covariance for kind in kinds))
-        found, another = _fits(rows, candidates)
-        if not found:
-            raise ValueError(f"No family could be fitted to the classes: {problem} {another}")
-        counts = rows.counts()
-        least = int(np.argmin(counts))
-        note = (
-            f"The classes have too few rows for covariance_type={settings.covariance_type!r}, "
-            f"{rows.named(least)} only {counts[least]:g}: without shrinkage, covariances are singular. Used "
-            "instead: {}. Use prior='default' to ask for shrinkage."
-        )
-        notes = {one.name: [(FewRowsWarning, note.format(one.name))] for one in candidates}
-    fits |= found
-    return [one for one in candidates if one.name in found], notes
+        raise ValueError(f"No family could be fitted to the classes: {problem} {another}")
+    smallest = int(np.argmin(rows.counts))
+    note = (
+        f"The classes have too few rows for covariance_type={given!r}, {rows.label(smallest)} only "
+        f"{rows.counts[smallest]:g}: without shrinkage, covariances are singular. Used instead: {{}}. Use "
+        "prior='default' to ask for shrinkage."
+    )
+    return [replace(one, notes=((FewRowsWarning, note.format(one.name)),)) for one in found]
 
 
-def _fits(rows: ClassRows, candidates: list[Candidate]) -> tuple[Fits, str]:
-    """Return the mixtures of candidates that can be fitted, by name, and the first problem with others."""
-    fits, problem = {}, ""
+def _fit_all(rows: ClassRows, candidates: list[Candidate]) -> tuple[list[Candidate], str]:
+    """Return the candidates that can be fitted, with their mixtures, and the first problem with others."""
+    fitted, problem = [], ""
     for one in candidates:
         try:
-            fits[one.name] = one.fit(rows)
+            fitted.append(replace(one, mixtures=one.fit(rows)))
         except (ValueError, np.linalg.LinAlgError) as error:
             problem = problem or str(error)
-    return fits, problem
+    return fitted, problem
 
 
-def _of_lowest_bic(rows: ClassRows, candidates: list[Candidate], fits: Fits) -> Description:
-    """Return the family that the classes share with the lowest BIC."""
-    bics = {
-        str(one.covariance_type): bic(rows, str(one.covariance_type), fits[one.name]) for one in candidates
-    }
-    best = min(candidates, key=lambda one: bics[str(one.covariance_type)])
-    message = f"{best.name}: the lowest BIC of {len(bics)}."
-    return Description(fits[best.name], message, covariance_type=best.covariance_type, bics=bics)
+def _fit_family(rows: ClassRows, kind: str, prior: Any) -> Mixtures:
+    """Return one Gaussian for each class, with covariances of a family [bensmail1996].
+
+    They are those of an M-step whose responsibilities are the classes: a family says what they share.
+    """
+    complete, counts = rows.complete, rows.counts
+    model = GaussianMixture(
+        len(counts), covariance_type=kind, init_params=complete.codes, prior=prior, max_iter=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", CollapsedWarning)
+        try:
+            model.fit(complete.values, sample_weight=complete.weights)
+        except CollapsedWarning as warning:
+            raise ValueError(str(warning)) from None
+    known, parameters = family(kind), fitted_parameters(model)
+    matrices = known.per_component(parameters.covariances)
+    return tuple(
+        _gaussian(known.untied.name, mean, matrices[code % len(matrices)][None], count)
+        for code, (mean, count) in enumerate(zip(parameters.means, counts, strict=True))
+    )
+
+
+def _shrunk_candidates(rows: ClassRows, own: bool = True) -> list[Candidate]:
+    """Return one Gaussian for each class, with covariances between own and common, shrunk to a diagonal.
+
+    They are those of regularised discriminant analysis [friedman1989], with the diagonal of the common
+    covariance as the target, so that the units of columns do not matter, and with the strength of
+    [ledoit2004], which is not to be chosen. One more row of the variances of the columns of all rows keeps a
+    column that is constant within the classes from being singular.
+    """
+    variances = rows.moments[1]
+    candidates = []
+    for common in TOWARDS_COMMON if own else TOWARDS_COMMON[:1]:
+        kind = "tied" if common == 1 else "full"
+        steps = f"{common:g} towards the common one and " if 0 < common < 1 else ""
+        name = f"one Gaussian for each class ({kind}, shrunk {steps}towards a diagonal)"
+        fit = functools.partial(_fit_shrunk, common=common, variances=variances)
+        candidates.append(Candidate(name, fit, kind, common == 1))
+    return candidates
+
+
+def _fit_shrunk(rows: ClassRows, common: float, variances: Array) -> Mixtures:
+    """Return one Gaussian for each class, with covariances moved towards the common one and its diagonal."""
+    complete, counts = rows.complete, rows.counts
+    means, scatters = [], []
+    centred = np.empty_like(complete.values)
+    for code in range(len(counts)):
+        values, weights = complete.of_class(code)
+        means.append(np.average(values, axis=0, weights=weights))
+        values = values - means[-1]
+        centred[complete.codes == code] = values
+        scatters.append((values * weights[:, None]).T @ values)
+    pooled = np.sum(scatters, axis=0)
+    n_free = max(counts.sum() - len(counts), 0.0)
+    target = (np.diagonal(pooled) + variances) / (n_free + 1)
+    diagonal = _ledoit_wolf(centred / np.sqrt(target), complete.weights)
+    mixtures = []
+    for mean, scatter, count in zip(means, scatters, counts, strict=True):
+        divisor = (1 - common) * max(count - 1, 0.0) + common * n_free
+        mixed = ((1 - common) * scatter + common * pooled) / max(divisor, 1.0)
+        covariance = (1 - diagonal) * mixed + diagonal * np.diag(target)
+        mixtures.append(_gaussian("full", mean, covariance[None], count))
+    return tuple(mixtures)
+
+
+def _ledoit_wolf(centred: Array, weights: Array) -> float:
+    """Return how far to shrink the covariance of centred rows towards the identity [ledoit2004]."""
+    n_rows, n_features = weights.sum(), centred.shape[1]
+    covariance = (centred * weights[:, None]).T @ centred / n_rows
+    distance = np.sum((covariance - np.eye(n_features) * np.trace(covariance) / n_features) ** 2)
+    # The variance of the entries of the covariance, summed.
+    error = (weights @ np.sum(centred**2, axis=1) ** 2 / n_rows - np.sum(covariance**2)) / n_rows
+    return float(error / distance) if 0 <= error < distance else 1.0
+
+
+def _gaussian(kind: str, mean: Array, covariance: Array, count: float) -> GaussianMixture:
+    """Return a fitted mixture of one component."""
+    mixture = GaussianMixture(1, covariance_type=kind)
+    FittedState(
+        family(kind),
+        MixtureParameters(np.ones(1), mean[None], covariance),
+        n_samples_seen=float(count),
+        converged=True,
+        n_iter=0,
+        start="classes",
+        message="The M-step from the classes.",
+    ).set_on(mixture)
+    return mixture
+
+
+def _bic(rows: ClassRows, one: Candidate) -> float:
+    """Return the BIC of the rows with their classes, under one Gaussian for each; lower is better."""
+    counts = rows.counts
+    log_likelihood = counts @ np.log(counts / counts.sum())
+    for code, mixture in enumerate(one.mixtures):
+        values, weights = rows.of_class(code)
+        log_likelihood += weights @ mixture.score_samples(values)
+    n_parameters = family(str(one.covariance_type)).n_parameters(len(counts), rows.values.shape[1])
+    return float(n_parameters * np.log(counts.sum()) - 2 * log_likelihood)
+
+
+# --- a mixture for each class -------------------------------------------------------------------
+
+
+def _separate_selections(
+    rows: ClassRows, settings: Any, numbers: tuple[int, ...], criterion: str
+) -> tuple[tuple[Selection, ...], Notes]:
+    """Return for each class the choice among mixtures of its rows alone, and the warnings of the fits.
+
+    Where no number is given, each part that is left out can have a row of a component, and its covariance can
+    be regular. One component is always tried.
+    """
+    rows_each = 1 if numbers else max(N_FOLDS, rows.values.shape[1] + 1)
+    prior = {} if settings.prior is None else {"prior": settings.prior}
+    selections: list[Selection] = []
+    notes: list[tuple[type[Warning], str]] = []
+    for code, count in enumerate(rows.counts):
+        values, weights = rows.of_class(code)
+        varies = np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)
+        if count < 2 * (1 - 1e-12) or not np.any(varies):
+            raise ValueError(
+                f"{rows.label(code)} has no two rows that differ, and a mixture of its own needs them: leave "
+                "it out, or use shared=True, where the classes share a covariance."
+            )
+        most = max(1, int(count * (1 + 1e-12)) // rows_each)
+        tried = tuple(number for number in numbers or AUTO if number <= most) or (most,)
+        given = tried, settings.covariance_type, criterion
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                selection = select(values, *given, sample_weight=weights, random_state=rows.seed, **prior)
+            except ValueError as error:
+                raise ValueError(
+                    f"{rows.label(code)}: {error} If its rows are too few, leave it out, or use shared=True, "
+                    "where the classes share a covariance."
+                ) from error
+        for warning in caught:
+            category, text = warning.category, f"{rows.label(code)}: {warning.message}"
+            # A column that is constant in one class can tell it from the others.
+            if not issubclass(category, ColumnWarning):
+                # A FarRowsWarning is made from numbers of rows, not from a text.
+                notes.append((ApolarWarning if category is FarRowsWarning else category, text))
+        selections.append(selection)
+    return tuple(selections), tuple(notes)
+
+
+def _separate_candidates(selections: tuple[Selection, ...], notes: Notes) -> list[Candidate]:
+    """Return mixtures of each class with at most one component, at most two, and so on.
+
+    Up to each number, the criterion of the selections chooses for each class.
+    """
+    tables = [[row for row in selection.table if row.is_fitted] for selection in selections]
+    criterion = selections[0].criterion
+    found: dict[str, Candidate] = {}
+    for most in sorted({row.n_components for selection in selections for row in selection.table}):
+        allowed = [[row for row in table if row.n_components <= most] for table in tables]
+        if not all(allowed):
+            continue
+        best = [min(table, key=lambda row: getattr(row, criterion)) for table in allowed]
+        models = tuple(
+            selection.models[row.covariance_type, row.n_components]
+            for selection, row in zip(selections, best, strict=True)
+        )
+        described = ", ".join(f"{row.n_components} {row.covariance_type}" for row in best)
+        name, fit = f"a mixture for each class ({described})", functools.partial(_fit_again, models)
+        found.setdefault(name, Candidate(name, fit, mixtures=models, notes=notes))
+    return list(found.values())
+
+
+def _fit_again(models: Mixtures, rows: ClassRows) -> Mixtures:
+    """Return mixtures of the same families and numbers, fitted to some of the rows."""
+    fitted = []
+    for code, model in enumerate(models):
+        values, weights = rows.of_class(code)
+        again = GaussianMixture(
+            model.n_components,
+            covariance_type=model.covariance_type,
+            prior=model.prior,
+            init_params=model.predict(values),
+            random_state=rows.seed,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted.append(again.fit(values, sample_weight=weights))
+    return tuple(fitted)
+
+
+# --- the prediction of rows that are left out ---------------------------------------------------
+
+
+def log_joint(mixtures: Iterable[GaussianMixture], values: Array, class_prior: Array) -> Array:
+    """Return the logarithms of class probability times density, shape (n_samples, n_classes)."""
+    with np.errstate(divide="ignore"):  # a class of probability zero
+        log_prior = np.log(class_prior)
+    return np.column_stack([mixture.score_samples(values) for mixture in mixtures]) + log_prior
+
+
+def _best_prediction(
+    rows: ClassRows, candidates: list[Candidate], class_prior: Array, *, or_none: bool
+) -> Choice:
+    """Return the candidate with the lowest Brier score of rows that are left out [brier1950].
+
+    It is proper, as the log-loss is, and bounded: no single row decides.
+
+    Where linear discriminant analysis is among them, another one has to be better by more than the standard
+    error of the difference; mixtures, which take longest, are given up as soon as they are worse by more.
+    With `or_none`, each row is given the most probable class if that makes fewer errors than the best
+    candidate, by more than the standard error of the difference.
+    """
+    distinct, shares = _left_out(rows)
+    # With the given probabilities of the classes, and not the shares of the rows.
+    weights = shares * (class_prior / (rows.counts / rows.counts.sum()))[distinct.codes, None]
+    left, truth = list(candidates), np.broadcast_to(distinct.codes[:, None], shares.shape)
+    losses = {one.name: np.zeros(shares.shape) for one in left}
+    errors = {one.name: np.zeros(shares.shape) for one in left}
+    done, linear = np.zeros(shares.shape, dtype=bool), None
+    for part in range(N_FOLDS):
+        here = weights[:, part] > 0
+        if not np.any(here):
+            continue
+        others, codes = distinct.without(shares[:, part]), distinct.codes[here]
+        for one in list(left):
+            try:
+                joint = log_joint(one.fit(others), distinct.values[here], class_prior)
+            except (ValueError, np.linalg.LinAlgError):
+                left.remove(one)
+                continue
+            wrong = softmax(joint, axis=1) - np.eye(len(class_prior))[codes]
+            losses[one.name][here, part] = (wrong**2).sum(axis=1)
+            errors[one.name][here, part] = np.argmax(joint, axis=1) != codes
+        done[here, part] = True
+        linear = next((one for one in left if one.is_linear), None)
+        if linear is not None:
+            # Behind by more than a standard error, a mixture will not end ahead by one.
+            behind = {one.name: losses[one.name] - losses[linear.name] for one in left}
+            left = [
+                one
+                for one in left
+                if one.covariance_type or not _is_above(behind[one.name][done], weights[done])
+            ]
+    if not left or not np.any(done):
+        return Choice.of(candidates[0], ": no rows could be left out to compare")
+    weights, truth = weights[done], truth[done]
+    means = {one.name: _mean(losses[one.name][done], weights) for one in left}
+    best, reason = min(left, key=lambda one: means[one.name]), "the lowest Brier score of rows left out"
+    if linear and not _is_above((losses[linear.name] - losses[best.name])[done], weights):
+        if linear is not best:
+            reason = f"no more than a standard error above {best.name}"
+        best = linear
+    plain = (truth != np.argmax(class_prior)).astype(float)
+    if or_none and _is_above(errors[best.name][done] - plain, weights):
+        wrong, most = _mean(errors[best.name][done], weights), _mean(plain, weights)
+        text = (
+            f"The most probable class is wrong for {most:.1%} of rows left out, {best.name} for {wrong:.1%}."
+        )
+        advice = "Every row is given that class: more rows or other columns are needed."
+        mean, variances = rows.moments
+        same = tuple(_gaussian("diag", mean, variances[None], count) for count in rows.counts)
+        return Choice(same, text, notes=((FewRowsWarning, f"{text} {advice}"),), losses=means)
+    return Choice.of(best, f": {reason}, {means[best.name]:.3g}", losses=means)
+
+
+def _left_out(rows: ClassRows) -> tuple[ClassRows, Array]:
+    """Return the distinct rows, and how much of the weight of each is left out in each part.
+
+    The copies of a row are left out one by one, as new rows may be copies too. A row with a weight of two is
+    the same as the row given twice. Rows of a class that has no other row are never left out.
+
+    Returns
+    -------
+    rows : ClassRows
+    shares : ndarray, shape (n_distinct, N_FOLDS)
+    """
+    table = np.column_stack([rows.codes, np.where(np.isnan(rows.values), np.inf, rows.values)])
+    _, first, position = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    weights = np.bincount(position.reshape(-1), rows.weights)
+    distinct = replace(rows, values=rows.values[first], codes=rows.codes[first], weights=weights)
+    codes, rng = distinct.codes, np.random.default_rng(rows.seed)
+    n_copies = np.clip(np.round(weights), 1, N_FOLDS).astype(int)
+    # One class after the other, and copies in successive parts, so that each part has its share of each.
+    order = np.lexsort((rng.random(len(codes)), codes))
+    start = np.empty(len(codes), dtype=int)
+    start[order] = np.cumsum(n_copies[order]) - n_copies[order]
+    parts = (np.arange(N_FOLDS) - start[:, None]) % N_FOLDS
+    shares = np.where(parts < n_copies[:, None], (weights / n_copies)[:, None], 0.0)
+    shares[np.bincount(codes)[codes] < 2] = 0.0
+    return distinct, shares
+
+
+def _mean(values: Array, weights: Array) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _is_above(differences: Array, weights: Array) -> bool:
+    """Return whether the mean of differences is above zero by more than its standard error."""
+    mean, n_rows = _mean(differences, weights), weights.sum()
+    if n_rows <= 1:
+        return False
+    return bool(mean > np.sqrt(_mean((differences - mean) ** 2, weights) / (n_rows - 1)))

@@ -15,9 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array, one_of, random_generator
 from apolar._core.literals import CovarianceType, Criterion, PriorName
-from apolar.classification.choice import Settings, described
-from apolar.classification.class_mixtures import ClassRows
-from apolar.classification.prediction import log_joint
+from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
 from apolar.data.weights import as_counts
 from apolar.estimator import GaussianMixture
 from apolar.mixture.prior import Prior
@@ -161,7 +159,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
             self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
         )
         check_classification_targets(y)
-        weights = None
+        weights = np.ones(len(X))
         if sample_weight is not None:
             checked = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             weights = as_counts(checked)
@@ -170,13 +168,14 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
             # Rows of weight zero are left out, and so are classes that have no others.
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         self.classes_, codes = np.unique(y, return_inverse=True)
-        self._varies = _varying_columns(X)
+        self._varies = np.fmax.reduce(X, axis=0) > np.fmin.reduce(X, axis=0)
+        if not np.any(self._varies):
+            raise ValueError("All columns of X are constant: the classes cannot be told apart.")
         seed = int(random_generator(self.random_state).integers(2**31))
         rows = ClassRows(X[:, self._varies], codes, weights, self.classes_, seed)
-        self.class_count_ = rows.counts()
+        self.class_count_ = rows.counts
         self.class_prior_ = self._checked_prior()
-        settings = Settings(numbers, self.covariance_type, self.shared, self.criterion, self.prior)
-        found = described(rows, settings, self.class_prior_)
+        found = choose_mixtures(self, rows, numbers, self.class_prior_)
         for category, note in found.notes:
             warnings.warn(note, category, stacklevel=2)
         self.mixtures_, self.message_ = found.mixtures, found.message
@@ -246,14 +245,3 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     def score_samples(self, X: Any) -> Array:
         """Return the log-density of each row, whatever its class, shape (n_samples,): low for new kinds."""
         return np.asarray(logsumexp(self._joint(X), axis=1))
-
-
-def _varying_columns(X: Array) -> Array:
-    """Return which columns have two values that differ, shape (n_features,)."""
-    # The first observed value of each column: the rest is compared with it.
-    observed = ~np.isnan(X)
-    first = X[np.argmax(observed, axis=0), np.arange(X.shape[1])]
-    varies = np.any(observed & (first != X), axis=0)
-    if not np.any(varies):
-        raise ValueError("All columns of X are constant: the classes cannot be told apart.")
-    return np.asarray(varies)

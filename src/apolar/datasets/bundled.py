@@ -1,19 +1,18 @@
-"""Data sets that come with the package: iris, diabetes, olive oils, handwritten zeros and ones."""
+"""Real data sets: iris, diabetes, olive oils, and the handwritten zeros and ones of the reproduction."""
 
 import csv
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Literal
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, one_of
+from apolar._core.checks import one_of
+from apolar.datasets.reproduction import import_reproduction
 
 # Columns of the tables that hold classes; all others hold numbers.
 _CLASSES = ("species", "class", "area", "region")
-_N_VARYING = 617  # pixels of mnist01.npz that are not the same in all images
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +175,12 @@ def load_mnist01(n_components: int | None = 5, *, centred: bool = True) -> Datas
         `data` has shape (12665, n_components), or (12665, 784) for the images: grey levels from 0 to 255, row
         by row. There are 5923 zeros and 6742 ones.
 
+    Raises
+    ------
+    ImportError
+        Where the package apolar-reproduction, which has the images, is missing; the message says how to
+        install it.
+
     Notes
     -----
     The images are described in [lecun1998], and prepared as in [khouja2022moments]: of the 784 pixels the 617
@@ -190,40 +195,13 @@ def load_mnist01(n_components: int | None = 5, *, centred: bool = True) -> Datas
     >>> load_mnist01(n_components=None).data.shape
     (12665, 784)
     """
-    if n_components is not None:
-        n_components = check_integer(n_components, "n_components", least=1)
-        if n_components > _N_VARYING:
-            raise ValueError(
-                f"n_components must be at most {_N_VARYING}, the number of pixels that vary, not "
-                f"{n_components}; pass None for the images."
-            )
-    with _packaged("mnist01.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-        images, labels = arrays["images"], arrays["labels"]
-    if n_components is None:
-        data = images.astype(np.float64)
-        names = tuple(f"pixel{number}" for number in range(data.shape[1]))
-    else:
-        data = _principal_components(images, n_components, centred)
-        names = tuple(f"pc{number + 1}" for number in range(n_components))
-    return Dataset(
-        data,
-        labels.astype(np.int64),
-        names,
-        ("0", "1"),
-        "mnist01",
-        "Images of the handwritten digits 0 and 1 in the training set of MNIST, by LeCun, Cortes and Burges, "
-        "of 28 by 28 pixels; unless asked for as they are, as principal components of the standardised "
-        "pixels. Licence as known: CC BY-SA 3.0.",
-    )
-
-
-def _packaged(file: str) -> Traversable:
-    return resources.files("apolar.datasets").joinpath("data", file)
+    return import_reproduction("mnist").load_images(n_components, centred=centred)
 
 
 def _table(name: str, target: str, description: str) -> Dataset:
     """Return the packaged table `name`, with the classes of its column `target`."""
-    with _packaged(f"{name}.csv").open(encoding="utf-8") as stream:
+    path = resources.files("apolar.datasets").joinpath("data", f"{name}.csv")
+    with path.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     features = tuple(column for column in rows[0] if column not in _CLASSES)
     codes: dict[str, int] = {}
@@ -236,27 +214,3 @@ def _table(name: str, target: str, description: str) -> Dataset:
         name,
         description,
     )
-
-
-def _principal_components(images: Array, n_components: int, centred: bool) -> Array:
-    """Return the first principal components of the standardised pixels, largest variance first."""
-    from scipy.linalg import eigh  # here, so that importing the module stays cheap
-
-    pixels = images[:, images.min(axis=0) < images.max(axis=0)].astype(np.float64)
-    n_samples, n_pixels = pixels.shape
-    sums = pixels.sum(axis=0)
-    # Integers below 2^53: the covariance, times n^2, has no rounding error.
-    covariance = n_samples * (pixels.T @ pixels) - np.outer(sums, sums)
-    deviations = np.sqrt(covariance.diagonal())
-    _, axes = eigh(
-        covariance / np.outer(deviations, deviations),
-        subset_by_index=(n_pixels - n_components, n_pixels - 1),
-        overwrite_a=True,
-        check_finite=False,
-    )
-    axes = axes[:, ::-1]
-    largest = np.abs(axes).argmax(axis=0)
-    axes = axes * np.sign(axes[largest, np.arange(n_components)])
-    projection = axes * (n_samples / deviations)[:, None]
-    projected = pixels @ projection
-    return projected - (sums / n_samples) @ projection if centred else projected

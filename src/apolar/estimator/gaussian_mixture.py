@@ -46,7 +46,7 @@ from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
-from apolar.mixture.sampling import sample
+from apolar.mixture.recovered import sample
 
 __all__ = ["GaussianMixture"]
 
@@ -534,7 +534,7 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
         >>> iris = apolar.datasets.load_iris()
         >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
         >>> print(gm.summary())
-        150 rows fall into 3 clusters, stretched in any direction, each in its own way.
+        3 clusters in 150 rows (full covariances).
         <BLANKLINE>
         cluster  weight           x0           x1           x2           x3
               1   0.36...
@@ -563,7 +563,7 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
               2  <0.1%         <0.1%
               3   1.6%  <0.1%
         <BLANKLINE>
-        Share of the rows of the cluster of each line that the cluster of the column would get: clusters 1 ...
+        Percentage of the rows of a cluster (line) that would be assigned to another (column): clusters ...
         """
         check_is_fitted(self)
         return overlap(family(self.covariance_type), fitted_parameters(self))

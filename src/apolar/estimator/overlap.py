@@ -79,14 +79,14 @@ class Overlap:
 
     def _title(self) -> str:
         if self.n_components > MAX_SHOWN:
-            return "The pairs of clusters that overlap most"
-        return "Share of the rows of the cluster of each line that the cluster of the column would get"
+            return "The pairs of clusters with the largest overlap"
+        return "Percentage of the rows of a cluster (line) that would be assigned to another (column)"
 
     def _words(self) -> str:
         pair = self.pair()
         if pair is None:
-            return "one cluster has nothing to overlap with"
-        return f"clusters {pair[0] + 1} and {pair[1] + 1} overlap most, by {_share(self.pairwise[pair])}"
+            return "a single cluster has no overlap"
+        return f"clusters {pair[0] + 1} and {pair[1] + 1} overlap most ({_share(self.pairwise[pair])})"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         n = self.n_components

@@ -117,7 +117,7 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
     # JSON can be nested too deeply for Python, and hold integers that are too large for a float.
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ValueError(
-            f"{path}, written by apolar {str(arrays['apolar'])[:20]}, holds no sound mixture: "
+            f"{path}, written by apolar {str(arrays['apolar'])[:20]}, is not a valid mixture: "
             f"{str(error).rstrip('.')}. Save the model again, with the release that reads it: this is "
             f"{__version__}."
         ) from error
@@ -226,7 +226,7 @@ def _read_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     with np.errstate(all="ignore"):
         is_sound = np.isfinite(box.log_volume) and (len(shape) == 2 or np.all(box.edges > 0))
     if not is_sound:
-        raise ValueError("The box of the noise has no volume.")
+        raise ValueError("The noise box has no volume.")
     return box
 
 
@@ -252,7 +252,7 @@ def _read_parameters(cls: type[Any], text: str) -> dict[str, Any]:
     """Return the parameters of a JSON text, checked; those that it lacks have their defaults."""
     stored = json.loads(text, parse_constant=_refuse_constant)
     if not isinstance(stored, dict):
-        raise ValueError("The parameters are no table of names and values.")
+        raise ValueError("The parameters must be a JSON object.")
     parameters: dict[str, Any] = cls().get_params(deep=False)
     unknown = sorted(set(stored) - set(parameters))
     if unknown:
@@ -270,7 +270,7 @@ def _decode(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         kind, fields = next(iter(value.items()), ("", None))
         if len(value) != 1 or kind not in PRIORS or not isinstance(fields, dict):
-            raise ValueError(f"{name} is of no known kind.")
+            raise ValueError(f"{name} has an unknown type.")
         return PRIORS[kind](**fields)
     if isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":
         raise ValueError(f"{name} must be an array of numbers or strings.")
@@ -333,7 +333,7 @@ class Checkpoint:
         best = self._best(fit)
         if best.parameters is not self.written:
             message = (
-                f"A checkpoint on the way, after pass {self.n_passes}: EM has not converged. To go on, fit "
+                f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit "
                 "the same rows with the same parameters, this file as checkpoint, and warm_start=True."
             )
             state = self.state(self.ordered(best))
@@ -425,7 +425,7 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     elif not os.path.exists(path):
         raise FileNotFoundError(
             f"There is no file {path!s} to start from. Give warm_start the path of a saved mixture; "
-            "warm_start=True goes on from the checkpoint if there is one, and starts afresh if not."
+            "warm_start=True continues from the checkpoint if there is one."
         )
     state = FittedState.of(load_model(type(estimator), path))
     shape = state.parameters.means.shape
@@ -438,7 +438,7 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
             )
         )
         raise ValueError(
-            f"{path!s} holds {held}; asked for is {asked}. Delete the file to start afresh, or change the "
-            "parameters to those of the file."
+            f"{path!s} holds {held}, but this estimator has {asked}. Delete the file to start again, "
+            "or change the parameters to those of the file."
         )
     return state

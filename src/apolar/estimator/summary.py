@@ -70,15 +70,15 @@ def headline(
     Examples
     --------
     >>> headline(150, 3, "full")
-    '150 rows fall into 3 clusters, stretched in any direction, each in its own way.'
+    '3 clusters in 150 rows (full covariances).'
     """
     clusters = "1 cluster" if n_clusters == 1 else f"{n_clusters} clusters"
     rows = f"{round(n_rows):,}" if abs(n_rows - round(n_rows)) < 1e-6 * max(n_rows, 1.0) else f"{n_rows:,.1f}"
-    text = f"{rows} rows fall into {clusters}, {family(covariance_type).words}"
+    text = f"{clusters} in {rows} rows ({family(covariance_type).name} covariances)"
     if n_noise is not None:
-        return f"{text}; {n_noise:,} of them ({n_noise / n_rows:.1%}) are noise, in no cluster."
+        return f"{text}; {n_noise:,} rows ({n_noise / n_rows:.1%}) are noise."
     if noise_share > 0:
-        return f"{text}; about {noise_share:.1%} of them are noise, in no cluster."
+        return f"{text}; about {noise_share:.1%} of the rows are noise."
     return f"{text}."
 
 
@@ -118,9 +118,9 @@ class _Clusters:
         """Return what the table leaves out, in words."""
         remarks = []
         if len(self.names) > n_columns:
-            remarks.append(f"{len(self.names)} columns, of which the first {n_columns} are shown.")
+            remarks.append(f"Showing the first {n_columns} of {len(self.names)} columns.")
         if len(self.weights) > MAX_CLUSTERS:
-            remarks.append(f"{len(self.weights)} clusters, of which the first {MAX_CLUSTERS} are shown.")
+            remarks.append(f"Showing the first {MAX_CLUSTERS} of {len(self.weights)} clusters.")
         return remarks
 
 
@@ -142,7 +142,7 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         n_noise = int(np.sum(labels < 0)) if has_noise else None
         score = estimator.score(X, sample_weight=sample_weight)
         bic = estimator.bic(X, sample_weight)
-        remarks.append(f"BIC {bic:,.1f}; mean log-likelihood of a row {figures(score)}.")
+        remarks.append(f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.")
     share = float(attributes.get("noise_weight_", 0.0)) if has_noise else 0.0
     head = _described(n_rows, n, estimator.covariance_type, n_noise, share)
     remarks += _on_the_fit(attributes)
@@ -159,7 +159,7 @@ def _described(n_rows: Any, n: int, covariance_type: str, n_noise: int | None, s
     if n_rows is None:
         # A mixture that was put together from parameters.
         clusters = "1 cluster" if n == 1 else f"{n} clusters"
-        return f"{clusters[0].upper()}{clusters[1:]}, {family(covariance_type).words}."
+        return f"{clusters} ({family(covariance_type).name} covariances)."
     return headline(float(n_rows), n, covariance_type, n_noise=n_noise, noise_share=share)
 
 
@@ -169,14 +169,14 @@ def _on_the_fit(attributes: dict[str, Any]) -> list[str]:
     if attributes.get("converged_"):
         passes = attributes.get("n_iter_", 0)
         after = "1 pass" if passes == 1 else f"{passes} passes"
-        remarks.append(f"The fit converged after {after} over the data.")
+        remarks.append(f"EM converged after {after} over the data.")
     elif "message_" in attributes:
         remarks.append(str(attributes["message_"]))
     if "start_" in attributes:
-        remarks.append(f"Of the places where EM was started, {attributes['start_']!r} led to the best fit.")
+        remarks.append(f"Best start: {attributes['start_']!r}.")
     if attributes.get("shrinkage_"):
         shrinkage = figures(float(attributes["shrinkage_"]), 3)
-        remarks.append(f"Covariances are shrunk towards a common one, which counts as {shrinkage} rows.")
+        remarks.append(f"Covariances are shrunk towards a common one with the weight of {shrinkage} rows.")
     return remarks
 
 

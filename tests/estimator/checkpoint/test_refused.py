@@ -43,7 +43,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_rows_are_read(tmp_
 
 def test_a_path_without_a_file_is_refused(tmp_path):
     for place in (tmp_path / "none.npz", str(tmp_path / "none.npz"), ""):
-        with pytest.raises(FileNotFoundError, match="no file .* to start from.* warm_start=True goes on"):
+        with pytest.raises(FileNotFoundError, match="no file .* to start from.* warm_start=True continues"):
             mixture(warm_start=place).fit(X)
 
 
@@ -60,7 +60,7 @@ def test_a_file_of_another_mixture_is_refused(path, by_path, parameters, columns
     mixture(max_iter=0).fit(X).save(path)
     before = path.read_bytes()
     start = {"warm_start": path} if by_path else {"warm_start": True, "checkpoint": path}
-    message = f"fit.npz holds .*{in_file}.*; asked for is .*{asked}.*Delete the file .* or change"
+    message = f"fit.npz holds .*{in_file}.*, but this estimator has .*{asked}.*Delete the file .* or change"
     with pytest.raises(ValueError, match=message):
         mixture(**start, **parameters).fit(X[:, :columns])
     assert path.read_bytes() == before

@@ -23,7 +23,7 @@ def test_the_file_is_a_model_on_the_way(path, files):
     assert len(numbers) > 0.5 * model.n_iter_ / 5
     for file in passes:
         assert not file.converged_
-        assert "checkpoint on the way" in file.message_
+        assert "Checkpoint after pass" in file.message_
         assert "warm_start=True" in file.message_
         assert len(file.lower_bounds_) == file.n_iter_
         assert list(file.feature_names_in_) == ["a", "b"]

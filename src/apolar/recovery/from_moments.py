@@ -1,0 +1,336 @@
+"""The mixture whose moments are those of rows or of a sketch, and the choice among families and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from apolar._core.checks import check_integer, one_of, random_generator
+from apolar._core.compiled import kernel_threads
+from apolar._core.namespaces import namespace
+from apolar.data import BlockFunction, Rows, open_rows
+from apolar.data.derived import Divided
+from apolar.data.weights import as_counts
+from apolar.mixture import MixtureStatus, SphericalMixture
+from apolar.mixture.families import family
+from apolar.moments import CentralMoments, central_moments, signal_moments, spherical_moments
+from apolar.moments.signal import SignalMoments, check_components, check_spread
+from apolar.moments.sketch import summary_moments
+from apolar.moments.sums import ScaleError, check_scale
+from apolar.recovery.algorithm1 import paper_mixture
+from apolar.recovery.equivariant import check_covariance, equivariant_mixture, weighted_mixture
+from apolar.recovery.families import COVARIANCE_TYPES, family_mixture, needed_order
+from apolar.recovery.gaussian_moments import Mixture
+from apolar.recovery.moment_fit import goodness_of
+from apolar.recovery.moment_mixture import MomentMixture
+
+AnyMixture = TypeVar("AnyMixture", SphericalMixture, MomentMixture)
+
+FORMS = ("equivariant", "paper")
+# "Less than 5 Riemannian Newton iterations" [khouja2022moments, section 4].
+PAPER_ITERATIONS = 4
+
+
+def mixture_from_moments(
+    X: Any,
+    n_components: int,
+    form: str = "equivariant",
+    *,
+    covariance_type: str = "spherical",
+    refine: bool = True,
+    sample_weight: Any = None,
+    random_state: Any = None,
+) -> SphericalMixture | MomentMixture:
+    """Return the mixture whose moments are those of the data.
+
+    Parameters
+    ----------
+    X : array_like, sparse matrix, dataframe, iterable of chunks, or MomentSketch
+        Rows of shape (n_samples, n_features), or a sketch of them.
+    n_components : int
+        Of spherical components at most n_features, of tied ones one more; in six columns or fewer more of
+        spherical, diagonal and full ones, from moments of higher order.
+    form : {"equivariant", "paper"}, default="equivariant"
+        "equivariant" uses central moments, so that shifts, rotations and
+        uniform scalings of the data do the same to the result, and averages
+        over all noise directions. "paper" is the pipeline of
+        [khouja2022moments]: moments, algorithm 2, at most four Riemannian
+        Newton iterations, algorithm 1; it needs linearly independent means,
+        and fails on centred data. For other families than spherical ones it does not matter.
+    covariance_type : {"spherical", "diag", "tied", "full"}, default="spherical"
+        The family of the components. Moments of order three determine spherical components, as many as
+        columns, and diagonal ones, if (m - p)^2 >= m + p for m columns and p = n_components - 1; those of
+        order four components with one common covariance. More components than that, and components
+        with full covariances of their own, are fitted to moments of order four to six, in six columns or
+        fewer. A sketch must be of that order; rows are read as they are needed.
+    refine : bool, default=True
+        For "equivariant": fit all moments up to the third by least squares,
+        weighted by the covariance of their sampling errors, starting from
+        the solution that is exact for some of them. It takes a few
+        milliseconds for any number of rows, and is skipped above 9
+        components. For "paper": the Riemannian Newton iterations.
+    sample_weight : array_like, shape (n_samples,), optional
+        How many rows each row stands for. Weights of mean below one are scaled to mean one.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    mixture : SphericalMixture or MomentMixture
+        Always valid; `status` says whether the solution was projected, and of a sketch, whether the mixture
+        has its covariance. A MomentMixture, for other families
+        and for more spherical components than columns, also has a `p_value`: whether moments agree with it.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, 100_000, random_state=0)
+    >>> mixture = apolar.mixture_from_moments(X, 4)
+    >>> mixture.weights.round(2)
+    array([0.37, 0.33, 0.28, 0.02])
+    >>> mixture.status.name
+    'VALID'
+    """
+    n_components = check_integer(n_components, "n_components", least=1)
+    kind = family(covariance_type).name
+    one_of(kind, "covariance_type", COVARIANCE_TYPES)
+    central = summary_moments(X, sample_weight)
+    source = open_rows(X, as_counts(sample_weight)) if central is None else central
+    n_features = source.n_features if isinstance(source, Rows) else len(source.mean)
+    if kind == "spherical" and not _is_overcomplete(n_components, n_features, form):
+        return spherical_mixture(source, n_components, form, refine=refine, random_state=random_state)
+    rng = random_generator(0 if random_state is None else random_state)
+    if not isinstance(source, Rows):
+        return family_mixture(source, n_components, kind, rng)
+    order = needed_order(kind, n_components, n_features)
+
+    def of_rows(rows: Rows) -> MomentMixture:
+        central = central_moments(rows, order=order)
+        check_scale(float(np.trace(central.covariance)))
+        return family_mixture(central, n_components, kind, rng)
+
+    return _in_any_scale(of_rows, source)
+
+
+def spherical_mixture(
+    X: Any, n_components: int, form: str = "equivariant", *, refine: bool = True, random_state: Any = None
+) -> SphericalMixture:
+    """Return the spherical mixture whose moments are those of rows or of a sketch.
+
+    The parameters are those of `mixture_from_moments`.
+    """
+    one_of(form, "form", FORMS)
+    # Random choices change the result less than the sampling error: without a seed, they are always the same.
+    rng = random_generator(0 if random_state is None else random_state)
+    central = summary_moments(X, None)
+    if central is not None:
+        found = check_covariance(_mixture(central, n_components, form, refine, rng), central)
+        return replace(found, p_value=_p_value(found, central))
+    return _in_any_scale(lambda rows: _mixture(rows, n_components, form, refine, rng), open_rows(X))
+
+
+def _in_any_scale(recover: Callable[[Rows], AnyMixture], rows: Rows) -> AnyMixture:
+    """Return the mixture of rows; where powers overflow or underflow, of the rows in another unit."""
+    try:
+        return recover(rows)
+    except ScaleError:
+        unit = _unit(rows)
+        if unit is None:
+            raise
+        return _rescaled(recover(rows.map(Divided(np.full(rows.n_features, unit)))), unit)
+
+
+def _p_value(mixture: SphericalMixture, central: CentralMoments) -> float:
+    """Return how far moments agree with a mixture; NaN if it cannot be said."""
+    variances = np.repeat(mixture.variances[:, None], mixture.n_features, axis=1)
+    goodness = goodness_of(central, Mixture(mixture.weights, mixture.means, variances), "spherical")
+    return float("nan") if goodness is None else goodness.p_value
+
+
+def _is_overcomplete(n_components: int, n_features: int, form: str) -> bool:
+    """Return whether moments of order three cannot determine so many spherical components."""
+    return form == "equivariant" and n_components > n_features
+
+
+def _unit(rows: Rows) -> float | None:
+    """Return the largest power of two up to the largest modulus of the values.
+
+    None if all values are zero, and for rows that cannot be read again or are distributed.
+    """
+    if not rows.rereadable or rows.is_distributed:
+        return None
+    largest = max(rows.map_blocks(BlockFunction(_largest_modulus)))
+    return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else None
+
+
+def _largest_modulus(block: Any, _: Any) -> float:
+    if sparse.issparse(block):
+        return float(np.abs(block.data).max(initial=0.0))
+    xp = namespace(block)
+    return float(xp.max(xp.abs(block)))
+
+
+def _rescaled(mixture: AnyMixture, unit: float) -> AnyMixture:
+    """Return the mixture of rows, from that of the rows divided by a unit."""
+    of_squares = ("variances", "spectrum") if isinstance(mixture, SphericalMixture) else ("covariances",)
+    with np.errstate(over="ignore", under="ignore"):
+        values = {name: getattr(mixture, name) * unit * unit for name in of_squares}
+        values["means"] = mixture.means * unit
+    rescaled = replace(mixture, **values)
+    kind, covariances = rescaled.stored
+    if not all(np.all(np.isfinite(value)) for value in values.values()) or not np.all(
+        kind.diagonals(covariances) > 0
+    ):
+        raise ScaleError(
+            "The variances of these rows overflow or underflow: divide the columns by their scale first."
+        )
+    return rescaled
+
+
+def _mixture(
+    X: Rows | CentralMoments, n_components: int, form: str, refine: bool, rng: np.random.Generator
+) -> SphericalMixture:
+    if form == "paper":
+        moments = spherical_moments(X)
+        check_components(n_components, len(moments.first))
+        size = float(np.trace(moments.second)) + moments.total_variance
+        check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
+        return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
+    signal = signal_moments(X, n_components - 1, None, rng, n_threads=kernel_threads())
+    return mixture_of_signal(signal, refine=refine)
+
+
+def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> SphericalMixture:
+    """Return the mixture that has these moments, by the equivariant form."""
+    mixture = equivariant_mixture(signal)
+    return weighted_mixture(signal, mixture) if refine else mixture
+
+
+@dataclass(frozen=True)
+class MomentCandidate:
+    """A mixture that was tried.
+
+    Attributes
+    ----------
+    covariance_type : str
+    n_components : int
+    n_parameters : int
+        Free ones; 0 if it was not fitted.
+    criterion : float
+        Minus twice the log-likelihood of the moments, plus log n per parameter: lower is better.
+    p_value : float
+        Whether the moments agree with the mixture.
+    status : MixtureStatus or None
+    reason : str
+        Why it was not fitted.
+    """
+
+    covariance_type: str
+    n_components: int
+    n_parameters: int = 0
+    criterion: float = float("inf")
+    p_value: float = float("nan")
+    status: MixtureStatus | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MomentSelection:
+    """The choice among mixtures by moments alone.
+
+    Attributes
+    ----------
+    best : MomentMixture
+    table : tuple of MomentCandidate
+        In the order of families and numbers.
+    """
+
+    best: MomentMixture
+    table: tuple[MomentCandidate, ...]
+
+    def __str__(self) -> str:
+        lines = ["family     components  criterion  p-value"]
+        ranked = sorted((row for row in self.table if not row.reason), key=lambda row: row.criterion)
+        lines += [
+            f"{row.covariance_type:10} {row.n_components:10}  {row.criterion:9.1f}  {row.p_value:7.3f}"
+            for row in ranked[:15]
+        ]
+        return "\n".join(lines)
+
+
+def select_from_moments(
+    X: Any,
+    n_components: int | Iterable[int] = range(1, 7),
+    covariance_type: str | Sequence[str] = COVARIANCE_TYPES,
+    *,
+    order: int = 4,
+    sample_weight: Any = None,
+    random_state: Any = None,
+) -> MomentSelection:
+    """Choose the number of components and their family by moments alone.
+
+    For many rows the moments are normal, with a covariance that each mixture says: their likelihood and the
+    number of parameters make a criterion, as BIC is of the rows.
+
+    Parameters
+    ----------
+    X : rows, or MomentSketch
+        As in `mixture_from_moments`.
+    n_components : int or iterable of int, default=range(1, 7)
+    covariance_type : str or sequence of str, default=("spherical", "diag", "tied", "full")
+    order : int, default=4
+        The highest order of the moments of rows; that of a sketch is known.
+    sample_weight : array_like, shape (n_samples,), optional
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    selection : MomentSelection
+        Candidates that the moments do not determine are in its table with the reason.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, 100_000, random_state=0)
+    >>> best = apolar.select_from_moments(X[:, :3], range(1, 4), ("spherical", "diag"), order=3).best
+    >>> best.covariance_type, best.n_components
+    ('spherical', 3)
+    """
+    numbers: list[Any] = [n_components]
+    if isinstance(n_components, Iterable) and not isinstance(n_components, str):
+        numbers = list(n_components)
+    kinds = [covariance_type] if isinstance(covariance_type, str) else list(covariance_type)
+    if not numbers or not kinds:
+        raise ValueError("n_components and covariance_type must name at least one mixture.")
+    names = [family(kind).name for kind in kinds]
+    for name in names:
+        one_of(name, "covariance_type", COVARIANCE_TYPES)
+    central = central_moments(X, sample_weight, order=order)
+    best, table = None, []
+    for name in dict.fromkeys(names):
+        for number in numbers:
+            check_integer(number, "n_components", least=1)
+            rng = random_generator(0 if random_state is None else random_state)
+            try:
+                needed_order(name, number, len(central.mean))
+                mixture = family_mixture(central, number, name, rng)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                table.append(MomentCandidate(name, number, reason=str(error)))
+                continue
+            goodness = mixture.goodness
+            if goodness is None:
+                raise ValueError(
+                    f"The moments of {len(central.mean)} columns are too many to compare: choose columns."
+                )
+            row = MomentCandidate(
+                name, number, goodness.n_parameters, goodness.criterion, mixture.p_value, mixture.status
+            )
+            table.append(row)
+            if best is None or row.criterion < best[0]:
+                best = row.criterion, mixture
+    if best is None:
+        raise ValueError(f"No candidate can be fitted to these moments: {table[0].reason}")
+    return MomentSelection(best[1], tuple(table))

@@ -1,0 +1,74 @@
+"""Forms and decompositions as text, in LaTeX and for SymPy."""
+
+import numpy as np
+import pytest
+import sympy
+
+import apolar
+from apolar import SymmetricTensor
+from apolar.tensor.printing import InLatex
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2.0, "2"),
+        (-0.33333, "-0.3333"),
+        (2.5e-9, r"2.5 \cdot 10^{-9}"),
+        (1e20, r"1 \cdot 10^{20}"),
+        (1j, "i"),
+        (1 - 2j, "(1 - 2i)"),
+    ],
+)
+def test_numbers(value, expected):
+    assert InLatex(1, None, 4).number(value) == expected
+
+
+def test_a_form_is_a_polynomial():
+    form = apolar.SymmetricTensor.from_polynomial({(3, 0): 1.0, (1, 2): -3.0})
+    assert form._repr_latex_() == r"$x^{3} - 3 \, x y^{2}$"
+    assert apolar.SymmetricTensor.zeros(2, 2)._repr_latex_() == "$0$"
+
+
+def test_variables_have_indices_and_long_forms_end_in_dots():
+    rng = np.random.default_rng(0)
+    form = apolar.SymmetricTensor.from_waring(rng.random(3), rng.standard_normal((3, 12)), 3)
+    text = form._repr_latex_()
+    assert "x_{1" in text
+    assert text.endswith(r"+ \dots$")
+
+
+def test_a_decomposition_is_a_sum_of_powers():
+    decomposition = apolar.Waring(np.array([1.0, -2.0]), np.array([[1.0, 0.0], [1.0, 1.0]]), 4)
+    assert decomposition._repr_latex_() == r"$x^{4} - 2 \, \left(x + y\right)^{4}$"
+    linear = apolar.Waring(np.array([3.0]), np.array([[1.0, 2.0]]), 1)
+    assert linear._repr_latex_() == r"$6 \, \left(0.5 \, x + y\right)$"
+
+
+def test_what_is_long_ends_in_dots():
+    rng = np.random.default_rng(0)
+    decomposition = apolar.Waring(rng.random(20), rng.standard_normal((20, 15)), 3)
+    text = decomposition._repr_latex_()
+    assert text.count(r"\dots") == 9
+    assert text.endswith(r"+ \dots$")
+
+
+def test_latex_and_sympy_of_a_form():
+    form = SymmetricTensor.from_polynomial("x1^2/3 - 2*x1*x2 + x4*x3")
+    assert form.to_latex() == r"\frac{1}{3} \, x_{1}^{2} - 2 \, x_{1} x_{2} + x_{3} x_{4}"
+    x1, x2, x3, x4 = sympy.symbols("x1:5")
+    assert form.to_sympy() == x1**2 / 3 - 2 * x1 * x2 + x3 * x4
+    assert SymmetricTensor.from_polynomial(form.to_sympy()).exact_coefficients == form.exact_coefficients
+    floats = SymmetricTensor(2, 2, np.array([0.25, 0.0, 0.123456789]))
+    assert floats.to_latex(["a", "b"]) == r"0.25 \, a^{2} + 0.123457 \, b^{2}"
+    assert SymmetricTensor.from_polynomial(floats.to_sympy()) == floats
+    complex_form = SymmetricTensor.from_polynomial("2i*x^2 + x*y")
+    assert SymmetricTensor.from_polynomial(complex_form.to_sympy()) == complex_form
+    assert SymmetricTensor.zeros(2, 2).to_sympy() == 0
+    assert SymmetricTensor.zeros(2, 2).to_latex() == "0"
+
+
+def test_without_sympy_the_error_names_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "sympy", None)
+    with pytest.raises(ImportError, match="pip install sympy"):
+        SymmetricTensor.from_polynomial("x^2").to_sympy()
