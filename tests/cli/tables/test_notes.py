@@ -81,8 +81,7 @@ def test_many_of_a_kind_are_named_together(read):
     text = "".join(",".join(map(str, row)) + "\n" for row in rows.tolist())
     table = read(text, leave_out=KINDS)
     assert table.notes == (
-        "Dropped columns 'x3', 'x4', 'x5', 'x6' and 'x7': they are constant. "
-        "Use --keep all to include them.",
+        "Dropped columns 'x3', 'x4', 'x5', 'x6' and 'x7': they are constant. Use --keep all to include them.",
     )
     assert table.names == ("x1", "x2")
 
@@ -110,8 +109,8 @@ def test_nothing_left(refusal):
     rows = "".join(f"{i},{i % 2},1\n" for i in range(50))
     said = refusal(f"id,b,c\n{rows}", leave_out=KINDS, columns=None, label_column="b")
     assert said == (
-        "data.csv has no column left to cluster by: 'id' numbers the rows and 'c' is constant. Use --keep all "
-        "to include them."
+        "data.csv has no column left to cluster by: 'id' numbers the rows and 'c' is constant. "
+        "Use --keep all to include them."
     )
 
 

@@ -20,7 +20,7 @@ KINDS = ("constant", "row numbers", "few values", "duplicate")
 is a column of few values in a table in which nearly all have few: there, they are the measurements."""
 
 # A column with more than MAX_VALUES values is a measurement; with at most MAX_CODES, it holds codes, whatever
-# its histogram is. Codes repeat at least MIN_REPEATS times on average: in few rows, measurements have few values.
+# its histogram is. Codes repeat MIN_REPEATS times on average: in few rows, measurements have few values.
 MAX_VALUES, MAX_CODES, MIN_REPEATS = 10, 5, 10
 # If at least this fraction of the columns have few values, they are the measurements.
 MOSTLY_FEW = 0.75
