@@ -12,8 +12,9 @@ from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
 from apolar.em.result import Fit
 from apolar.estimator import storage
-from apolar.mixture.families import FAMILIES, Invariance
-from estimator.clusters import each_family, example, fitted
+from apolar.mixture.families import FAMILIES, Invariance, family
+from apolar.mixture.shrinkage import Shrinkage
+from estimator.clusters import NAMES, each_family, example, fitted
 
 
 def test_one_round_component_has_the_evidence_of_its_closed_form():
@@ -27,6 +28,27 @@ def test_one_round_component_has_the_evidence_of_its_closed_form():
     for kind in ("spherical", "tied_spherical"):
         model = GaussianMixture(1, covariance_type=kind, prior=None).fit(X)
         assert model.evidence_ == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if family(name).shares_part])
+def test_one_component_has_the_evidence_of_its_family_without_sharing(name):
+    X, _ = example(70)
+    alone = GaussianMixture(1, covariance_type=family(name).untied.name, prior=None).fit(X)
+    model = GaussianMixture(1, covariance_type=name, prior=None).fit(X)
+    # A weak prior keeps the covariances of families that share a part from vanishing.
+    assert model.evidence_ == pytest.approx(alone.evidence_, abs=1.0)
+
+
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
+def test_the_default_prior_leaves_an_unbiased_estimate_at_its_target(name):
+    # The rows have the target as their covariance, with n - 1 in the divisor: so has the estimate.
+    kind, n_rows = family(name), 8.0
+    target = {"full": np.diag([4.0, 1, 9]), "diag": np.array([4.0, 1, 9]), "spherical": np.array(4.0)}[name]
+    terms = Shrinkage(target=target[None], strength=np.array([5.0])).terms(kind, 1, 3)
+    rows, unit = (n_rows - 1) * target, float(kind.divisor(np.ones(()), 3))
+    estimate = (unit * rows + terms.scatter[0]) / (unit * n_rows + np.ravel(terms.divisor)[0])
+    # The prior also has a thousandth of a row of unit variance.
+    np.testing.assert_allclose(estimate, target, atol=2e-4)
 
 
 @each_family

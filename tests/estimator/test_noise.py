@@ -6,6 +6,7 @@ from sklearn.base import clone
 
 from apolar import GaussianMixture
 from apolar.mixture.families import family
+from apolar.mixture.noise import NoiseBox
 from apolar.scores import adjusted_rand_index
 from apolar.search.starts import STARTS
 from mixtures import FAMILY_NAMES
@@ -123,6 +124,19 @@ def test_samples_hold_noise_in_its_box():
     assert inside.min() > -1e-9
     assert inside.max() < 1 + 1e-9
     assert inside.std() == pytest.approx(np.sqrt(1 / 12), rel=0.1)
+
+
+def test_a_turned_box_holds_its_rows_in_any_units():
+    edges = np.array([[2.0, 1, 0], [0, 3, 1], [-1, 0, 4]])
+    box, units = NoiseBox(np.array([5.0, -1, 2]), edges), np.array([10.0, 0.1, 3])
+    rows = box.sample(500, np.random.default_rng(0))
+    inside = np.linalg.solve(edges.T, (rows - box.origin).T)
+    # To rounding.
+    assert inside.min() > -1e-12
+    assert inside.max() < 1 + 1e-12
+    scaled = box.rescaled(units)
+    np.testing.assert_allclose(scaled.sample(500, np.random.default_rng(0)), rows * units)
+    assert scaled.log_volume == pytest.approx(box.log_volume + np.log(units).sum())
 
 
 def test_chunks_and_weights_give_the_same():
