@@ -9,7 +9,7 @@ from scipy import sparse
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.compiled import kernel_threads
 from apolar._core.namespaces import namespace
-from apolar.data import BlockFunction, Rows, open_rows
+from apolar.data import Rows, on_checked, open_rows
 from apolar.data.derived import Divided
 from apolar.data.weights import as_counts
 from apolar.mixture import SphericalMixture
@@ -113,7 +113,7 @@ def mixture_from_moments(
         unit = _unit(source)
         if unit is None:
             raise
-        scaled = source.map(Divided(np.full(n_features, unit)))
+        scaled = source.transform(Divided(np.full(n_features, unit)))
         return _rescaled(family_mixture(central_moments(scaled, order=order), n_components, kind, rng), unit)
 
 
@@ -139,7 +139,7 @@ def spherical_mixture(
         unit = _unit(rows)
         if unit is None:
             raise
-        scaled = rows.map(Divided(np.full(rows.n_features, unit)))
+        scaled = rows.transform(Divided(np.full(rows.n_features, unit)))
         return _rescaled(_mixture(scaled, n_components, form, refine, rng), unit)
 
 
@@ -164,7 +164,7 @@ def _unit(rows: Rows) -> float | None:
     """
     if not rows.rereadable or rows.is_distributed:
         return None
-    largest = max(rows.map_blocks(BlockFunction(_largest_modulus)))
+    largest = max(rows.map(on_checked(_largest_modulus)))
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else None
 
 
