@@ -265,7 +265,7 @@ def test_completed_rows_keep_what_is_observed(name):
     X, labels = incomplete_rows(100, 0.3)
     data = Problem(open_rows(X), FAMILIES[name])
     seen = ~np.isnan(X)
-    for completed in (data.completed(), data.completed(start(data, labels))):
+    for completed in (data.imputed(), data.imputed(start(data, labels))):
         assert not completed.is_incomplete
         rows = data.whitening.inverse_transform(completed.whitened_rows().T)
         np.testing.assert_allclose(rows[seen], X[seen], rtol=1e-10)

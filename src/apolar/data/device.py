@@ -15,8 +15,8 @@ from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
 from apolar.data.checks import check_values
 from apolar.data.derived import DerivedRows
-from apolar.data.sources import open_rows
 from apolar.data.rows import ArrayRows, Rows
+from apolar.data.sources import open_rows
 
 # The fraction of the free memory of a device that rows may take; the computation needs the remainder.
 MEMORY_FRACTION = 0.5

@@ -177,7 +177,9 @@ SOURCES: dict[str, SourceKind] = {
     "rows": SourceKind(lambda X: isinstance(X, Rows), _open_again),
     "dask": SourceKind(is_dask, _open_dask, skips_weightless=True),
     "sparse": SourceKind(sparse.issparse, _open_sparse, fits_scikit_learn=True),
-    "mapped file": SourceKind(lambda X: isinstance(X, np.ndarray) and _memory_map(X) is not None, _open_array),
+    "mapped file": SourceKind(
+        lambda X: isinstance(X, np.ndarray) and _memory_map(X) is not None, _open_array
+    ),
     "array": SourceKind(lambda X: isinstance(X, np.ndarray), _open_array, fits_scikit_learn=True),
     "device array": SourceKind(is_device_array, _open_device_array),
     "data set": SourceKind(is_dataset, _open_dataset),

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, positive_number
 from apolar.data import open_rows
-from apolar.data.derived import WeightedRows
+from apolar.data.derived import SelectedRows
 from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
@@ -176,7 +176,7 @@ def _reweighted(data: Problem, rng: np.random.Generator) -> Iterator[Problem]:
     n_draws = max(1, round(data.weight))
     while True:
         counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield Problem(WeightedRows(data.rows, counts), data.family, data.whitening, data.threads)
+        yield Problem(SelectedRows(data.rows, counts), data.family, data.whitening, data.threads)
 
 
 def _drawn(data: Problem, parameters: MixtureParameters, rng: np.random.Generator) -> Iterator[Problem]:

@@ -14,8 +14,7 @@ from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.numbers import figures
 from apolar._core.tables import html_table, text_table
 from apolar.data import Rows
-from apolar.em.blocks import Block
-from apolar.estimator.predict import NOISE, Predictor, probabilities
+from apolar.estimator.predict import NOISE, Predictor
 
 __all__ = ["Combination", "Group", "combine", "elbow"]
 
@@ -127,9 +126,9 @@ def combine(
     once; the probabilities of those that are in doubt are kept.
     """
     if rows.is_distributed:
-        posteriors = np.asarray(predictor.each(rows, probabilities, threads))
+        posteriors = np.asarray(predictor.each(rows, "probabilities", threads))
     else:
-        posteriors = to_numpy(predictor.each(rows, _in_doubt, threads))[:, : predictor.n_components]
+        posteriors = to_numpy(predictor.each(rows, "probabilities", threads, _in_doubt))
     merges, entropies = _merged(np.asarray(posteriors, dtype=np.float64))
     chosen = elbow(entropies) if n_clusters is None else n_clusters
     return Combination(mixture, chosen, merges, entropies).with_n_clusters(chosen)
@@ -194,9 +193,9 @@ def _gain(shares: list[Array], own: list[float], i: int, j: int) -> float:
     return float(xlogy(both, both).sum()) - own[i] - own[j]
 
 
-def _in_doubt(block: Block, natural: Array, _: float) -> Any:
-    """Return the probabilities of those rows of a block that may be in more than one component."""
-    shares = to_numpy(block.probabilities(natural))
+def _in_doubt(probabilities: Any) -> Array:
+    """Return the probabilities of those rows that may be in more than one component."""
+    shares = to_numpy(probabilities)
     return shares[shares.max(axis=1) < 1 - CERTAIN]
 
 

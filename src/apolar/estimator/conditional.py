@@ -14,7 +14,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array, random_generator
 from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
-from apolar.data import BlockFunction, Checked
+from apolar.data import on_checked
 from apolar.em.completion import Completion
 from apolar.em.whitening import mixture_around
 from apolar.estimator.fitted import FittedState
@@ -81,7 +81,7 @@ class ConditionalMixin:
 
         on_host = rows.on_host()
         with one_blas_thread():
-            parts = list(on_host.map_blocks(BlockFunction(filled), Checked(allows_missing=True)))
+            parts = list(on_host.map(on_checked(filled, allows_missing=True)))
         out = _cast(np.concatenate(parts, axis=-2), dtype)
         is_elsewhere = rows.device_template is not None and not rows.returns_to_host
         return to_device_of(out, rows.device_template) if is_elsewhere else out

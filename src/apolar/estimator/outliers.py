@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from apolar._core.arrays import Array
-from apolar.data import BlockFunction, Checked, Rows
+from apolar.data import Rows, on_checked
 from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.conditional import min_distances
 from apolar.mixture.families import family
@@ -76,7 +76,5 @@ def find_outliers(estimator: Any, rows: Rows, level: float) -> Any:
         raise TypeError("X is sparse: call outliers for X.toarray(), a part of the rows at a time.")
     if rows.is_distributed:
         return rows.map_lazily(is_outlier, None, np.bool_)
-    parts = rows.on_host().map_blocks(
-        BlockFunction(lambda block, _: is_outlier(block)), Checked(allows_missing=True)
-    )
-    return np.concatenate(list(parts))
+    of_chunk = on_checked(lambda block, _: is_outlier(block), allows_missing=True)
+    return np.concatenate(list(rows.on_host().map(of_chunk)))

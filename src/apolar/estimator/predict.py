@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import namespace, to_device_of
+from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
-from apolar.data.checks import MissingValueError
 from apolar.em.blocks import Block
-from apolar.em.e_step import LogDensity, RowAnswers
-from apolar.em.row_stats import RowStats
+from apolar.em.row_blocks import RowBlocks
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.families import Family, family
@@ -25,23 +23,6 @@ from apolar.scores import CRITERIA, FitSummary
 
 NOISE = -1
 """The label of rows of noise, as in HDBSCAN."""
-Answer = Callable[[Block, Array, float], Any]
-"""A function of a block of rows, natural parameters, and what to add to log-densities."""
-
-
-def labels(block: Block, natural: Array, _: float) -> Any:
-    """Return the most probable component of each row."""
-    return block.labels(natural)
-
-
-def probabilities(block: Block, natural: Array, _: float) -> Any:
-    """Return the responsibilities, shape (n, n_components)."""
-    return block.probabilities(natural)
-
-
-def densities(block: Block, natural: Array, offset: float) -> Any:
-    """Return the log-densities."""
-    return block.log_densities(natural) + offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,57 +52,69 @@ class Predictor:
         natural = whitening.append_noise_component(kind.natural(inside), parameters.weights)
         return cls(kind, whitening, natural, parameters.n_components)
 
-    @property
-    def _prepare(self) -> RowStats:
-        """How blocks are made of rows; new rows have not been checked yet."""
-        return RowStats(self.family, self.whitening, is_checked=False)
+    def each(self, rows: Rows, what: str, threads: int = 1, keep: Callable[[Any], Any] | None = None) -> Any:
+        """Return an answer for each row, as one array of the library and on the device of the rows.
 
-    def each(self, rows: Rows, answer: Answer, threads: int = 1) -> Any:
-        """Return an answer for each row, as one array of the library and on the device of the rows."""
+        Parameters
+        ----------
+        rows : Rows
+        what : {"labels", "probabilities", "densities"}
+        threads : int, default=1
+        keep : callable, optional
+            What to keep of the answers for a block.
+
+        Returns
+        -------
+        answers : array
+            Lazy for distributed rows.
+        """
+        dtype = np.int64 if what == "labels" else np.float64
+        n_columns = self.n_components if what == "probabilities" else None
         if rows.is_distributed:
-            columns = self.n_components if answer is probabilities else None
-            dtype = np.int64 if answer is labels else np.float64
-            return rows.map_lazily(functools.partial(self._of_partition, answer=answer), columns, dtype)
+            of_partition = functools.partial(self._of_partition, what=what)
+            return rows.map_lazily(of_partition, n_columns, dtype)
 
-        answers = RowAnswers(self.natural, answer, self.whitening.log_det, rows.returns_to_host)
-        try:
-            with one_blas_thread():
-                parts = list(rows.map_blocks(answers, self._prepare, threads))
-        except MissingValueError:
-            if rows.device_template is None or not rows.rereadable:
-                raise
-            # Rows with missing values are for the host.
-            on_host = self.each(rows.on_host(), answer, threads)
-            return on_host if rows.returns_to_host else to_device_of(on_host, rows.device_template)
+        def answers(block: Block) -> Any:
+            answer = block.posteriors(self.natural, what)
+            answer = answer + self.whitening.log_det if what == "densities" else answer
+            answer = answer if keep is None else keep(answer)
+            return to_numpy(answer) if rows.returns_to_host else answer
+
+        with one_blas_thread():
+            parts = list(self._blocks(2).map(rows, answers, threads))
+        if rows.device_template is not None and not rows.returns_to_host:
+            # Those for rows with missing values are on the host.
+            xp, device = namespace(rows.device_template), rows.device_template.device
+            parts = [xp.asarray(p, device=device) if isinstance(p, np.ndarray) else p for p in parts]
         values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
-        return self._without_noise(values, answer) if self.whitening.has_noise_component else values
-
-    def _without_noise(self, values: Any, answer: Answer) -> Any:
-        """Return labels with -1 for noise, and probabilities without that of the noise."""
-        if answer is labels:
+        if not self.whitening.has_noise_component:
+            return values
+        if what == "labels":
             return namespace(values).where(values == self.n_components, NOISE, values)
-        return values[:, : self.n_components] if answer is probabilities else values
+        return values[:, : self.n_components] if what == "probabilities" else values
 
-    def _of_partition(self, values: Any, answer: Answer) -> Any:
+    def _of_partition(self, values: Any, what: str) -> Any:
         """Return an answer for each row of a partition, which may be empty."""
         if not values.shape[0]:
-            shape = (0, self.n_components) if answer is probabilities else (0,)
-            return np.zeros(shape, dtype=np.int64 if answer is labels else np.float64)
-        return self.each(ArrayRows(values), answer)
+            shape = (0, self.n_components) if what == "probabilities" else (0,)
+            return np.zeros(shape, dtype=np.int64 if what == "labels" else np.float64)
+        return self.each(ArrayRows(values), what)
 
     def likelihood(self, rows: Rows, threads: int = 1) -> Likelihood:
         """Return the likelihood of all rows together, by one pass in bounded memory."""
-        try:
-            with one_blas_thread():
-                sums = rows.reduce(LogDensity(self.natural), self._prepare, threads)
-        except MissingValueError:
-            if rows.device_template is None or not rows.rereadable:
-                raise
-            return self.likelihood(rows.on_host(), threads)
+        natural = self.natural
+        with one_blas_thread():
+            sums = self._blocks(3).reduce(rows, lambda block: block.posteriors(natural, "sums"), threads)
         density, certainty, weight = (float(value) for value in sums)
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
         return Likelihood(density + weight * self.whitening.log_det, weight, certainty)
+
+    def _blocks(self, n_per_component: int) -> RowBlocks:
+        """Return how blocks are made of rows; new rows have not been checked yet."""
+        n = len(self.natural)
+        n_working = n_per_component * n
+        return RowBlocks(self.family, self.whitening, is_checked=False, n_working=n_working, n_fused=n)
 
 
 def predictor_of(estimator: Any) -> Predictor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.threads import one_blas_thread
-from apolar.data import BlockFunction, Checked, open_rows
+from apolar.data import Rows, on_checked, open_rows
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.estimator.inputs import float_type
 
@@ -67,9 +68,9 @@ def regression(estimator: Any, given: list[int], values: Any, completion: Comple
         of_rows = completion.expected(full), np.sqrt(completion.variances(full))
         return np.stack([part[:, others] for part in of_rows])
 
-    working = BlockFunction(described, n_working=4 * n_features)
+    working = functools.partial(Rows.chunk_rows, n_working=4 * n_features)
     with one_blas_thread():
-        parts = list(rows.on_host().map_blocks(working, Checked(allows_missing=True)))
+        parts = list(rows.on_host().map(on_checked(described, allows_missing=True), chunk_rows=working))
     mean, deviations = np.concatenate(parts, axis=1).astype(float_type(values), copy=False)
     return Regression(tuple(others), mean, deviations)
 

@@ -369,8 +369,8 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
     coordinates = data.coordinates(whitened)
     size = len(coordinates.origin)
 
-    def statistic(block: StatsBlock, weights: Any) -> Array:
-        row_stats = block.row_stats
+    def statistic(block: StatsBlock) -> Array:
+        row_stats, weights = block.row_stats, block.weights
         responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
         mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))

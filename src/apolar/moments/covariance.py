@@ -228,7 +228,7 @@ def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
 
 
 def _sums_on_host(block: Any, weights: Any) -> list[Any]:
-    return on_host(ColumnSquares(None)(block, weights))
+    return on_host(ColumnSquares(None)(block, weights) or ())
 
 
 def _weighted(block: Any, weights: Any) -> Any:

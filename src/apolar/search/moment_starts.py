@@ -56,7 +56,7 @@ def from_moments(
     source = data if source is None else source
     if data.is_incomplete:
         # Moments of pairs and triples of columns, each from other rows, need not be those of any mixture.
-        data, source = data.completed(), data.complete_cases()
+        data, source = data.imputed(), data.complete_cases()
         n_needed = MIN_ROWS * n_components * data.n_features
         if source.n_rows < n_needed:
             raise ValueError(
@@ -79,7 +79,7 @@ def from_moments(
 def from_moments_with_one_merged(data: Problem, n_components: int, prior: Prior | None) -> WhitenedParameters:
     """Return the moment mixture of one component more, with two merged after a few steps of EM."""
     larger = from_moments(data, n_components + 1, refine=False)
-    data = data.completed()
+    data = data.imputed()
     runs, _ = short_runs(
         data, larger[None], Prior() if prior is None else prior, SETTINGS.merge_steps, is_scored=False
     )

@@ -336,7 +336,7 @@ class _Search:
     def _split_and_merge_optima(self, best: Fit) -> list[Fit]:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
-        completed = sample.completed(best.parameters)
+        completed = sample.imputed(best.parameters)
         proposals = batch(with_one_more(completed, best.parameters, self.rng))
         larger, scores = short_runs(sample, proposals, prior, SETTINGS.split_steps)
         merged = []

@@ -140,7 +140,7 @@ def overseeded_mixtures(
     mixtures : list of WhitenedParameters
     """
     # Where values are missing, the search for clusters needs whole rows; what comes of it does not.
-    data = data.completed()
+    data = data.imputed()
     n_seeds = max(n_components, min(SETTINGS.seeds_per_component * n_components, data.n_rows // 2))
     n_seeds = min(n_seeds, data.n_rows)
     search_prior = Prior() if prior is None else prior

@@ -488,11 +488,11 @@ class Grid:
         rng = np.random.default_rng([self.seed, k, 1])
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
-            completed = problem.completed(smaller.fit.parameters)
+            completed = problem.imputed(smaller.fit.parameters)
             grown = with_one_more(completed, smaller.fit.parameters, rng)
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
-            completed = problem.completed(larger.fit.parameters)
+            completed = problem.imputed(larger.fit.parameters)
             merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.merged_pairs)
             starts += [Fit(problem.m_step(stats, Prior()), f"merger of {k + 1}") for stats in merged]
         for other, optimum in alone.items():
