@@ -203,7 +203,7 @@ class _Search:
         whitening, sample = self.data.whitening, self.sample
         if whitening.has_noise_component:
             sample = without_low_density(sample, whitening.noise_shares[-1])
-        stats = sample.soft_stats(np.ones((1, sample.n_rows)))
+        stats = sample.imputed().soft_stats(np.ones((1, sample.n_rows)))
         start = Fit(sample.family.m_step(stats, self.prior), "moments")
         if whitening.has_noise_component:
             start = as_start_with_noise(start, whitening.noise_shares[-1])

@@ -47,7 +47,7 @@ class SimplifiedProblem:
         starts = []
         for candidate in candidates[: self.n_candidates]:
             responsibilities = self.simple.row_responsibilities(candidate.parameters)[0]
-            stats = self.sample.soft_stats(responsibilities)
+            stats = self.sample.imputed().soft_stats(responsibilities)
             parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
             skipped = (*candidate.skipped, self.remark)
             starts.append(Fit(parameters, candidate.start, skipped=skipped))
