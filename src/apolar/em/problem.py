@@ -103,9 +103,10 @@ class Problem(RowSamples):
             self._kept_stats = self._stats_to_keep()
             if self._kept_stats is None and rows.in_memory and family.is_spherical and not self._is_elsewhere:
                 # Squared lengths are stored: they take only 8 bytes per row.
-                squares = list(self.map_blocks(lambda block: getattr(block, "squares", None)))
-                if all(part is not None for part in squares):
-                    self._blocks = replace(self._blocks, squares=np.concatenate(squares))
+                squares = np.concatenate(
+                    list(self.map_blocks(lambda block: getattr(block, "squares", np.zeros(0))))
+                )
+                self._blocks = replace(self._blocks, squares=squares if len(squares) else None)
 
     def _can_keep(self, n_numbers: int) -> bool:
         """Return whether so many numbers of each row are stored."""

@@ -115,9 +115,8 @@ class RowBlocks:
         """Return the block of a chunk, which holds its weights; None if no row counts."""
         is_on_device = is_device_array(chunk.values)
         if is_on_device and self._is_fused(chunk.values[:0, ...], chunk.n_features):
-            if self.is_checked or (
-                chunk.values.shape[1] == chunk.n_features and gpu.reads_dtype_of(chunk.values)
-            ):
+            is_readable = chunk.values.shape[1] == chunk.n_features and gpu.reads_dtype_of(chunk.values)
+            if self.is_checked or is_readable:
                 return self._kernel_block(chunk)
         if not self.is_checked:
             checked = chunk.check(allows_missing=True)

@@ -292,7 +292,9 @@ def from_random_responsibilities(
     data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the M-step from random responsibilities: a `Start`."""
-    return data.family.m_step(data.imputed().soft_stats(random_responsibilities(data, n_components, rng)), prior)
+    return data.family.m_step(
+        data.imputed().soft_stats(random_responsibilities(data, n_components, rng)), prior
+    )
 
 
 # A new start is a function, and a line of this table.
