@@ -170,12 +170,15 @@ def _shifted(
 
 
 def sum_moments(rows: Rows, statistic: MomentStatistic, centre: Array | None, n_threads: int) -> MomentSums:
-    """Return the `MomentSums` of rows about a centre; by default the mean of their first chunk."""
-    if centre is None:
+    """Return the `MomentSums` of rows about a centre; by default the mean of their first chunk.
+
+    Chunks of distributed rows are summed about their own means: a partition is not computed twice.
+    """
+    if centre is None and not rows.is_distributed:
         centre = rows.first(on_checked(_block_mean))
 
     def sums(block: Any, weights: Any) -> tuple[MomentSums]:
-        return statistic(block, weights, centre)
+        return statistic(block, weights, _block_mean(block, weights) if centre is None else centre)
 
     chunk_rows = functools.partial(Rows.chunk_rows, n_working=statistic.n_working)
     return rows.reduce(on_checked(sums), n_threads, chunk_rows)[0]
