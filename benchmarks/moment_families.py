@@ -10,9 +10,8 @@ from scipy.optimize import linear_sum_assignment
 import apolar
 from apolar.moments import CentralMoments, central_moments
 from apolar.recovery.families import family_mixture, needed_order
-from apolar.recovery.gaussian_moments import Mixture, mixture_moments
-from apolar.recovery.goodness import EXACT
-from apolar.recovery.monomials import monomial_table
+from apolar.recovery.gaussian_moments import Mixture, mixture_moments, monomial_table
+from apolar.recovery.moment_fit import EXACT
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 from benchmarks import problems

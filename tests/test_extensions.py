@@ -15,7 +15,6 @@ from apolar.data import Rows
 from apolar.data.opening import SOURCES, SourceKind
 from apolar.decomposition.methods import METHODS
 from apolar.mixture.families import FAMILIES, Family
-from apolar.mixture.families.diagonal import Diagonal
 from apolar.mixture.prior import PRIORS, PriorTerms
 from apolar.scores import CRITERIA, lower_is_better_aic
 from apolar.search.starts import STARTS, StartEntry
@@ -38,49 +37,30 @@ X = rows()
 # --- a covariance family: diagonal, of one shape, with volumes of their own ---------------------
 
 
-class SharedShape(Diagonal):
-    """Covariances v_k diag(a) with det diag(a) = 1."""
+def one_shape(_family, scatter, divisor, _near):
+    """Return covariances v_k diag(a), which maximise the objective of the M-step."""
+    n_features = scatter.shape[-1]
+    volumes = np.exp(np.log(scatter / divisor[..., None]).mean(axis=-1))
+    for _ in range(100):
+        shape = (scatter / volumes[..., None]).sum(axis=-2)
+        shape /= np.exp(np.log(shape).mean(axis=-1, keepdims=True))
+        volumes = (scatter / shape[..., None, :]).sum(axis=-1) / (n_features * divisor)
+    return volumes[..., None] * shape[..., None, :]
 
-    name = "shared_shape"
-    code = "its own"
-    words = "stretched along the columns, in one way, each with its own size"
 
-    @property
-    def untied(self) -> Family:
-        return Diagonal()
-
-    def n_covariance_parameters(self, n_components, n_features):
-        return n_components + n_features - 1
-
-    def covariances_maximising(self, scatter, divisor, _near=None):
-        n_features = scatter.shape[-1]
-        volumes = np.exp(np.log(scatter / divisor[..., None]).mean(axis=-1))
-        for _ in range(100):
-            shape = (scatter / volumes[..., None]).sum(axis=-2)
-            shape /= np.exp(np.log(shape).mean(axis=-1, keepdims=True))
-            volumes = (scatter / shape[..., None, :]).sum(axis=-1) / (n_features * divisor)
-        return volumes[..., None] * shape[..., None, :]
-
-    def covariance_information(self, counts, n_features, _root):
-        counts = np.maximum(counts, 1.0)
-        return np.concatenate([2 * n_features * counts, np.full(n_features - 1, 4 * counts.sum())])
-
-    def covariance_coordinates(self, n_components, n_features):
-        shared = np.broadcast_to(n_components + np.arange(n_features - 1), (n_components, n_features - 1))
-        return np.concatenate([np.arange(n_components)[:, None], shared], axis=1)
-
-    def covariance_retraction(self, root, tangents):
-        volumes, shape = tangents[: len(root)], tangents[len(root) :]
-        return root**2 * np.exp(2 * (volumes[:, None] + np.append(shape, -shape.sum())))
-
-    def covariance_gradient(self, root, tangents, scatter, divisor):
-        columns = scatter / self.covariance_retraction(root, tangents) - divisor[:, None]
-        return np.concatenate([columns.sum(axis=1), (columns[:, :-1] - columns[:, -1:]).sum(axis=0)])
+SHARED_SHAPE = Family(
+    name="shared_shape",
+    code="its own",
+    words="stretched along the columns, in one way, each with its own size",
+    n_axes=1,
+    shared=frozenset({"shape"}),
+    estimate=one_shape,
+)
 
 
 @pytest.fixture
 def _shared_shape(monkeypatch):
-    monkeypatch.setitem(FAMILIES, SharedShape.name, SharedShape())
+    monkeypatch.setitem(FAMILIES, SHARED_SHAPE.name, SHARED_SHAPE)
 
 
 @pytest.mark.usefixtures("_shared_shape")
@@ -140,7 +120,7 @@ def test_a_criterion(monkeypatch):
 
     wider = dataclasses.make_dataclass("Row", [("hq", float, np.nan)], bases=(Row,), frozen=True)
     monkeypatch.setitem(CRITERIA, "hq", hannan_quinn)
-    monkeypatch.setattr("apolar.selection.likelihood.Row", wider)
+    monkeypatch.setattr("apolar.selection.Row", wider)
     selection = apolar.select(X, range(2, 5), "diag", "hq", random_state=0)
     assert selection.best.n_components == N_COMPONENTS
     assert all(row.aic < row.hq < row.bic for row in selection.table)

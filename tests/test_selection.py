@@ -247,7 +247,7 @@ def test_a_collapsed_mixture_does_not_win():
     X = np.concatenate([rng.standard_normal((60, 2)), np.full((8, 2), 9.0)])
     selection = select(X, (1, 2), ("spherical", "full"), prior=None, random_state=0)
     assert list(selection.models) == [("spherical", 1), ("full", 1)]
-    assert selection.table[1].failed.startswith("A component has collapsed")
+    assert selection.table[1].failed.startswith("the likelihood has no maximum")
 
 
 def test_warnings_go_into_the_rows(example):
@@ -403,18 +403,26 @@ def test_one_bad_row_is_one_more_cluster(size, is_row):
     assert sorted(np.bincount(selection.best.predict(X))) == [1, 99, 100, 100]
 
 
-def test_settings_that_change_how_candidates_are_fitted_are_in_the_reason(example):
-    def chosen(**parameters):
-        return select(example[:300], (2, 3), "spherical", random_state=0, **parameters)
-
-    assert "one by one" not in chosen(max_iter=GaussianMixture().max_iter).reason
-    for name, value in {"tol": 1.001e-3, "prior": "default", "n_init": 2}.items():
-        assert chosen(**{name: value}).reason.endswith(f"because of {name}.")
-    with_prior, own = (
-        chosen(prior="default").best,
-        GaussianMixture(3, covariance_type="spherical", random_state=0),
+@pytest.mark.parametrize(
+    "settings",
+    [{"tol": 1.001e-3}, {"max_iter": 499}, {"n_init": 2}, {"init_params": "mbhc"}, {"reg_covar": 1e-9}],
+)
+def test_settings_do_not_change_how_candidates_are_fitted(example, settings):
+    X = example[:300]
+    plain, other = (
+        select(X, (2, 3, 4), ("spherical", "tied"), random_state=0, **given) for given in ({}, settings)
     )
-    assert with_prior.lower_bound_ == pytest.approx(own.fit(example[:300]).lower_bound_, abs=1e-6)
+    assert other.best_row.bic == pytest.approx(plain.best_row.bic, abs=2e-2)
+    assert other.note == ""
+
+
+def test_candidates_under_a_prior_are_those_of_the_estimator(example):
+    X = example[:300]
+    selection = select(X, (2, 3), "spherical", random_state=0, prior="default")
+    own = GaussianMixture(3, covariance_type="spherical", random_state=0).fit(X)
+    assert selection.best.lower_bound_ == pytest.approx(own.lower_bound_, abs=1e-6)
+    assert selection.reason.endswith(selection.note)
+    assert "prior" in selection.note
 
 
 @pytest.mark.filterwarnings("ignore:Good starts disagree")

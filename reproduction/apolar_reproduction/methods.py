@@ -29,7 +29,7 @@ from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.recovery.mixtures import spherical_mixture
+from apolar.recovery.from_moments import spherical_mixture
 from apolar.scores import adjusted_rand_index, majority_error_rate, mclust_bic
 from apolar.search.hierarchical import merge_tree
 from apolar.search.moment_starts import whitened_spherical

@@ -21,7 +21,7 @@ from apolar.mixture import families
 from apolar.reports import analysis, words
 from apolar.scores import CRITERIA
 from apolar.selection import result as selection_result
-from apolar.selection.comparable import NO_MAXIMUM
+from apolar.selection.grid import NO_MAXIMUM
 
 PARAMETERS = (
     "n_components", "covariance_type", "random_state", "n_init", "init_params", "max_iter", "tol",

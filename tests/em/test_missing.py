@@ -17,7 +17,7 @@ from apolar.exceptions import ColumnError
 from apolar.mixture import Prior
 from apolar.mixture.conditional import triangle
 from apolar.mixture.families import FAMILIES
-from apolar.mixture.stats import SufficientStats
+from apolar.mixture.parameters import SufficientStats
 from kernel_sums import needs_kernels
 from mixtures import FAMILY_NAMES
 

@@ -12,7 +12,6 @@ from apolar.em.result import Fit
 from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
 from apolar.em.run import evaluate_batch
 from apolar.mixture.families import FAMILIES
-from apolar.mixture.families.parts import PartlyShared
 from mixtures import FAMILY_NAMES
 
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
@@ -31,7 +30,7 @@ def started(name, prior, X=None, n_components=3):
 
 
 # Where a part of the covariances is shared, the sum is not one of the family: it is the nearest to it.
-@pytest.mark.parametrize("name", [n for n in FAMILY_NAMES if not isinstance(FAMILIES[n], PartlyShared)])
+@pytest.mark.parametrize("name", [n for n in FAMILY_NAMES if not FAMILIES[n].shares_part])
 @pytest.mark.parametrize("prior", [None, Prior()])
 def test_rounding_errors_are_added_to_the_covariances(name, prior):
     # With the prior as well, which counts as rows: even a component of one row is as wide as its rounding.

@@ -12,13 +12,12 @@ from apolar.estimator.bootstrap import _aligned, bootstrap
 from apolar.estimator.standard_errors import standard_errors
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
-from apolar.mixture.families.parts import PartlyShared
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from mixtures import FAMILY_NAMES
 
 NAMES = FAMILY_NAMES
-PARTLY_SHARED = [name for name in NAMES if isinstance(family(name), PartlyShared)]
+PARTLY_SHARED = [name for name in NAMES if family(name).shares_part]
 
 
 def opened(X, name, sample_weight=None, threads=1):

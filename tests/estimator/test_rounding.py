@@ -13,7 +13,6 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.estimator import rounding
 from apolar.mixture.families import family
-from apolar.mixture.families.parts import PartlyShared
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.scores import adjusted_rand_index
 from estimator.clusters import each_family, example
@@ -72,7 +71,7 @@ def test_scores_do_not_collapse(name):
 
 
 # Where a part of the covariances is shared, one component can be narrower for the sake of the others.
-@pytest.mark.parametrize("name", [n for n in FAMILY_NAMES if not isinstance(family(n), PartlyShared)])
+@pytest.mark.parametrize("name", [n for n in FAMILY_NAMES if not family(n).shares_part])
 def test_components_are_as_wide_as_rounding_errors_in_every_family(name):
     X, _ = scores(300)
     X[:, 2] = np.minimum(X[:, 2], 2)

@@ -11,10 +11,9 @@ from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import family
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior, common_covariance, evidence_of_strengths
-from apolar.mixture.stats import SufficientStats
 
 pytestmark = pytest.mark.skipif(compiled_steps.kernels is None, reason="The kernels are not compiled.")
 

@@ -4,9 +4,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from apolar.moments import CentralMoments
-from apolar.recovery.gaussian_moments import Mixture, mixture_moments
-from apolar.recovery.goodness import EXACT
-from apolar.recovery.monomials import monomial_table
+from apolar.recovery.gaussian_moments import Mixture, mixture_moments, monomial_table
+from apolar.recovery.moment_fit import EXACT
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 

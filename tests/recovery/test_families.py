@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import apolar
 from apolar.recovery.families import family_mixture, needed_order
-from apolar.recovery.goodness import EXACT
+from apolar.recovery.moment_fit import EXACT
 from recovery.moment_problems import as_mixture, drawn, largest_error, population, random_mixture
 
 WITHIN_LIMITS = [

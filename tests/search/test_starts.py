@@ -14,9 +14,8 @@ from apolar.em.result import Fit
 from apolar.em.run import evaluate_batch
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.parameters import batch
+from apolar.mixture.parameters import SufficientStats, batch
 from apolar.mixture.shrinkage import AdaptivePrior
-from apolar.mixture.stats import SufficientStats
 from apolar.search import starts
 from apolar.search.merging import greedily_merged_stats, mixture_distances
 from apolar.search.proposals import with_one_more

@@ -69,5 +69,20 @@ class Settings:
     # With fewer rows per parameter, the likelihood does not tell which components to merge.
     merge_rows_per_parameter: int = 5
 
+    # --- select (benchmarks/selection, benchmarks/single_gaussian) ---
+    # Differences of the criterion from the lowest: of candidates that are fitted again from their neighbours,
+    # and of those that can still be the best.
+    reach: float = 30.0
+    final_reach: float = 10.0
+    # Steps before starts are ranked, the tolerance of plain runs, relative to the objective, and the mergers
+    # that are tried of a neighbour.
+    ranking_steps: int = 8
+    relative_tolerance: float = 1e-7
+    merged_pairs: int = 5
+    # Values of the rows for each parameter; the likelihood of fewer follows single values.
+    values_per_parameter: int = 3
+    # Without a prior, a component with a variance below this fraction of that of all rows has collapsed.
+    min_variance: float = 1e-5
+
 
 SETTINGS = Settings()

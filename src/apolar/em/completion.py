@@ -52,7 +52,7 @@ class Completion:
         correlation = covariance / units / units[:, None]
         # A constant column has no regression.
         np.fill_diagonal(correlation, 1.0)
-        precision = FULL.inverses(correlation)[0]
+        precision = FULL.precisions(correlation)
         components = NaturalComponents(np.zeros(1), np.zeros((1, len(units))), precision[None])
         return cls(whitening.centre, units, components)
 

@@ -17,12 +17,10 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture import compiled_steps
-from apolar.mixture.families import Family
-from apolar.mixture.families.base import MIN_COUNT
+from apolar.mixture.families import MIN_COUNT, Family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +97,7 @@ class LocalCoordinates:
         if self.has_noise:
             noise_log = np.log(noise_weights(self.centre.weights)) + tangent[-1] / self.noise_root
             total = total + np.exp(noise_log - logs.max())
-        means = self.centre.means + family.mean_retraction(self._root, b / self._count_roots[:, None])
+        means = self.centre.means + family.times(self._root, b / self._count_roots[:, None])
         # Without a prior components may collapse: variances have the same floor as in the M-step.
         covariances = family.floored(family.covariance_retraction(self._root, c / self._covariance_scales))
         return WhitenedParameters(weights / total, means, covariances)

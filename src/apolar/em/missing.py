@@ -25,14 +25,13 @@ from apolar.data.reduce import map_in_threads
 from apolar.em.blocks import Block, StatsBlock, weighted_posteriors
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.whitening import Whitening
-from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents, square, triangle
-from apolar.mixture.families import Family
-from apolar.mixture.families.base import LOG_2PI
-from apolar.mixture.families.diagonal import Diagonal
+from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents
+from apolar.mixture.families import FAMILIES, Family
+from apolar.mixture.storage import LOG_2PI, square, triangle
 
 __all__ = ["IncompleteBlock", "IncompleteBlocks", "PatternRows", "incomplete_block"]
 
-ALIGNED = Diagonal()
+ALIGNED = FAMILIES["diag"]
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
 MIN_ROWS = 12
 # The rows of a pattern from which on threads share them.
@@ -137,7 +136,7 @@ class PatternRows:
         if self.n_large:
             stats, log_likelihood = self._marginal_sums(given.marginal, n_mixtures, weights, n_threads)
             m = self.values.shape[1]
-            second = square(stats[..., 1 + m :], m)
+            second = square(stats[..., 1 + m :])
             first, second = given.completed(stats[..., 0], stats[..., 1 : 1 + m], second)
             return stats[..., 0].sum(axis=0), first.sum(axis=0), second.sum(axis=0), log_likelihood
         logits = self.logits(given.marginal).reshape(n_mixtures, -1, len(self.values))

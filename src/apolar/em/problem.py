@@ -33,9 +33,8 @@ from apolar.em.row_stats import (
 )
 from apolar.em.whitening import RowScale, Whitening, add_measurement_noise, scale_of, whitening_of
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 
 # Row statistics of at most this many numbers (16 MB) are stored; larger ones are recomputed in each pass.
 KEPT_ROW_STATS = 2**21

@@ -13,11 +13,9 @@ from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.evidence import comparison_score
 from apolar.mixture.families import Family
-from apolar.mixture.order import canonical_order
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import Shrinkage
-from apolar.mixture.stats import SufficientStats
 
 __all__ = ["Fit", "FitStatus", "in_canonical_order"]
 

@@ -11,10 +11,9 @@ from apolar.em.lbfgs import LBFGSHistory
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.mixture.evidence import comparison_score, log_evidence
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import Shrinkage
-from apolar.mixture.stats import SufficientStats
 
 # In short runs, a prior is adapted to every fifth of the mixtures.
 ADAPTED_EVERY = 5

@@ -8,8 +8,8 @@ from scipy.special import gammaincinv, gammaln
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar.em.problem import Problem
-from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["has_long_tails", "tail_ratio"]
 

@@ -19,7 +19,7 @@ from apolar.estimator.standard_errors import StandardErrors, errors_table
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.mixture.sampling import sample
+from apolar.mixture.recovered import sample
 
 __all__ = ["Bootstrap", "Interval", "bootstrap"]
 

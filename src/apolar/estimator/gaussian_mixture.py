@@ -46,7 +46,7 @@ from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
-from apolar.mixture.sampling import sample
+from apolar.mixture.recovered import sample
 
 __all__ = ["GaussianMixture"]
 

@@ -23,9 +23,8 @@ from apolar.estimator.parameters import check_parameters, n_threads_of
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters, Parameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, Parameters, SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 from apolar.moments.available import observed_column_moments
 from apolar.moments.covariance import is_constant
 

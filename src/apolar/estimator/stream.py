@@ -26,13 +26,12 @@ from apolar.estimator.inputs import float_type, open_input, with_column_names
 from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 from apolar.moments.available import ColumnSums
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
-from apolar.recovery.mixtures import spherical_mixture
+from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical
 from apolar.search.search import start_candidates
 

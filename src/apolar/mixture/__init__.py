@@ -1,7 +1,6 @@
 """Mixtures of Gaussians: their parameters, covariance families and prior."""
 
 from apolar.mixture.prior import Prior
-from apolar.mixture.recovered import MixtureStatus
-from apolar.mixture.spherical_mixture import SphericalMixture
+from apolar.mixture.recovered import MixtureStatus, SphericalMixture
 
 __all__ = ["MixtureStatus", "Prior", "SphericalMixture"]

@@ -18,8 +18,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.compiled import extension
-from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.stats import SufficientStats
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family
@@ -41,9 +40,7 @@ def _applies(n_axes: int, n_features: int) -> bool:
 
 def code_of(family: Family, n_features: int) -> str | None:
     """Return the code by which the kernels know the M-step of a family; None if they do not."""
-    # A family that derives from one of these may estimate its covariances in another way.
-    code = vars(type(family)).get("code")
-    return code if code in CODES and _applies(family.n_axes, n_features) else None
+    return family.code if family.code in CODES and _applies(family.n_axes, n_features) else None
 
 
 def _contiguous(array: Array | float) -> Array:
@@ -184,15 +181,15 @@ def common_covariance(
 
 
 def log_marginals(
-    family: Family, counts: Array, spectrum: Array, strength: Array, n_features: int
+    n_axes: int, counts: Array, spectrum: Array, strength: Array, n_features: int
 ) -> Array | None:
     """Return the log-marginal of each component under each of some strengths, shape (n, *counts.shape)."""
     is_table = strength.ndim == counts.ndim + 1 and strength.size == len(strength)
-    if not is_table or not _applies(family.n_axes, n_features):
+    if not is_table or not _applies(n_axes, n_features):
         return None
     out = np.empty((len(strength), *counts.shape))
     arrays = (_contiguous(counts), _contiguous(spectrum), _contiguous(strength), out)
-    kernels.log_marginals(*arrays, n_features, family.n_axes)
+    kernels.log_marginals(*arrays, n_features, n_axes)
     return out
 
 

@@ -7,16 +7,15 @@ roots of its covariances, which is accurate also where these are nearly singular
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
-from apolar.mixture.families.base import LOG_2PI
-from apolar.mixture.families.full import Full
+from apolar.mixture.families import FAMILIES
+from apolar.mixture.storage import LOG_2PI, square, triangle
 
 __all__ = [
     "FULL",
@@ -28,33 +27,7 @@ __all__ = [
     "triangle",
 ]
 
-FULL = Full()
-
-
-@functools.lru_cache(maxsize=256)
-def _pairs(n_features: int) -> tuple[IndexArray, IndexArray]:
-    """Return rows and columns of the upper triangle of a matrix, in the order of the quadratics of a row."""
-    rows, columns = np.triu_indices(n_features)
-    return rows, columns
-
-
-def square(compact: Array, n_features: int) -> Array:
-    """Return symmetric matrices, shape (..., n_features, n_features), from their upper triangles."""
-    rows, columns = _pairs(n_features)
-    out = np.empty((*compact.shape[:-1], n_features, n_features))
-    out[..., rows, columns] = compact
-    out[..., columns, rows] = compact
-    return out
-
-
-def triangle(matrices: Array) -> Array:
-    """Return the upper triangles of matrices, shape (..., n_features (n_features + 1) / 2)."""
-    return matrices[(..., *_pairs(matrices.shape[-1]))]
-
-
-def _times(matrices: Array, vectors: Array) -> Array:
-    """Return the product of each matrix and its vector."""
-    return np.asarray((matrices @ vectors[..., None])[..., 0])
+FULL = FAMILIES["full"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +48,15 @@ class NaturalComponents:
     @classmethod
     def of(cls, natural: Array, n_features: int) -> NaturalComponents:
         """Return components from natural parameters of full covariances, shape (..., n, n_stats)."""
-        precisions = -square(natural[..., 1 + n_features :], n_features)
+        precisions = -square(natural[..., 1 + n_features :])
         diagonal = np.arange(n_features)
         precisions[..., diagonal, diagonal] *= 2
         return cls(natural[..., 0], natural[..., 1 : 1 + n_features], precisions)
 
     def natural(self) -> Array:
         """Return the natural parameters, shape (..., n, n_stats)."""
-        rows, columns = _pairs(self.linear.shape[-1])
-        quadratics = self.precisions[..., rows, columns] * np.where(rows == columns, -0.5, -1.0)
+        twice = 2 - np.eye(self.linear.shape[-1])
+        quadratics = triangle(-0.5 * twice * self.precisions)
         return np.concatenate([self.constants[..., None], self.linear, quadratics], axis=-1)
 
     def transformed(self, matrix: Array) -> NaturalComponents:
@@ -98,12 +71,13 @@ class NaturalComponents:
         ----------
         missing : ndarray of bool, shape (n_patterns, n_features)
         """
+        n_features = missing.shape[1]
         hidden, observed = missing[:, None], ~missing[:, None]
         among = hidden[..., :, None] & hidden[..., None, :]
         # The precisions among missing columns; among observed ones the identity, which changes nothing.
-        inverses, log_dets = FULL.inverses(np.where(among, self.precisions, np.eye(missing.shape[1])))
+        inverses, log_dets = FULL.inverses(np.where(among, self.precisions, np.eye(n_features)), n_features)
         covariances = inverses * among
-        offsets = _times(covariances, self.linear)
+        offsets = FULL.times(covariances, self.linear)
         # The rows of observed columns are those of the identity.
         gains = -covariances @ (self.precisions * observed[..., None, :])
         columns = np.arange(missing.shape[1])
@@ -111,7 +85,7 @@ class NaturalComponents:
         squares = np.einsum("...i,...i->...", self.linear, offsets)
         marginal = NaturalComponents(
             self.constants + 0.5 * (squares + missing.sum(axis=1)[:, None] * LOG_2PI - log_dets),
-            (self.linear - _times(self.precisions, offsets)) * observed,
+            (self.linear - FULL.times(self.precisions, offsets)) * observed,
             (self.precisions @ gains) * observed[..., :, None],
         )
         return ConditionalComponents(marginal, gains, offsets, covariances)
@@ -157,15 +131,15 @@ class RootedComponents:
         of_missing = np.take_along_axis(root, places[..., :, None], axis=-2) * hidden[..., :, None]
         rest = of_missing * ~is_first[..., None, :]
         regressions = of_missing @ whiteners
-        scaled, transposed = _times(whiteners, self.means), np.swapaxes(whiteners, -1, -2)
+        scaled, transposed = FULL.times(whiteners, self.means), np.swapaxes(whiteners, -1, -2)
         squares = np.einsum("...i,...i->...", scaled, scaled)
         log_weights = np.log(np.maximum(self.weights, MIN_WEIGHT))
         marginal = NaturalComponents(
             log_weights - 0.5 * (n_observed * LOG_2PI + log_dets + squares),
-            _times(transposed, scaled),
+            FULL.times(transposed, scaled),
             transposed @ whiteners,
         )
-        offsets = self.means * hidden - _times(regressions, self.means)
+        offsets = self.means * hidden - FULL.times(regressions, self.means)
         gains = regressions + np.eye(n_features) * observed[..., None, :]
         return ConditionalComponents(marginal, gains, offsets, rest @ np.swapaxes(rest, -1, -2))
 
@@ -213,7 +187,7 @@ class ConditionalComponents:
         second : ndarray, shape (n_patterns, n, n_features, n_features)
             The sums of x x^t.
         """
-        images = _times(self.gains, first)
+        images = FULL.times(self.gains, first)
         across = images[..., :, None] * self.offsets[..., None, :]
         products = self.gains @ second @ np.swapaxes(self.gains, -1, -2)
         squares = self.offsets[..., :, None] * self.offsets[..., None, :] + self.covariances

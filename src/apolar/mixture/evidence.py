@@ -11,12 +11,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from apolar._core.arrays import Array
-from apolar.mixture.families.base import LOG_2PI, Family
+from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import common_covariance, evidence_of_strengths, has_volumes
-from apolar.mixture.stats import SufficientStats
+from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["comparison_score", "log_evidence"]
 
@@ -108,7 +108,7 @@ def log_evidence(
 def _shared(family: Family, stats: SufficientStats, total: Array) -> Array:
     """Return the log-likelihood of the deviations from the means, at covariances that share parameters."""
     n_features = stats.n_features
-    if family.shares_parameters and not family.shares_covariance:
+    if family.shares_part:
         return _partly_shared(family, stats)
     scatter = family.scatter(stats).sum(axis=stats.counts.ndim - 1)
     freedom = np.maximum(total - np.minimum(stats.counts, 1.0).sum(axis=-1), 1.0)

@@ -1,4 +1,4 @@
-"""The parameters of one mixture or of a batch, in the units of the data or in whitened coordinates."""
+"""The parameters of one mixture or of a batch, and the sufficient statistics they are estimated from."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar.mixture.noise import NoiseBox
 
-__all__ = ["AnyParameters", "MixtureParameters", "Parameters", "WhitenedParameters", "batch"]
+__all__ = [
+    "AnyParameters",
+    "MixtureParameters",
+    "Parameters",
+    "SufficientStats",
+    "WhitenedParameters",
+    "batch",
+    "canonical_order",
+]
+
+# Weights that agree to this many decimals count as equal.
+WEIGHT_DECIMALS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +93,80 @@ def batch(mixtures: Sequence[AnyParameters]) -> AnyParameters:
         np.stack([mixture.means for mixture in mixtures]),
         np.stack([mixture.covariances for mixture in mixtures]),
     )
+
+
+def canonical_order(weights: Array, means: Array) -> IndexArray:
+    """Return the order of components by decreasing weight, and by their means where weights are equal.
+
+    Weights that differ only by rounding count as equal; means are compared column by column.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n_components,)
+    means : ndarray, shape (n_components, n_features)
+        In the units of the data.
+
+    Returns
+    -------
+    order : ndarray of int, shape (n_components,)
+    """
+    return np.lexsort((*means.T[::-1], -np.round(weights, WEIGHT_DECIMALS)))
+
+
+@dataclass(frozen=True, eq=False)
+class SufficientStats:
+    """Sums over rows, weighted by responsibilities, of the row statistics (1, x, quadratics of x).
+
+    The statistics of two sets of rows add up, and so do those of two components that are merged.
+
+    Attributes
+    ----------
+    array : ndarray, shape (..., n_components, n_stats)
+        The sums in the order of the row statistics; see `Family.n_stats`. Leading axes are those of a batch
+        of mixtures.
+    n_features : int
+        The number of columns of x.
+    """
+
+    array: Array
+    n_features: int
+
+    # NumPy scalars on the left then defer to `__rmul__`.
+    __array_ufunc__ = None
+
+    @property
+    def counts(self) -> Array:
+        """The sums of responsibilities, shape (..., n_components): the number of rows of each component."""
+        return self.array[..., 0]
+
+    @property
+    def first(self) -> Array:
+        """The sums of x, shape (..., n_components, n_features)."""
+        return self.array[..., 1 : 1 + self.n_features]
+
+    @property
+    def second(self) -> Array:
+        """The sums of the quadratics of x, shape (..., n_components, n_quadratics)."""
+        return self.array[..., 1 + self.n_features :]
+
+    def __len__(self) -> int:
+        """Return the length of the first axis: for one mixture, the number of components."""
+        return len(self.array)
+
+    def __getitem__(self, index: Any) -> SufficientStats:
+        """Return the statistics of some mixtures of a batch, or of some components."""
+        return SufficientStats(self.array[index], self.n_features)
+
+    def __add__(self, other: SufficientStats) -> SufficientStats:
+        """Return the statistics of the rows of both."""
+        return SufficientStats(self.array + other.array, self.n_features)
+
+    def __mul__(self, factor: float) -> SufficientStats:
+        """Return the statistics of rows whose weights are multiplied by a factor."""
+        return SufficientStats(self.array * factor, self.n_features)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> SufficientStats:
+        """Return the statistics of rows whose weights are divided by a divisor."""
+        return SufficientStats(self.array / divisor, self.n_features)

@@ -11,7 +11,7 @@ from apolar._core.checks import positive_number
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family
-    from apolar.mixture.stats import SufficientStats
+    from apolar.mixture.parameters import SufficientStats
 
 
 class PriorTerms(NamedTuple):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior, PriorTerms
 from apolar.mixture.shrinkage import Shrinkage
-from apolar.mixture.stats import SufficientStats
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family

@@ -11,8 +11,8 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.mixture import compiled_steps
+from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior, PriorTerms
-from apolar.mixture.stats import SufficientStats
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family
@@ -221,7 +221,8 @@ def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> A
     # The inverse of a scatter is too large on average, the more so the fewer rows there are for each column.
     weights = counts / counts.sum(axis=-1, keepdims=True)
     n_values = family.divisor(counts, n_features)
-    weights = weights * n_values / (n_values + family.n_joint(n_features) + 1)
+    n_joint = n_features if family.n_axes == 2 else 1
+    weights = weights * n_values / (n_values + n_joint + 1)
     common = family.precisions((weights[(..., *one)] * precisions).sum(axis=axis))
     return volumes[(..., *one)] * np.expand_dims(common, axis)
 

@@ -1,8 +1,12 @@
 """Recovery of a mixture from its moments: algorithm 1 of the paper, and the equivariant form."""
 
 from apolar.recovery.algorithm1 import recover
-from apolar.recovery.choice import MomentCandidate, MomentSelection, select_from_moments
-from apolar.recovery.mixtures import mixture_from_moments
+from apolar.recovery.from_moments import (
+    MomentCandidate,
+    MomentSelection,
+    mixture_from_moments,
+    select_from_moments,
+)
 from apolar.recovery.moment_mixture import MomentMixture
 
 __all__ = [

@@ -7,7 +7,13 @@ import numpy as np
 from apolar.decomposition import Waring, decompose, refine
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.moments import Moments
-from apolar.recovery.validity import MAX_MEAN_NORM, mixture, valid_means, valid_variances, valid_weights
+from apolar.recovery.equivariant import (
+    MAX_MEAN_NORM,
+    projected_mixture,
+    valid_means,
+    valid_variances,
+    valid_weights,
+)
 
 
 def paper_mixture(
@@ -85,4 +91,4 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
     weights = weights / weights.sum()
     variances = np.linalg.lstsq((weights[:, None] * means).T, moments.first, rcond=None)[0]
     variances = valid_variances(variances, moments.mean_variance, corrections)
-    return mixture(weights, means, variances, MixtureStatus.VALID, corrections, np.zeros(0))
+    return projected_mixture(weights, means, variances, MixtureStatus.VALID, corrections, np.zeros(0))

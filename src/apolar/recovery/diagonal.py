@@ -17,9 +17,9 @@ from functools import lru_cache
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar._core.levenberg_marquardt import LeastSquares
+from apolar.recovery.equivariant import discrete_distribution
 from apolar.recovery.gaussian_moments import Mixture
-from apolar.recovery.homogenised import atoms_of
-from apolar.recovery.least_squares import least_squares
 from apolar.tensor.monomials import dense_positions, monomial_variables, multinomials
 
 __all__ = ["diagonal_mixture", "is_identified"]
@@ -67,7 +67,7 @@ def diagonal_mixture(second: Array, third: Array, n_components: int, *, is_exact
     if n_components == 1:
         return Mixture(np.ones(1), np.zeros((1, n_features)), np.ones((1, n_features)))
     factors = _factors(second, n_components - 1)
-    weights, atoms = atoms_of(np.eye(n_components - 1), _core(third, factors))
+    weights, atoms = discrete_distribution(np.eye(n_components - 1), _core(third, factors))
     means = atoms @ factors.T
     if not is_exact:
         weights = np.maximum(weights, MIN_WEIGHT / n_components)
@@ -96,18 +96,16 @@ def _factors(correlations: Array, n_factors: int) -> Array:
     i, j = np.triu_indices(n_features, 1)
     pairs, wanted = np.arange(len(i)), correlations[i, j]
 
-    def residuals(flat: Array) -> Array:
+    def residuals(flat: Array) -> tuple[Array, Array]:
         rows = flat.reshape(n_features, n_factors)
-        return (rows[i] * rows[j]).sum(axis=1) - wanted
+        derivatives = np.zeros((len(i), n_features, n_factors))
+        derivatives[pairs, i] += rows[j]
+        derivatives[pairs, j] += rows[i]
+        return (rows[i] * rows[j]).sum(axis=1) - wanted, derivatives.reshape(len(i), -1)
 
-    def derivatives(flat: Array) -> Array:
-        rows = flat.reshape(n_features, n_factors)
-        out = np.zeros((len(i), n_features, n_factors))
-        out[pairs, i] += rows[j]
-        out[pairs, j] += rows[i]
-        return out.reshape(len(i), -1)
-
-    return least_squares(residuals, derivatives, factors.ravel()).reshape(n_features, n_factors)
+    problem = LeastSquares(residuals, factors.ravel())
+    found = problem.minimise(max_iter=200, min_relative_gain=1e-9)
+    return found.point.reshape(n_features, n_factors)
 
 
 def _core(third: Array, factors: Array) -> Array:
@@ -147,34 +145,27 @@ def _fitted_off_diagonal(second: Array, third: Array, weights: Array, means: Arr
     columns, pairs = np.arange(n_features), n_first + np.arange(n_pairs)
     triples = n_first + n_pairs + np.arange(n_triples)
 
-    def parts(flat: Array) -> tuple[Array, Array, Array]:
+    def split(flat: Array) -> tuple[Array, Array]:
         logs, x = flat[:n_components], flat[n_components:].reshape(n_components, n_features)
         shares = np.exp(logs - logs.max())
+        return shares / shares.sum(), x
+
+    def residuals(flat: Array) -> tuple[Array, Array]:
+        shares, x = split(flat)
         # Third moments of standardised columns are noisier: half the weight.
         values = np.concatenate([x, x[:, i] * x[:, j], 0.5 * x[:, a] * x[:, b] * x[:, c]], axis=1)
-        return shares / shares.sum(), x, values
+        out = np.zeros((len(wanted), n_components, n_features))
+        weighted = (shares[:, None] * x).T
+        out[columns, :, columns] = shares
+        out[pairs, :, i], out[pairs, :, j] = weighted[j], weighted[i]
+        out[triples, :, a] = 0.5 * weighted[b] * x.T[c]
+        out[triples, :, b] = 0.5 * weighted[a] * x.T[c]
+        out[triples, :, c] = 0.5 * weighted[a] * x.T[b]
+        by_log = (shares[:, None] * (values - shares @ values)).T
+        return shares @ values - wanted, np.concatenate([by_log, out.reshape(len(wanted), -1)], axis=1)
 
-    def residuals(flat: Array) -> Array:
-        shares, _, values = parts(flat)
-        return shares @ values - wanted
-
-    def derivatives(flat: Array) -> Array:
-        shares, x, values = parts(flat)
-        out = np.zeros((len(wanted), n_components, 1 + n_features))
-        out[:, :, 0] = (shares[:, None] * (values - shares @ values)).T
-        by_mean, weighted = out[:, :, 1:], (shares[:, None] * x).T
-        by_mean[columns, :, columns] = shares
-        by_mean[pairs, :, i], by_mean[pairs, :, j] = weighted[j], weighted[i]
-        by_mean[triples, :, a] = 0.5 * weighted[b] * x.T[c]
-        by_mean[triples, :, b] = 0.5 * weighted[a] * x.T[c]
-        by_mean[triples, :, c] = 0.5 * weighted[a] * x.T[b]
-        logs = out[:, :, 0]
-        return np.concatenate([logs, by_mean.reshape(len(wanted), -1)], axis=1)
-
-    start = np.concatenate([np.log(weights), means.ravel()])
-    found = least_squares(residuals, derivatives, start, max_iter=100, n_logs=n_components)
-    shares, x, _ = parts(found)
-    return shares, x
+    problem = LeastSquares(residuals, np.concatenate([np.log(weights), means.ravel()]), slice(n_components))
+    return split(problem.minimise(max_iter=100, min_relative_gain=1e-9).point)
 
 
 def _variances(second: Array, third: Array, weights: Array, means: Array, ridge: float) -> Array:

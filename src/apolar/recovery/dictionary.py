@@ -8,13 +8,14 @@ by their sampling errors.
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
+from scipy.optimize import nnls
 
 from apolar._core.arrays import Array
-from apolar.recovery.gaussian_moments import Mixture, component_moments, sampling_covariance
-from apolar.recovery.moment_fit import MomentFit, fitted_to_moments, whitener
-from apolar.recovery.non_negative import non_negative_solution
-from apolar.recovery.quadrature import normal_points
+from apolar.recovery.gaussian_moments import Mixture, component_moments, normal_points, sampling_covariance
+from apolar.recovery.moment_fit import MomentFit, fit_moments, whitener
 
 __all__ = ["dictionary_start", "fits_from_starts", "random_start"]
 
@@ -52,12 +53,15 @@ def dictionary_start(observed: Array, covariance: Array, n_components: int, orde
     covariance = (vectors * values) @ vectors.T
     means = np.concatenate([places] * len(VARIANCES))
     variances = np.repeat(smallest * np.array(VARIANCES), N_PLACES)[:, None] * np.ones(n_features)
-    moments = component_moments(means, variances, order)[:, 1:-1].T
+    moments = component_moments(Mixture(np.ones(len(means)), means, variances), order)[:, 1:-1].T
     single = Mixture(np.ones(1), np.zeros((1, n_features)), covariance[None])
     kept = np.arange(1, len(observed))
     metric = whitener(sampling_covariance(single, order, kept), 1.0)
     system = np.vstack([metric @ moments, np.full(len(means), SUM_WEIGHT)])
-    weights = non_negative_solution(system, np.append(metric @ observed[kept], SUM_WEIGHT))
+    try:
+        weights, _ = nnls(system, np.append(metric @ observed[kept], SUM_WEIGHT))
+    except RuntimeError:  # it did not end
+        return None
     used = weights > MIN_WEIGHT
     if np.count_nonzero(used) < n_components:
         return None
@@ -102,26 +106,14 @@ def fits_from_starts(
     family: str, starts: list[Mixture], observed: Array, order: int, n_rows: float
 ) -> list[MomentFit]:
     """Return the fits from some starts that are no degenerate mixtures, the best first."""
-    is_exact = not np.isfinite(n_rows)
-    size, min_gain = (1e10, 1e-12) if is_exact else (n_rows, 1e-3)
+    max_iter = 60 if np.isfinite(n_rows) else 200
     fits = []
     for start in starts:
-        try:
-            fit = fitted_to_moments(
-                family,
-                _within_bounds(start),
-                observed,
-                order,
-                size,
-                n_rounds=2,
-                max_iter=200 if is_exact else 60,
-                has_prior=not is_exact,
-                min_gain=min_gain,
-            )
-        except np.linalg.LinAlgError:
-            continue
-        if np.isfinite(fit.squares) and not _is_degenerate(fit.mixture):
-            fits.append(fit)
+        with contextlib.suppress(np.linalg.LinAlgError):
+            bounded = _within_bounds(start)
+            fit = fit_moments(family, bounded, observed[1:], order, n_rows, n_rounds=2, max_iter=max_iter)
+            if np.isfinite(fit.squares) and not _is_degenerate(fit.mixture):
+                fits.append(fit)
     return sorted(fits, key=lambda fit: fit.deviance)
 
 

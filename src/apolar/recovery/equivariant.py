@@ -1,47 +1,157 @@
-"""The equivariant form: central moments, decomposed by whitening and joint diagonalisation."""
+"""Spherical mixtures by the equivariant form: central moments, whitened, rotated, and weighted by errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
+from apolar._core.arrays import Array, IndexArray
 from apolar.decomposition.pencil import joint_rotation
 from apolar.mixture import MixtureStatus, SphericalMixture
-from apolar.moments import SignalMoments
-from apolar.recovery.validity import mixture, valid_means, valid_variances, valid_weights
-from apolar.tensor.monomials import dense_positions
+from apolar.mixture.recovered import by_weight
+from apolar.moments import CentralMoments, SignalMoments
+from apolar.moments.signal import spread_in_third
+from apolar.recovery.gaussian_moments import Mixture, monomial_table
+from apolar.recovery.moment_fit import fit_moments
+from apolar.tensor.monomials import dense_positions, exponents
 
-# Signal variances are at least this fraction of the largest: smaller ones are rounding errors.
+__all__ = ["discrete_distribution", "equivariant_mixture", "weighted_mixture"]
+
+# Eigenvalues of the second moments below this, relative to the largest, are rounding errors.
 MIN_SIGNAL = 1e-6
+# The number of moments grows with the third power of the number of signal directions, their covariance matrix
+# with the sixth: above this number, the fit would take longer than EM.
+MAX_SIGNAL = 8
+# The sum of weighted squares per moment is about one, or less, if the data come from a spherical mixture.
+# Above this value they do not, and the covariance of their moments is wrong.
+MAX_MISFIT = 3.0
+# Variances below this fraction of their mean are dominated by sampling errors.
+MIN_VARIANCE_RATIO = 1e-2
+# The largest norm of a mean, relative to the root mean square of the data.
+MAX_MEAN_NORM = 5.0
+# The largest part of the correlations that a mixture may leave unexplained. It is below 0.1 for spherical
+# components, 0.2 for groups of measurements in standard units, and far above one in mixed units.
+MAX_UNEXPLAINED = 0.3
+
+
+def discrete_distribution(second: Array, third: Array, min_eigenvalue: float = 0.0) -> tuple[Array, Array]:
+    """Return r = p + 1 weights and atoms of mean zero in p dimensions, from their second and third moments.
+
+    The homogenised tensor sum_i w_i (1, a_i)^3 has the slice diag(1, M); whitened by it, its terms are
+    orthonormal, and a joint rotation of the slices gives them.
+
+    Parameters
+    ----------
+    second : ndarray, shape (p, p)
+        M = sum_i w_i a_i a_i^t.
+    third : ndarray, shape (p, p, p)
+    min_eigenvalue : float, default=0
+        Smaller eigenvalues of M are raised to this.
+
+    Returns
+    -------
+    weights : ndarray, shape (p + 1,)
+    atoms : ndarray, shape (p + 1, p)
+    """
+    n = len(second)
+    values, vectors = np.linalg.eigh(second)
+    values = np.maximum(values, max(min_eigenvalue, 1e-9 * values.max(initial=0.0)))
+    inverse = vectors / np.sqrt(values)
+    tensor = np.zeros((n + 1, n + 1, n + 1))
+    tensor[0] = tensor[:, 0] = tensor[:, :, 0] = np.eye(n + 1)
+    tensor[1:, 1:, 1:] = np.einsum("abc,ax,by,cz->xyz", third, inverse, inverse, inverse, optimize=True)
+    terms = joint_rotation(tensor).T
+    terms = terms * np.where(terms[:, :1] < 0, -1.0, 1.0)
+    roots = np.maximum(terms[:, 0], 1e-4)
+    atoms = (terms[:, 1:] / roots[:, None]) @ (vectors * np.sqrt(values)).T
+    return roots**2 / np.sum(roots**2), atoms
 
 
 def equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
-    """Return the mixture of the homogenised tensor sum_i w_i (1, nu_i)^3.
-
-    Its slice G = sum_i w_i (1, nu_i)(1, nu_i)^t is known and positive definite. After whitening by G^(-1/2),
-    the terms sqrt(w_i) G^(-1/2) (1, nu_i) are orthonormal, and a joint rotation of the slices gives them.
-    """
-    corrections: list[str] = []
+    """Return the mixture that has as many of the moments as it has parameters."""
     rank = len(signal.second) + 1
-    known_slice = np.concatenate([[1.0], signal.second])
-    min_second = MIN_SIGNAL * max(signal.second.max(initial=0.0), signal.mean_variance)
-    known_slice[1:] = np.maximum(signal.second, min_second)
-    roots = np.sqrt(known_slice)
-    tensor = np.zeros((rank, rank, rank))
-    tensor[0] = tensor[:, 0] = tensor[:, :, 0] = np.diag(known_slice)
+    third = np.zeros((0, 0, 0))
     if signal.third is not None:
-        tensor[1:, 1:, 1:] = signal.third.coefficients[dense_positions(rank - 1, 3)]
-    whitened = tensor / (roots[:, None, None] * roots[:, None] * roots)
-    terms = joint_rotation(whitened).T
-    terms = terms * np.where(terms[:, :1] < 0, -1.0, 1.0)
-    # Row i is sqrt(w_i) G^(-1/2) (1, nu_i): its first entry is sqrt(w_i).
-    root_weights = np.sqrt(valid_weights(terms[:, 0] ** 2, signal.n_rows, corrections))
-    weights = root_weights**2 / np.sum(root_weights**2)
-    size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
-    offsets = valid_means(terms[:, 1:] * roots[1:] / root_weights[:, None], size, corrections)
-    noise = np.concatenate([[signal.mean_variance], signal.noise_times]) / roots
-    variances = terms @ noise / root_weights
-    variances = valid_variances(variances, signal.mean_variance, corrections)
-    means = signal.mean + offsets @ signal.basis.T
+        third = signal.third.coefficients[dense_positions(rank - 1, 3)]
+    least = MIN_SIGNAL * max(signal.second.max(initial=0.0), signal.mean_variance)
+    weights, offsets = discrete_distribution(np.diag(signal.second), third, least)
+    # sum_i w_i s_i (1, nu_i), the mean variance and the noise times the signal, is linear in the variances.
+    noise = np.concatenate([[signal.mean_variance], signal.noise_times])
+    variances = np.linalg.solve(np.column_stack([np.ones(rank), offsets]).T * weights, noise)
     status = MixtureStatus.WEAK_SIGNAL if _is_weak(signal) else MixtureStatus.VALID
-    return mixture(weights, means, variances, status, corrections, signal.spectrum)
+    return _valid_mixture(signal, weights, offsets, variances, status, [])
+
+
+def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> SphericalMixture:
+    """Return the mixture that fits all moments best, near an initial mixture.
+
+    The equivariant form solves for as many moments as there are unknowns. Here all moments are fitted by
+    generalised least squares [hansen1982], with the covariance that they have for this number of rows under
+    the initial mixture. Only the moments are needed, not the rows.
+
+    Parameters
+    ----------
+    signal : SignalMoments
+    start : SphericalMixture
+        The initial mixture, of one component more than there are signal directions.
+
+    Returns
+    -------
+    mixture : SphericalMixture
+        `start` itself if there is no signal direction, if there are too many, if no spherical mixture near it
+        fits the moments, and if its own moments overflow.
+    """
+    n_signal = len(signal.second)
+    if not 1 <= n_signal <= MAX_SIGNAL:
+        return start
+    n_noise = len(signal.mean) - n_signal
+    variance = n_noise * signal.mean_variance + signal.spectrum[:n_signal].sum()
+    unit = float(np.sqrt(variance / len(signal.mean)))
+    # The mean square of the noise directions takes the place of the square of one more coordinate.
+    offsets = np.pad((start.means - signal.mean) @ signal.basis / unit, ((0, 0), (0, 1)))
+    spread = np.broadcast_to(start.variances[:, None] / unit**2, offsets.shape)
+    kept, observed = _observed(signal, unit)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            fit = fit_moments(
+                "spherical",
+                Mixture(start.weights, offsets, spread),
+                observed,
+                3,
+                signal.n_rows,
+                kept=kept,
+                n_averaged=n_noise,
+                max_iter=6,  # what is left is below the sampling error
+            )
+    except (np.linalg.LinAlgError, ValueError):
+        return start
+    if not fit.squares <= MAX_MISFIT * len(observed):
+        return start
+    found = fit.mixture
+    means, variances = found.means[:, :n_signal] * unit, found.variances[:, 0] * unit**2
+    return _valid_mixture(signal, found.weights, means, variances, start.status, list(start.projected))
+
+
+def _observed(signal: SignalMoments, unit: float) -> tuple[IndexArray, Array]:
+    """Return the moments of the signal coordinates y and of the noise z, divided by `unit`: which, and them.
+
+    All of y up to order three, the mean of z^2 and of z^2 y.
+    """
+    n_signal = len(signal.second)
+    assert signal.third is not None  # there is a signal direction
+    table = monomial_table(n_signal + 1, 3)
+    kept = np.flatnonzero((table.exponents[:, -1] % 2 == 0) & (table.exponents.sum(axis=1) > 0))
+    powers = table.exponents[kept]
+    degrees, of_noise = powers.sum(axis=1), powers[:, -1] == 2
+    observed = np.zeros(len(kept))
+    # In the signal basis the covariance is diagonal: only the squares of coordinates have a second moment.
+    second = (exponents(n_signal, 2) == 2) @ (signal.second + signal.mean_variance)
+    third = signal.third.coefficients + spread_in_third(n_signal) @ signal.noise_times
+    for degree, noise, values in ((2, signal.mean_variance, second), (3, signal.noise_times, third)):
+        observed[(degrees == degree) & of_noise] = noise / unit**degree
+        observed[(degrees == degree) & ~of_noise] = values / unit**degree
+    return kept, observed
 
 
 def _is_weak(signal: SignalMoments) -> bool:
@@ -53,3 +163,108 @@ def _is_weak(signal: SignalMoments) -> bool:
     weakest = float(signal.spectrum[len(signal.second) - 1])
     level = (signal.mean_variance * (n_tested - 1) + weakest) / n_tested
     return weakest <= level * (1 + np.sqrt(n_tested / signal.n_rows)) ** 2
+
+
+# --- projection to valid mixtures ------------------------------------------------------------
+
+
+def _valid_mixture(
+    signal: SignalMoments,
+    weights: Array,
+    offsets: Array,
+    variances: Array,
+    status: MixtureStatus,
+    corrections: list[str],
+) -> SphericalMixture:
+    """Return the valid mixture next to some parameters in signal coordinates."""
+    size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
+    weights = valid_weights(weights, signal.n_rows, corrections)
+    means = signal.mean + valid_means(offsets, size, corrections) @ signal.basis.T
+    variances = valid_variances(variances, signal.mean_variance, corrections)
+    return projected_mixture(weights, means, variances, status, corrections, signal.spectrum)
+
+
+def valid_weights(weights: Array, n_rows: float, corrections: list[str]) -> Array:
+    """Return the weights, raised to the weight of one row where they are below it."""
+    min_weight = min(1 / n_rows, 0.5 / len(weights))
+    is_low = weights < min_weight
+    if np.any(is_low):
+        corrections.append(f"{np.count_nonzero(is_low)} of the weights were less than one row")
+    return np.maximum(weights, min_weight)
+
+
+def valid_means(means: Array, size: float, corrections: list[str]) -> Array:
+    """Return the means, shortened where they are too long; `size` is the root mean square of the data."""
+    norms = np.linalg.norm(means, axis=1)
+    max_norm = MAX_MEAN_NORM * size
+    is_far = norms > max_norm
+    if np.any(is_far):
+        corrections.append(f"{np.count_nonzero(is_far)} of the means were out of reach")
+    return means * np.where(is_far, max_norm / np.where(is_far, norms, 1), 1)[:, None]
+
+
+def valid_variances(variances: Array, mean_variance: float, corrections: list[str]) -> Array:
+    """Return the variances, with those that are negative or close to zero replaced by their mean.
+
+    The nearest valid variance, close to zero, would be a bad start for EM, which does not leave it.
+    """
+    is_low = variances < MIN_VARIANCE_RATIO * mean_variance
+    if np.any(is_low):
+        corrections.append(
+            f"{np.count_nonzero(is_low)} of the variances were below {MIN_VARIANCE_RATIO:g} of their mean"
+        )
+    return np.where(is_low, mean_variance, variances)
+
+
+def projected_mixture(
+    weights: Array,
+    means: Array,
+    variances: Array,
+    status: MixtureStatus,
+    corrections: list[str],
+    spectrum: Array,
+) -> SphericalMixture:
+    """Return the mixture, largest weight first; corrections change the status VALID to PROJECTED."""
+    if status is MixtureStatus.VALID and corrections:
+        status = MixtureStatus.PROJECTED
+    distinct = tuple(dict.fromkeys(corrections))
+    return SphericalMixture(*by_weight(weights / weights.sum(), means, variances), status, distinct, spectrum)
+
+
+@np.errstate(over="ignore")  # a column of very small variance
+def covariance_misfit(mixture: SphericalMixture, covariance: Array) -> float:
+    """Return how much the covariance of a mixture differs from that of the data, in units of the columns.
+
+    Zero if they are equal, one if the difference is as large as the correlations. A column of small variance
+    counts as much as one of large variance: the components are often too wide for it.
+
+    Parameters
+    ----------
+    mixture : SphericalMixture
+    covariance : ndarray, shape (n_features, n_features)
+        Of the data.
+    """
+    offsets = mixture.means - mixture.weights @ mixture.means
+    between = (mixture.weights[:, None] * offsets).T @ offsets
+    within = float(mixture.weights @ mixture.variances) * np.eye(len(covariance))
+    deviations = np.sqrt(np.diag(covariance))
+    varies = deviations > 0
+    units = np.where(varies, deviations, 1.0)
+    correlations = covariance / units / units[:, None]
+    difference = correlations - (between + within) / units / units[:, None]
+    both = np.ix_(varies, varies)
+    return float(np.linalg.norm(difference[both]) / np.linalg.norm(correlations[both]))
+
+
+def check_covariance(mixture: SphericalMixture, moments: CentralMoments) -> SphericalMixture:
+    """Return the mixture, with the status POOR_FIT in place of VALID if the data have another covariance."""
+    variances = np.diag(moments.covariance)
+    if mixture.status is not MixtureStatus.VALID or not np.any(variances > 0):
+        return mixture
+    correlations = np.sqrt(np.maximum(np.outer(variances, variances), np.finfo(float).tiny))
+    size = float(np.linalg.norm(moments.covariance / correlations))
+    # Correlations of so many rows have errors of this size, and a mixture of few components none of them.
+    sampling = len(variances) / np.sqrt(moments.n_rows) / size
+    if covariance_misfit(mixture, moments.covariance) <= MAX_UNEXPLAINED + sampling:
+        return mixture
+    return replace(mixture, status=MixtureStatus.POOR_FIT)

@@ -7,19 +7,16 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.exceptions import ColumnError
 from apolar.mixture import MixtureStatus
-from apolar.mixture.order import canonical_order
+from apolar.mixture.parameters import canonical_order
 from apolar.moments import CentralMoments, signal_moments
 from apolar.moments.covariance import is_constant
 from apolar.recovery.diagonal import diagonal_mixture, is_identified
 from apolar.recovery.dictionary import dictionary_start, fits_from_starts, random_start
-from apolar.recovery.equivariant import equivariant_mixture
-from apolar.recovery.gaussian_moments import Mixture, Parametrisation
-from apolar.recovery.goodness import EXACT, goodness_of
-from apolar.recovery.moment_fit import MomentFit, fitted_to_moments
+from apolar.recovery.equivariant import equivariant_mixture, weighted_mixture
+from apolar.recovery.gaussian_moments import Mixture, Parametrisation, monomial_table
+from apolar.recovery.moment_fit import EXACT, MomentFit, fit_moments, goodness_of
 from apolar.recovery.moment_mixture import MomentMixture
-from apolar.recovery.monomials import monomial_table
 from apolar.recovery.tied import Cumulants, tied_mixture
-from apolar.recovery.weighted import weighted_mixture
 from apolar.tensor.monomials import dense_positions
 
 __all__ = ["COVARIANCE_TYPES", "family_mixture", "needed_order"]
@@ -217,8 +214,7 @@ def _diagonal(
     mixture = diagonal_mixture(second, third, n_components, is_exact=is_exact)
     if not refine or len(observed) > MAX_WEIGHTED:
         return mixture, 0.0
-    size, min_gain = (1e12, 1e-12) if is_exact else (n_rows, 1e-4)
-    fit = fitted_to_moments("diag", mixture, observed, 3, size, has_prior=not is_exact, min_gain=min_gain)
+    fit = fit_moments("diag", mixture, observed[1:], 3, n_rows)
     return fit.mixture, fit.mean_error
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.stats import chi2
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.recovery.gaussian_moments import Mixture, Parametrisation, sampling_covariance
+from apolar._core.levenberg_marquardt import LeastSquares
+from apolar.moments import CentralMoments
+from apolar.recovery.gaussian_moments import (
+    Mixture,
+    Parametrisation,
+    mixture_moments,
+    monomial_table,
+    sampling_covariance,
+)
+from apolar.tensor import n_monomials
 
-__all__ = ["MomentFit", "fitted_to_moments", "whitener"]
+__all__ = ["EXACT", "Goodness", "MomentFit", "fit_moments", "goodness_of", "whitener"]
 
-# Added to the diagonal of the correlation matrix of moments, which is singular for a degenerate mixture.
-RIDGE = 1e-9
-# The largest change of a log weight or log variance in one step.
-MAX_LOG_STEP = 1.0
-# The iteration stops after a smaller gain: the point is within a fraction of its standard error.
-MIN_GAIN = 1e-4
-# A weak prior: the standard deviation of a log variance about that of the pooled variance of its column.
-LOG_VARIANCE_DEVIATION = 1.0
+EXACT = 1e15
+"""So many rows stand for moments without sampling errors."""
+# The most moments that are compared: their covariance is a matrix of that size.
+MAX_MOMENTS = 1100
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +37,18 @@ class MomentFit:
     ----------
     mixture : Mixture
     squares : float
-        The sum of the squared residuals in units of their sampling errors: the J statistic.
+        The sum of the squared residuals in units of their sampling errors, and of those of the prior.
     deviance : float
-        Minus twice the log-likelihood of the moments, which are normal for many rows, up to a constant: what
+        Minus twice the log-posterior of the moments, which are normal for many rows, up to a constant: what
         fits from several starts are compared by. A mixture whose moments scatter widely is not better for it.
     mean_error : float
         The largest standard error of an entry of a mean, in deviations of its component.
-    n_moments, n_parameters : int
-        Their difference is the number of degrees of freedom of the J statistic.
     """
 
     mixture: Mixture
     squares: float
     deviance: float
     mean_error: float
-    n_moments: int
-    n_parameters: int
 
 
 def whitener(covariance: Array, n_rows: float) -> Array:
@@ -53,7 +56,8 @@ def whitener(covariance: Array, n_rows: float) -> Array:
     deviations = np.sqrt(np.diag(covariance))
     deviations = np.maximum(deviations, 1e-12 * deviations.max())
     correlations = covariance / np.outer(deviations, deviations)
-    ridge, identity = RIDGE, np.eye(len(covariance))
+    # The correlations of the moments of a degenerate mixture are singular.
+    ridge, identity = 1e-9, np.eye(len(covariance))
     while True:
         try:
             root = np.linalg.cholesky(correlations + ridge * identity)
@@ -63,144 +67,159 @@ def whitener(covariance: Array, n_rows: float) -> Array:
     return solve_triangular(root, identity, lower=True) * (np.sqrt(n_rows) / deviations)
 
 
-def fitted_to_moments(
+def fit_moments(
     family: str,
     start: Mixture,
     observed: Array,
     order: int,
     n_rows: float,
     *,
+    kept: IndexArray | None = None,
+    n_averaged: int | None = None,
     n_rounds: int = 1,
     max_iter: int = 50,
-    has_prior: bool = True,
-    min_gain: float = MIN_GAIN,
 ) -> MomentFit:
-    """Return the mixture of a family that fits moments best, near a start, by the Levenberg-Marquardt method.
+    """Return the mixture of a family that fits moments best, near a start.
 
     Parameters
     ----------
-    family : str
+    family : {"spherical", "diag", "tied", "full"}
+        Own variances are drawn to the pooled ones by a weak prior: without it, that of a small component
+        often tends to zero.
     start : Mixture
         In coordinates where the columns have variances of about one.
-    observed : ndarray, shape (n_monomials,)
-        The moments up to an order, the first of which is one.
+    observed : ndarray, shape (n_kept,)
     order : int
     n_rows : float
-        The effective number of rows that the moments are of.
+        The effective number of rows that the moments are of; infinite for moments without sampling errors.
+    kept : ndarray of int, optional
+        The positions of the moments that are observed; by default all but the first, which is one.
+    n_averaged : int, optional
+        As for `sampling_covariance`.
     n_rounds : int, default=1
         How often the covariance of the sampling errors is computed, each time at the mixture so far.
     max_iter : int, default=50
         Of each round.
-    has_prior : bool, default=True
-        Whether own variances are drawn to the pooled ones, weakly.
-    min_gain : float, default=1e-4
 
     Returns
     -------
     fit : MomentFit
     """
     parametrisation = Parametrisation(family, *start.means.shape)
-    kept = np.arange(1, len(observed))
+    is_exact = not np.isfinite(n_rows)
+    # Less than a thousandth of a squared standard error is no gain; without errors, the end is rounding.
+    n_rows, min_gain = (1e12, 1e-12) if is_exact else (n_rows, 1e-3)
+    kept = np.arange(1, len(observed) + 1) if kept is None else kept
+    own = np.arange(0) if is_exact else parametrisation.logs[parametrisation.n_components :]
+
+    def weighted_at(vector: Array) -> tuple[LeastSquares, Array]:
+        """Return the problem whose weights are the sampling errors at some parameters, and their whitener."""
+        at = parametrisation.mixture(vector)
+        metric = whitener(sampling_covariance(at, order, kept, n_averaged), n_rows)
+        pooled = Mixture(at.weights, at.means, np.broadcast_to(at.weights @ at.variances, at.means.shape))
+        centre, prior = parametrisation.vector(pooled)[own], np.eye(len(vector))[own]
+
+        def residuals(point: Array) -> tuple[Array, Array]:
+            moments, derivatives = parametrisation.moments(point, order, kept)
+            errors = metric @ (moments - observed)
+            # A deviation of one for each log variance.
+            return np.append(errors, point[own] - centre), np.vstack([metric @ derivatives, prior])
+
+        return LeastSquares(residuals, vector, parametrisation.logs), metric
+
     vector = parametrisation.vector(start)
     for _ in range(n_rounds):
-        problem = _Squares(parametrisation, vector, observed, order, kept, n_rows, has_prior)
-        vector = _minimised(problem, vector, max_iter, min_gain)
-    problem = _Squares(parametrisation, vector, observed, order, kept, n_rows, has_prior)
-    squares = problem.squares(vector)
-    deviance = squares - 2 * float(np.log(np.diag(problem.whitener)).sum())
+        vector = weighted_at(vector)[0].minimise(max_iter=max_iter, min_gain=min_gain).point
+    problem, metric = weighted_at(vector)
     mixture = parametrisation.mixture(vector)
-    error = _mean_error(problem(vector)[2], mixture)
-    return MomentFit(mixture, squares, deviance, error, len(kept), parametrisation.n_free)
+    deviance = 2 * problem.cost - 2 * float(np.log(np.diag(metric)).sum())
+    return MomentFit(mixture, 2 * problem.cost, deviance, _mean_error(problem.hessian, mixture))
 
 
 def _mean_error(hessian: Array, mixture: Mixture) -> float:
     """Return the largest standard error of an entry of a mean, in deviations of its component."""
     n_components, n_features = mixture.means.shape
-    variances = mixture.covariances if mixture.is_aligned else np.einsum("kii->ki", mixture.covariances)
     # Log weights are determined up to a constant.
     information = hessian.copy()
-    information[:n_components, :n_components] += (
-        np.trace(hessian) / len(hessian) * np.ones((n_components, n_components))
-    )
+    information[:n_components, :n_components] += np.trace(hessian) / len(hessian)
     spread = np.diag(np.linalg.pinv(information, hermitian=True))[n_components:][: n_components * n_features]
     if not np.all(np.isfinite(spread)):
         return np.inf
-    return float(np.sqrt(np.max(np.maximum(spread.reshape(n_components, n_features), 0) / variances)))
+    return float(np.sqrt(np.max(np.maximum(spread, 0) / mixture.variances.ravel())))
 
 
-class _Squares:
-    """Half the sum of the squared residuals of moments, whitened, and of the prior of log variances."""
+@dataclass(frozen=True, eq=False)
+class Goodness:
+    """The agreement of a mixture with moments up to an order; computed when it is asked for.
 
-    def __init__(
-        self,
-        parametrisation: Parametrisation,
-        at: Array,
-        observed: Array,
-        order: int,
-        kept: IndexArray,
-        n_rows: float,
-        has_prior: bool,
-    ) -> None:
-        self.parametrisation, self.order, self.kept = parametrisation, order, kept
-        self.observed = observed[kept]
-        mixture = parametrisation.mixture(at)
-        self.whitener = whitener(sampling_covariance(mixture, order, kept), n_rows)
-        self.n_logs = len(at) - parametrisation.n_before if parametrisation.is_aligned else 0
-        self.centre: Array | None = None
-        if has_prior and parametrisation.family in ("spherical", "diag"):
-            pooled = mixture.weights @ mixture.covariances
-            columns = pooled if parametrisation.family == "diag" else pooled.mean(keepdims=True)
-            self.centre = np.log(np.tile(columns, parametrisation.n_components))
+    Attributes
+    ----------
+    mixture : Mixture
+        In the units of the moments.
+    family : str
+    observed : ndarray, shape (n_monomials,)
+        Moments up to `order`, the first of which is one.
+    order : int
+    n_rows : float
+        The number of rows.
+    """
 
-    def _residuals(self, vector: Array) -> tuple[Array, Array]:
-        moments, derivatives = self.parametrisation.moments(vector, self.order, self.kept)
-        return self.whitener @ (moments - self.observed), self.whitener @ derivatives
+    mixture: Mixture
+    family: str
+    observed: Array
+    order: int
+    n_rows: float
 
-    def squares(self, vector: Array) -> float:
-        """Return the sum of the squared residuals of the moments alone."""
-        residuals, _ = self._residuals(vector)
+    @property
+    def n_parameters(self) -> int:
+        """The number of free parameters."""
+        return Parametrisation(self.family, *self.mixture.means.shape).n_free
+
+    @property
+    def n_degrees(self) -> int:
+        """The degrees of freedom of the J statistic."""
+        return len(self.observed) - 1 - self.n_parameters
+
+    @cached_property
+    def _whitened(self) -> tuple[Array, float]:
+        """The residuals in units of their sampling errors, and the log-determinant of these."""
+        kept = np.arange(1, len(monomial_table(self.mixture.means.shape[1], self.order)))
+        metric = whitener(sampling_covariance(self.mixture, self.order, kept), self.n_rows)
+        residuals = mixture_moments(self.mixture, self.order)[kept] - self.observed[kept]
+        return metric @ residuals, -2 * float(np.log(np.diag(metric)).sum())
+
+    @property
+    def squares(self) -> float:
+        """The J statistic: the squared residuals of all moments, in units of their sampling errors."""
+        residuals, _ = self._whitened
         return float(residuals @ residuals)
 
-    def __call__(self, vector: Array) -> tuple[float, Array, Array]:
-        """Return the value, its gradient, and the Gauss-Newton approximation of its Hessian."""
-        residuals, derivatives = self._residuals(vector)
-        value = 0.5 * float(residuals @ residuals)
-        gradient, hessian = derivatives.T @ residuals, derivatives.T @ derivatives
-        if self.centre is not None:
-            offsets = (vector[-self.n_logs :] - self.centre) / LOG_VARIANCE_DEVIATION
-            value += 0.5 * float(offsets @ offsets)
-            gradient[-self.n_logs :] += offsets / LOG_VARIANCE_DEVIATION
-            np.einsum("ii->i", hessian)[-self.n_logs :] += 1 / LOG_VARIANCE_DEVIATION**2
-        return value, gradient, hessian
+    @property
+    def p_value(self) -> float:
+        """The probability of such a J statistic, or a larger one, if the mixture is true."""
+        return float(chi2.sf(self.squares, self.n_degrees)) if self.n_degrees > 0 else float("nan")
+
+    @property
+    def criterion(self) -> float:
+        """Minus twice the log-likelihood of the moments, plus log n per parameter: lower is better.
+
+        For mixtures of the same moments in the same units; for many rows the moments are normal.
+        """
+        return self.squares + self._whitened[1] + self.n_parameters * float(np.log(self.n_rows))
 
 
-def _minimised(problem: _Squares, vector: Array, max_iter: int, min_gain: float) -> Array:
-    """Return the minimum of the weighted squares."""
-    value, gradient, hessian = problem(vector)
-    n_components, damping = problem.parametrisation.n_components, 1e-2
-    logs = np.r_[0:n_components, len(vector) - problem.n_logs : len(vector)]
-    for _ in range(max_iter):
-        damped = hessian.copy()
-        # Log weights are determined up to a constant: without the last term, the matrix is singular.
-        diagonal = np.einsum("ii->i", damped)
-        diagonal += damping * (diagonal + 1e-9 * diagonal.sum())
-        try:
-            step = -np.linalg.solve(damped, gradient)
-        except np.linalg.LinAlgError:
-            step = np.full(len(vector), np.nan)
-        if np.all(np.isfinite(step)):
-            step *= min(1.0, MAX_LOG_STEP / max(float(np.abs(step[logs]).max()), 1e-300))
-            with np.errstate(over="ignore", invalid="ignore"):
-                trial = problem(vector + step)
-            gain = value - trial[0]
-            if gain > 0:
-                vector = vector + step
-                value, gradient, hessian = trial
-                damping = max(damping / 10, 1e-12)
-                if gain < min_gain:
-                    break
-                continue
-        damping *= 10
-        if damping > 1e10:
-            break
-    return vector
+def goodness_of(central: CentralMoments, mixture: Mixture, family: str) -> Goodness | None:
+    """Return how well a mixture in the units of the data agrees with central moments.
+
+    Moments are compared in deviations of the columns, whatever the family, and up to the highest order at
+    which they are not too many; None if there is none, or the moments are in some directions only.
+    """
+    n_features, order = len(central.mean), central.order
+    while order >= 3 and n_monomials(n_features + 1, order) > MAX_MOMENTS:
+        order -= 1
+    units = central.deviations
+    if order < 3 or central.frame is not None or not np.all(units > 0):
+        return None
+    scales = units**2 if mixture.is_aligned else np.outer(units, units)
+    scaled = Mixture(mixture.weights, (mixture.means - central.mean) / units, mixture.covariances / scales)
+    return Goodness(scaled, family, central.in_units(units, order), order, min(central.n_rows, EXACT))

@@ -12,7 +12,7 @@ from apolar.mixture import MixtureStatus
 from apolar.mixture.families import Family, family
 from apolar.mixture.recovered import RecoveredMixture
 from apolar.recovery.gaussian_moments import Mixture
-from apolar.recovery.goodness import Goodness
+from apolar.recovery.moment_fit import Goodness
 
 __all__ = ["MomentMixture"]
 

@@ -18,12 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.recovery.gaussian_moments import Mixture, mixture_moments
-from apolar.recovery.homogenised import atoms_of
-from apolar.recovery.least_squares import least_squares
-from apolar.recovery.moment_fit import MomentFit, fitted_to_moments
-from apolar.recovery.monomials import monomial_table
-from apolar.recovery.quadrature import normal_points
+from apolar._core.levenberg_marquardt import LeastSquares
+from apolar.recovery.equivariant import discrete_distribution
+from apolar.recovery.gaussian_moments import Mixture, mixture_moments, monomial_table, normal_points
+from apolar.recovery.moment_fit import MomentFit, fit_moments
 from apolar.tensor.monomials import monomial_variables
 
 __all__ = ["Cumulants", "tied_mixture"]
@@ -210,35 +208,29 @@ def _second_moments(third: Array, fourth: Array) -> Array:
     def matrix(flat: Array) -> Array:
         return np.tensordot(flat, basis, 1)
 
-    def residuals(flat: Array) -> Array:
-        second = matrix(flat)
-        pairs = np.multiply.outer(second, second)
-        pulled = np.tensordot(third, np.linalg.solve(second, third.reshape(n, -1)).reshape(n, n, n), (2, 0))
-        return (pulled - fourth - pairs.transpose(0, 2, 1, 3) - pairs.transpose(0, 2, 3, 1)).ravel()
-
     is_square = (i == j)[:, None, None]
 
-    def derivatives(flat: Array) -> Array:
+    def residuals(flat: Array) -> tuple[Array, Array] | None:
         second = matrix(flat)
+        values = np.linalg.eigvalsh(second)
+        if not (values[0] > MARGIN and values[-1] < 1 - MARGIN):
+            return None
         solved = np.linalg.solve(second, third.reshape(n, -1))
-        # Of the inverse, by an entry and its mirror image.
+        pulled = np.tensordot(third, solved.reshape(n, n, n), (2, 0))
+        pairs = np.multiply.outer(second, second)
+        errors = pulled - fourth - pairs.transpose(0, 2, 1, 3) - pairs.transpose(0, 2, 3, 1)
+        # The derivative of the inverse, by an entry and its mirror image.
         outer = solved[i][:, :, None] * solved[j][:, None, :]
         by_inverse = np.where(is_square, outer, outer + outer.swapaxes(1, 2)).reshape(len(i), n, n, n, n)
-        pairs = basis[:, :, None, :, None] * second[None, None, :, None, :]
-        by_pairs = pairs + (second[None, :, None, :, None] * basis[:, None, :, None, :])
-        return -(by_inverse + by_pairs + by_pairs.swapaxes(3, 4)).reshape(len(basis), -1).T
+        by_pairs = basis[:, :, None, :, None] * second[None, None, :, None, :]
+        by_pairs = by_pairs + second[None, :, None, :, None] * basis[:, None, :, None, :]
+        derivatives = -(by_inverse + by_pairs + by_pairs.swapaxes(3, 4))
+        return errors.ravel(), derivatives.reshape(len(basis), -1).T
 
-    def is_valid(flat: Array) -> bool:
-        values = np.linalg.eigvalsh(matrix(flat))
-        return bool(values[0] > MARGIN and values[-1] < 1 - MARGIN)
-
-    starts = [share * np.eye(n)[i, j] for share in SHARES]
-    starts.sort(key=lambda flat: float(np.sum(residuals(flat) ** 2)))
-    solutions = [
-        least_squares(residuals, derivatives, start, max_iter=100, gain=1e-14, is_valid=is_valid)
-        for start in starts[:N_SOLVED]
-    ]
-    return matrix(min(solutions, key=lambda flat: float(np.sum(residuals(flat) ** 2))))
+    problems = [LeastSquares(residuals, share * np.eye(n)[i, j]) for share in SHARES]
+    problems.sort(key=lambda problem: problem.cost)
+    solved = [problem.minimise(max_iter=100, min_relative_gain=1e-14) for problem in problems[:N_SOLVED]]
+    return matrix(min(solved, key=lambda problem: problem.cost).point)
 
 
 def _inside(cumulants: Cumulants, n_features: int, n_rows: float) -> tuple[Mixture, float]:
@@ -249,7 +241,7 @@ def _inside(cumulants: Cumulants, n_features: int, n_rows: float) -> tuple[Mixtu
     """
     third = cumulants.third
     second = _second_moments(third, cumulants.fourth)
-    weights, atoms = atoms_of(second, third)
+    weights, atoms = discrete_distribution(second, third)
     penalty = n_features / n_rows * float(np.log(len(weights) * weights).sum())
     score = _gain(Mixture(weights, atoms, _rest(second, len(weights)))) + penalty
     weights = np.maximum(weights, MIN_WEIGHT)
@@ -314,9 +306,7 @@ def _in_all_directions(mixture: Mixture, basis: Array) -> Mixture:
 
 
 def _weighted(within: Cumulants, mixture: Mixture, n_rows: float) -> MomentFit:
-    is_exact = not np.isfinite(n_rows)
-    size, least = (1e12, 1e-12) if is_exact else (n_rows, 1e-4)
-    return fitted_to_moments("tied", mixture, within.moments(), 4, size, min_gain=least)
+    return fit_moments("tied", mixture, within.moments()[1:], 4, n_rows)
 
 
 def _turned_subspace(cumulants: Cumulants, basis: Array, within: Cumulants, mixture: Mixture) -> Array:

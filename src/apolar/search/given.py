@@ -14,8 +14,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family
-from apolar.mixture.order import canonical_order
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior
 from apolar.search.moment_starts import whitened_spherical
 from apolar.search.search import start_candidates

@@ -16,9 +16,7 @@ from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.compiled_steps import MAX_COLUMNS
 from apolar.mixture.families import Family
-from apolar.mixture.families.full import Full
-from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.stats import SufficientStats
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
 kernels = extension()
 
@@ -343,7 +341,7 @@ class MergeCosts:
 
     def _compiled_merging(self, n_components: int) -> SufficientStats | None:
         """Return the same by one call of the compiled kernels, if there is one for the family."""
-        if type(self._family) is not Full or not isinstance(self._densities, CompiledDensities):
+        if self._family.code != "VVV" or not isinstance(self._densities, CompiledDensities):
             return None
         if self._data.whitening.has_noise_component:
             return None

@@ -20,7 +20,7 @@ from apolar.moments import central_moments, signal_moments
 from apolar.moments.sketch import ORDER_FOR
 from apolar.recovery.diagonal import is_identified
 from apolar.recovery.families import family_mixture
-from apolar.recovery.mixtures import mixture_of_signal
+from apolar.recovery.from_moments import mixture_of_signal
 from apolar.recovery.moment_mixture import MomentMixture
 from apolar.search.merging import merged_stats, resized_stats
 

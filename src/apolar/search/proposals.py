@@ -8,10 +8,9 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
-from apolar.mixture.families.base import LOG_2PI
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.stats import SufficientStats
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.storage import LOG_2PI
 from apolar.search.merging import added_gains, untied_stats
 
 # Principal axes are eigenvectors of the covariance up to this many columns; above, they come from this many

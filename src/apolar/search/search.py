@@ -15,9 +15,8 @@ from apolar.em.problem import Problem
 from apolar.em.result import MIN_ROWS, Fit
 from apolar.em.run import short_runs
 from apolar.em.tails import has_long_tails
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments, from_moments_with_one_merged
 from apolar.search.proposals import dropped_stats, with_one_more

@@ -17,10 +17,8 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import short_runs
 from apolar.mixture.families import Family
-from apolar.mixture.families.parts import PartlyShared
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 from apolar.search.hierarchical import mbhc_labels
 from apolar.search.merging import greedily_merged_stats, merged_stats, resized_stats
 from apolar.search.moment_starts import from_moments_of_family
@@ -163,9 +161,9 @@ def _families_of_runs(family: Family, n_runs: int) -> list[tuple[Family, int]]:
     covariances is shared, one run shares all of them: its optimum is one of a family that this one contains.
     """
     n_untied = n_runs // 2 if family.shares_parameters else 0
-    n_tied = 1 if isinstance(family, PartlyShared) and n_runs > 2 else 0
+    n_tied = 1 if family.shares_part and n_runs > 2 else 0
     runs = [(family, n_runs - n_untied - n_tied), (family.untied, n_untied)]
-    return [*runs, (family.tied, n_tied)] if isinstance(family, PartlyShared) else runs
+    return [*runs, (family.tied, n_tied)] if family.shares_part else runs
 
 
 def merged_runs(

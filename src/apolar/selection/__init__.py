@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
+from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.literals import CovarianceType, Criterion
-from apolar.data import Rows
+from apolar._core.threads import one_blas_thread
+from apolar.data import ArrayRows, Rows
 from apolar.em.far_rows import find_far_rows, is_host_array
+from apolar.em.result import FitStatus, in_canonical_order
+from apolar.em.whitening import column_units
 from apolar.estimator import GaussianMixture
-from apolar.estimator.inputs import float_type, open_input
-from apolar.estimator.parameters import check_columns, check_parameters, n_threads_of
+from apolar.estimator.few_rows import few_rows_seen
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import float_type, open_input, weighted_rows
+from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
+from apolar.estimator.predict import Predictor
 from apolar.estimator.progress import warn_of_constant_columns, warn_of_far_rows
-from apolar.mixture.families import FAMILIES, UNIVARIATE, family
+from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.available import observed_column_moments
+from apolar.moments.covariance import ColumnMoments, is_constant
 from apolar.scores import CRITERIA, criterion_title
-from apolar.selection.candidates import fit_candidate
-from apolar.selection.comparable import NO_MAXIMUM, min_component_rows, too_many_parameters
-from apolar.selection.likelihood import ConstantColumns, Fitted, LikelihoodFits
-from apolar.selection.progress import FITTING, Callback, counted
-from apolar.selection.result import Models, Row, Selection, reason
+from apolar.selection.grid import Callback, Candidate, Grid, Optimum, Task
+from apolar.selection.result import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
 
@@ -62,8 +67,7 @@ def select(
     there are fewer than three values for each parameter, the candidate is not compared: its row says why.
     Constant columns are left out of the comparison; in the mixtures they have their value as mean.
 
-    With `init_params`, `n_init`, `tol`, `max_iter`, `reg_covar`, `noise` or `prior` given, with missing
-    values, or by "evidence", each candidate is fitted as `GaussianMixture` does; the reason says so.
+    With a `prior`, and by "evidence", candidates are fitted under a prior, in the same way.
 
     Parameters
     ----------
@@ -81,8 +85,7 @@ def select(
         How many rows each row stands for.
     n_jobs : int or None, default=None
         How many candidates are fitted at the same time, -1 for one per processor: by default as many as there
-        are threads, or one where each candidate is fitted by the estimator, in processes. The result does not
-        depend on it.
+        are threads. The result does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         All candidates are fitted with the same seed.
     verbose : int, default=0
@@ -111,51 +114,63 @@ def select(
     >>> print(selection.reason)
     3 spherical components have the lowest BIC, ...: very strong evidence (Kass and Raftery 1995).
     """
+    begun = time.perf_counter()
     one_of(criterion, "criterion", tuple(CRITERIA))
     numbers = _checked_numbers(n_components)
-    if covariance_type is not None:
-        _checked_kinds(covariance_type)
+    kinds = () if covariance_type is None else _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
-    source = open_input(model, X, sample_weight, reset=True, min_rows=2)
-    columns = observed_column_moments(source) if is_host_array(source) else None
-    if columns is not None:
+    rows = open_input(model, X, sample_weight, reset=True, min_rows=2)
+    if effective_n_jobs(n_jobs) > 1 and rows.is_distributed:
+        raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
+    for kind in kinds:
+        check_columns(GaussianMixture(covariance_type=kind), rows.n_features)
+    has_weight, columns = weighted_rows(sample_weight), None
+    if is_host_array(rows):
+        columns = observed_column_moments(rows)
         names, used = getattr(model, "feature_names_in_", None), "They are left out of the comparison."
         warn_of_constant_columns(columns.mean, columns.variances, names, used)
-    if columns is not None and not model.noise:
-        has_weight = None if sample_weight is None else np.asarray(sample_weight) > 0
-        warn_of_far_rows(find_far_rows(source, columns), has_weight)
-    for kind in () if covariance_type is None else _checked_kinds(covariance_type):
-        check_columns(GaussianMixture(covariance_type=kind), source.n_features)
-    kinds = default_kinds(source.n_features) if covariance_type is None else _checked_kinds(covariance_type)
-    if effective_n_jobs(n_jobs) > 1 and source.is_distributed:
-        raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
-    in_order, given = None, _given_settings(parameters)
-    if not given and criterion != "evidence":
-        n_threads = n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs)
-        settings, constants = model.get_params(), None if columns is None else ConstantColumns.of(columns)
-        rows = source if constants is None else constants.without(source)
-        fits = LikelihoodFits(
-            rows, settings, criterion, n_threads, float_type(X), _names(model), callback, constants
-        )
-        given = ("missing values",) if fits.is_incomplete else ()
-        in_order = None if fits.is_incomplete else fits.table(kinds, numbers)
-    if in_order is None:
-        in_order = _fitted_one_by_one(X, sample_weight, source, model, kinds, numbers, n_jobs, callback)
-        if criterion != "evidence" and len(numbers) > 1:
-            in_order = [(_compared(row, make), make) for row, make in in_order]
-    models = Models(
-        {
-            (row.covariance_type, row.n_components): make
-            for row, make in in_order
-            if row.is_fitted and make is not None
-        }
+        if not model.noise:
+            warn_of_far_rows(find_far_rows(rows, columns), has_weight)
+    constants = None if columns is None else ConstantColumns.of(columns)
+    if criterion != "evidence" and "prior" not in parameters:
+        model.set_params(prior=None)
+    task = Task(
+        rows if constants is None else constants.without(rows),
+        X,
+        has_weight,
+        model,
+        check_parameters(model)[1],
+        # By maximum likelihood as by default.
+        allows_rounding(GaussianMixture(**parameters)),
+        criterion,
+        n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs),
+        callback,
     )
-    table = tuple(row for row, _ in in_order)
+    by_family = {family(kind): kind for kind in kinds or default_kinds(rows.n_features)}
+    candidates = [Candidate(kind, number) for kind in by_family for number in numbers]
+    with one_blas_thread():
+        grid = Grid(task, candidates)
+        grid.run()
+        table, models = [], {}
+        for each in candidates:
+            row = Row(
+                by_family[each.family],
+                each.n_components,
+                grid.n_parameters(each),
+                failed=grid.failed.get(each),
+                dropped=grid.dropped.get(each),
+            )
+            if row.is_fitted:
+                row, fitted = _fitted(row, grid.optima[each], task, constants, float_type(X))
+                models[row.covariance_type, row.n_components] = fitted
+            table.append(row)
+    seconds = (time.perf_counter() - begun) / len(candidates)
+    table = [replace(row, seconds=seconds) for row in table]
     for row in table if verbose else ():
         value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
         ended = row.failed or row.dropped or f"log-likelihood {row.log_likelihood:.8g}, {value}"
-        print(f"{row.named}: {ended}, {row.seconds:.2g} s")
+        print(f"{row.named}: {ended}")
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
     ranked = sorted(
@@ -163,9 +178,10 @@ def select(
         key=lambda row: (getattr(row, criterion), row.n_parameters),
     )
     best = models[ranked[0].covariance_type, ranked[0].n_components]
-    note = f"Candidates were fitted one by one, as GaussianMixture does, because of {' and '.join(given)}."
-    note = note if given else ""
-    return Selection(best, table, criterion, reason(ranked, numbers, criterion, note), models, note)
+    note = ""
+    if task.prior is not None and criterion != "evidence":
+        note = "Candidates were fitted under a prior, not by maximum likelihood."
+    return Selection(best, tuple(table), criterion, reason(ranked, numbers, criterion, note), models, note)
 
 
 def default_kinds(n_features: int) -> tuple[str, ...]:
@@ -180,76 +196,87 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     )
 
 
-def _given_settings(parameters: dict[str, Any]) -> tuple[str, ...]:
-    """Return the settings by which candidates are not fitted together, by maximum likelihood.
-
-    The default prior is one of them, if it is given: together, candidates are fitted without a prior.
-    """
-    default = GaussianMixture()
-    names = ("init_params", "n_init", "reg_covar", "max_iter", "tol", "noise")
-    changed = [
-        name for name in names if parameters.get(name, getattr(default, name)) != getattr(default, name)
-    ]
-    return tuple(name for name in parameters if name in changed or name == "prior")
-
-
-def _fitted_one_by_one(
-    X: Any,
-    sample_weight: Any,
-    source: Rows,
-    model: GaussianMixture,
-    kinds: tuple[str, ...],
-    numbers: tuple[int, ...],
-    n_jobs: int | None,
-    callback: Callback | None,
-) -> list[Fitted]:
-    """Return rows of candidates, and functions that return models, each fitted by the estimator."""
-    parallel = effective_n_jobs(n_jobs) > 1
-    common = {**model.get_params(), "n_threads": 1} if parallel else model.get_params()
-    # The slowest first, so that the processes end at about the same time.
-    order = sorted(
-        ((kind, r) for kind in kinds for r in numbers),
-        key=lambda pair: -pair[1] * family(pair[0]).n_stats(source.n_features),
+def _fitted(
+    row: Row, optimum: Optimum, task: Task, constants: ConstantColumns | None, dtype: Any
+) -> tuple[Row, GaussianMixture]:
+    """Return the row of a fit, and its model."""
+    problem, fit = optimum
+    state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
+    likelihood = Predictor.of(problem.family, state.parameters).likelihood(task.rows, task.n_threads)
+    assert state.evidence is not None
+    # By the names of fields of Row.
+    criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, state.evidence)
+    few = None if problem.is_wide else few_rows_seen(problem, fit)
+    is_stopped = fit.status is FitStatus.MAX_ITER and fit.n_iter >= task.model.max_iter
+    row = replace(
+        row,
+        log_likelihood=likelihood.log_likelihood,
+        converged=fit.status is FitStatus.CONVERGED,
+        start=fit.start,
+        warnings=(*((few,) if few else ()), *((fit.status.value,) if is_stopped else ())),
+        n_samples=problem.weight,
+        **criteria,
     )
-    # Processes, not threads: with few rows most of the time is spent in Python, which holds the lock.
-    pool = Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator")
-    fits = pool(delayed(fit_candidate)(X, sample_weight, common, *pair) for pair in order)
-    fitted = dict(zip(order, counted(callback, FITTING, fits, len(order)), strict=True))
-    out: list[Fitted] = []
-    for kind in kinds:
-        for r in numbers:
-            row, candidate = fitted[kind, r]
-            if candidate is not None:
-                candidate.set_params(n_threads=model.n_threads)
-            out.append((row, None if candidate is None else functools.partial(_same, candidate)))
-    return out
+    state = replace(state, lower_bound=row.log_likelihood / problem.weight)
+    if constants is not None:
+        state = constants.put_back(state, family(row.covariance_type))
+    model = GaussianMixture(**task.model.get_params())
+    model.set_params(n_components=row.n_components, covariance_type=row.covariance_type)
+    state.set_on(model)
+    for name in ("feature_names_in_", "n_features_in_"):
+        if hasattr(task.model, name):
+            setattr(model, name, getattr(task.model, name))
+    return row, model
 
 
-def _compared(row: Row, make: Callable[[], GaussianMixture] | None) -> Row:
-    """Return the row of a candidate, as failed if a maximum of the likelihood would say nothing there.
+@dataclass(frozen=True, eq=False)
+class ConstantColumns:
+    """Columns that are left out of the comparison: the likelihood has no maximum with them.
 
-    The criteria are those of such a maximum, also for a fit under a prior.
+    Attributes
+    ----------
+    varying : ndarray of int
+        The positions of the other columns.
+    mean, units : ndarray, shape (n_features,)
+        Of all columns. In a constant column, components have the standard deviation of its unit.
     """
-    if make is None or not row.is_fitted:
-        return row
-    model = make()
-    kind, (n_components, n_features) = family(model.covariance_type), model.means_.shape
-    failed = too_many_parameters(kind, n_components, n_features, row.n_samples)
-    min_rows = min_component_rows(kind, n_components, n_features)
-    if failed is None and model.weights_.min() * row.n_samples < min_rows:
-        failed = NO_MAXIMUM
-    return row if failed is None else replace(row, failed=failed)
 
+    varying: Array
+    mean: Array
+    units: Array
 
-def _same(model: GaussianMixture) -> GaussianMixture:
-    return model
+    @classmethod
+    def of(cls, columns: ColumnMoments) -> ConstantColumns | None:
+        """Return the constant columns, if some columns are constant and others are not."""
+        varying = np.flatnonzero(~is_constant(columns.mean, columns.variances))
+        if len(varying) in (0, len(columns.mean)):
+            return None
+        return cls(varying, columns.mean, column_units(np.maximum(columns.variances, 0.0), columns.mean))
 
+    def without(self, rows: Rows) -> Rows:
+        """Return the rows of an array without these columns."""
+        values, weights = rows.take(slice(None))
+        kept = ArrayRows(values[:, self.varying], weights)
+        kept.names = None if rows.names is None else tuple(rows.names[k] for k in self.varying)
+        return kept
 
-def _names(model: GaussianMixture) -> dict[str, Any]:
-    """Return the attributes of an estimator that say which columns its rows have."""
-    return {
-        name: value for name, value in vars(model).items() if name in ("feature_names_in_", "n_features_in_")
-    }
+    def put_back(self, state: FittedState, kind: Family) -> FittedState:
+        """Return the state of a mixture of the other columns as one of all columns."""
+        parameters, n_features = state.parameters, len(self.mean)
+        means = np.tile(self.mean, (len(parameters.weights), 1))
+        means[:, self.varying] = parameters.means
+        covariances = np.asarray(parameters.covariances)
+        if kind.n_axes:
+            columns: tuple[Any, ...] = (..., *np.ix_(*[self.varying] * kind.n_axes))
+            unit = self.units**2 if kind.n_axes == 1 else np.diag(self.units**2)
+            spread = np.tile(unit, (*covariances.shape[: -kind.n_axes], *[1] * kind.n_axes))
+            spread[columns] = covariances
+            covariances = spread
+        rounding = np.zeros(n_features)
+        if state.rounding_variances is not None:
+            rounding[self.varying] = state.rounding_variances
+        parameters = replace(parameters, means=means, covariances=covariances)
+        return replace(state, family=kind, parameters=parameters, rounding_variances=rounding)
 
 
 # --- checks of the arguments ----------------------------------------------------------------

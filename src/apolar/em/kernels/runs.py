@@ -18,11 +18,10 @@ from apolar._core.threads import run_in_threads
 from apolar.em.problem import Problem
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import Family, family
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.mixture.stats import SufficientStats
 
-__all__ = ["PlainRuns", "plain_runs"]
+__all__ = ["PlainRuns", "has_kernel", "plain_runs"]
 
 # How the extension says that a run ended by the collapse of a component.
 COLLAPSED = 2
@@ -90,12 +89,12 @@ def plain_runs(
     """
     if n_steps < 1:
         raise ValueError(f"n_steps must be at least 1; got {n_steps}.")
-    if not _has_kernel(data):
+    if not has_kernel(data):
         return _numpy_runs(data, parameters, prior, n_steps, relative_tol)
     return _compiled_runs(data, parameters, prior, n_steps, relative_tol, n_threads)
 
 
-def _has_kernel(data: Problem) -> bool:
+def has_kernel(data: Problem) -> bool:
     """Return whether the extension runs EM on these rows: they are stored for it, and have no noise."""
     if compiled_steps.code_of(data.family, data.n_features) is None or data.kept_columns is None:
         return False

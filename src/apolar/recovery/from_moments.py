@@ -1,6 +1,9 @@
-"""The mixture whose moments are those of rows or of a sketch."""
+"""The mixture whose moments are those of rows or of a sketch, and the choice among families and numbers."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,20 +15,18 @@ from apolar._core.namespaces import namespace
 from apolar.data import BlockFunction, Rows, open_rows
 from apolar.data.derived import Divided
 from apolar.data.weights import as_counts
-from apolar.mixture import SphericalMixture
+from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.mixture.families import family
 from apolar.moments import CentralMoments, central_moments, signal_moments, spherical_moments
 from apolar.moments.signal import SignalMoments, check_components, check_spread
 from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import ScaleError, check_scale
 from apolar.recovery.algorithm1 import paper_mixture
-from apolar.recovery.equivariant import equivariant_mixture
+from apolar.recovery.equivariant import check_covariance, equivariant_mixture, weighted_mixture
 from apolar.recovery.families import COVARIANCE_TYPES, family_mixture, needed_order
 from apolar.recovery.gaussian_moments import Mixture
-from apolar.recovery.goodness import goodness_of
+from apolar.recovery.moment_fit import goodness_of
 from apolar.recovery.moment_mixture import MomentMixture
-from apolar.recovery.validity import checked_fit
-from apolar.recovery.weighted import weighted_mixture
 
 AnyMixture = TypeVar("AnyMixture", SphericalMixture, MomentMixture)
 
@@ -105,16 +106,13 @@ def mixture_from_moments(
     if not isinstance(source, Rows):
         return family_mixture(source, n_components, kind, rng)
     order = needed_order(kind, n_components, n_features)
-    try:
-        central = central_moments(source, order=order)
+
+    def of_rows(rows: Rows) -> MomentMixture:
+        central = central_moments(rows, order=order)
         check_scale(float(np.trace(central.covariance)))
         return family_mixture(central, n_components, kind, rng)
-    except ScaleError:
-        unit = _unit(source)
-        if unit is None:
-            raise
-        scaled = source.map(Divided(np.full(n_features, unit)))
-        return _rescaled(family_mixture(central_moments(scaled, order=order), n_components, kind, rng), unit)
+
+    return _in_any_scale(of_rows, source)
 
 
 def spherical_mixture(
@@ -129,25 +127,25 @@ def spherical_mixture(
     rng = random_generator(0 if random_state is None else random_state)
     central = summary_moments(X, None)
     if central is not None:
-        found = checked_fit(_mixture(central, n_components, form, refine, rng), central)
+        found = check_covariance(_mixture(central, n_components, form, refine, rng), central)
         return replace(found, p_value=_p_value(found, central))
-    rows = open_rows(X)
+    return _in_any_scale(lambda rows: _mixture(rows, n_components, form, refine, rng), open_rows(X))
+
+
+def _in_any_scale(recover: Callable[[Rows], AnyMixture], rows: Rows) -> AnyMixture:
+    """Return the mixture of rows; where powers overflow or underflow, of the rows in another unit."""
     try:
-        return _mixture(rows, n_components, form, refine, rng)
+        return recover(rows)
     except ScaleError:
-        # Powers of the values overflow or underflow; those of values divided by a unit do not.
         unit = _unit(rows)
         if unit is None:
             raise
-        scaled = rows.map(Divided(np.full(rows.n_features, unit)))
-        return _rescaled(_mixture(scaled, n_components, form, refine, rng), unit)
+        return _rescaled(recover(rows.map(Divided(np.full(rows.n_features, unit)))), unit)
 
 
 def _p_value(mixture: SphericalMixture, central: CentralMoments) -> float:
     """Return how far moments agree with a mixture; NaN if it cannot be said."""
     variances = np.repeat(mixture.variances[:, None], mixture.n_features, axis=1)
-    if not np.all(central.deviations > 0):
-        return float("nan")
     goodness = goodness_of(central, Mixture(mixture.weights, mixture.means, variances), "spherical")
     return float("nan") if goodness is None else goodness.p_value
 
@@ -209,3 +207,130 @@ def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> Spherica
     """Return the mixture that has these moments, by the equivariant form."""
     mixture = equivariant_mixture(signal)
     return weighted_mixture(signal, mixture) if refine else mixture
+
+
+@dataclass(frozen=True)
+class MomentCandidate:
+    """A mixture that was tried.
+
+    Attributes
+    ----------
+    covariance_type : str
+    n_components : int
+    n_parameters : int
+        Free ones; 0 if it was not fitted.
+    criterion : float
+        Minus twice the log-likelihood of the moments, plus log n per parameter: lower is better.
+    p_value : float
+        Whether the moments agree with the mixture.
+    status : MixtureStatus or None
+    reason : str
+        Why it was not fitted.
+    """
+
+    covariance_type: str
+    n_components: int
+    n_parameters: int = 0
+    criterion: float = float("inf")
+    p_value: float = float("nan")
+    status: MixtureStatus | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MomentSelection:
+    """The choice among mixtures by moments alone.
+
+    Attributes
+    ----------
+    best : MomentMixture
+    table : tuple of MomentCandidate
+        In the order of families and numbers.
+    """
+
+    best: MomentMixture
+    table: tuple[MomentCandidate, ...]
+
+    def __str__(self) -> str:
+        lines = ["family     components  criterion  p-value"]
+        ranked = sorted((row for row in self.table if not row.reason), key=lambda row: row.criterion)
+        lines += [
+            f"{row.covariance_type:10} {row.n_components:10}  {row.criterion:9.1f}  {row.p_value:7.3f}"
+            for row in ranked[:15]
+        ]
+        return "\n".join(lines)
+
+
+def select_from_moments(
+    X: Any,
+    n_components: int | Iterable[int] = range(1, 7),
+    covariance_type: str | Sequence[str] = COVARIANCE_TYPES,
+    *,
+    order: int = 4,
+    sample_weight: Any = None,
+    random_state: Any = None,
+) -> MomentSelection:
+    """Choose the number of components and their family by moments alone.
+
+    For many rows the moments are normal, with a covariance that each mixture says: their likelihood and the
+    number of parameters make a criterion, as BIC is of the rows.
+
+    Parameters
+    ----------
+    X : rows, or MomentSketch
+        As in `mixture_from_moments`.
+    n_components : int or iterable of int, default=range(1, 7)
+    covariance_type : str or sequence of str, default=("spherical", "diag", "tied", "full")
+    order : int, default=4
+        The highest order of the moments of rows; that of a sketch is known.
+    sample_weight : array_like, shape (n_samples,), optional
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    selection : MomentSelection
+        Candidates that the moments do not determine are in its table with the reason.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, 100_000, random_state=0)
+    >>> best = apolar.select_from_moments(X[:, :3], range(1, 4), ("spherical", "diag"), order=3).best
+    >>> best.covariance_type, best.n_components
+    ('spherical', 3)
+    """
+    numbers: list[Any] = [n_components]
+    if isinstance(n_components, Iterable) and not isinstance(n_components, str):
+        numbers = list(n_components)
+    kinds = [covariance_type] if isinstance(covariance_type, str) else list(covariance_type)
+    if not numbers or not kinds:
+        raise ValueError("n_components and covariance_type must name at least one mixture.")
+    names = [family(kind).name for kind in kinds]
+    for name in names:
+        one_of(name, "covariance_type", COVARIANCE_TYPES)
+    central = central_moments(X, sample_weight, order=order)
+    best, table = None, []
+    for name in dict.fromkeys(names):
+        for number in numbers:
+            check_integer(number, "n_components", least=1)
+            rng = random_generator(0 if random_state is None else random_state)
+            try:
+                needed_order(name, number, len(central.mean))
+                mixture = family_mixture(central, number, name, rng)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                table.append(MomentCandidate(name, number, reason=str(error)))
+                continue
+            goodness = mixture.goodness
+            if goodness is None:
+                raise ValueError(
+                    f"The moments of {len(central.mean)} columns are too many to compare: choose columns."
+                )
+            row = MomentCandidate(
+                name, number, goodness.n_parameters, goodness.criterion, mixture.p_value, mixture.status
+            )
+            table.append(row)
+            if best is None or row.criterion < best[0]:
+                best = row.criterion, mixture
+    if best is None:
+        raise ValueError(f"No candidate can be fitted to these moments: {table[0].reason}")
+    return MomentSelection(best[1], tuple(table))

@@ -1,0 +1,600 @@
+"""A grid of families and numbers of components, fitted from shared starts and from neighbours."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
+from apolar._core.threads import run_in_threads
+from apolar.data import Rows
+from apolar.em.kernels.runs import has_kernel, plain_runs
+from apolar.em.loop import converge
+from apolar.em.low_density import with_noise_component
+from apolar.em.problem import Problem
+from apolar.em.result import MIN_ROWS, Fit, FitStatus
+from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
+from apolar.em.row_stats import is_wide
+from apolar.em.run import evidence_of, short_runs
+from apolar.mixture.families import Family
+from apolar.mixture.noise import N_NOISE_PARAMETERS
+from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.prior import Prior
+from apolar.moments.covariance import is_constant
+from apolar.scores import CRITERIA, FitSummary
+from apolar.search.given import resolved_start
+from apolar.search.merging import merged_pairs
+from apolar.search.proposals import with_one_more
+from apolar.search.search import portfolio
+from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
+
+__all__ = ["NO_MAXIMUM", "Callback", "Candidate", "Grid", "Optimum", "Task", "contains"]
+
+Callback = Callable[[str, int, int], object]
+"""Takes what is done, how many candidates are done with it, and how many are to be."""
+
+# Exceptions by which a fit reports that a candidate cannot be fitted; others are errors of the program.
+FAILURES = (ValueError, ArithmeticError, MemoryError)
+# What is said of a candidate for which no maximum of the likelihood is found.
+NO_MAXIMUM = (
+    "the likelihood has no maximum: a component would collapse on a few rows. Ask for fewer components, a "
+    "covariance_type with fewer parameters, or criterion='evidence', which fits under a prior."
+)
+# For the orientation: axis-aligned components are a special case of the same orientation, that of any.
+_ORIENTATIONS = {"I": "IEV", "E": "EV", "V": "V"}
+_PARTS = {"E": "EV", "V": "V"}
+_CODE = re.compile("[EV][EVI][EVI]")
+
+
+class Candidate(NamedTuple):
+    """A family and a number of components."""
+
+    family: Family
+    n_components: int
+
+
+class Optimum(NamedTuple):
+    """The best fit of a candidate so far, and the problem that it solves.
+
+    If the rows have the rounding errors of their columns, no component is narrower than these; the likelihood
+    is that of the mixture itself.
+    """
+
+    problem: Problem
+    fit: Fit
+
+    @property
+    def log_likelihood(self) -> float:
+        """The log-likelihood in the units of the data."""
+        return self.fit.log_likelihood + self.problem.whitening.log_det * self.problem.weight
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What the candidates are fitted to, and how.
+
+    Attributes
+    ----------
+    rows : Rows
+    X : object
+        The rows as the user gave them, for a callable `init_params`.
+    has_weight : ndarray of bool or None
+        Which rows of X have a weight above zero; None if all have.
+    model : GaussianMixture
+        Its parameters are those of all candidates.
+    prior : Prior or None
+        None: candidates are fitted by maximum likelihood.
+    allows_rounding : bool
+        Whether rows may be taken to be known up to their rounding errors.
+    criterion : str
+    n_threads : int
+    callback : callable or None
+    """
+
+    rows: Rows
+    X: Any
+    has_weight: Array | None
+    model: Any
+    prior: Prior | None
+    allows_rounding: bool
+    criterion: str
+    n_threads: int
+    callback: Callback | None = None
+
+    def problem(self, form: Family) -> Problem:
+        """Return the rows under a family."""
+        model = self.model
+        problem = Problem(self.rows, form, threads=self.n_threads, noise=model.reg_covar or 0.0)
+        return with_noise_component(problem, model.noise) if model.noise else problem
+
+
+class Grid:
+    """The fits of many candidates, on a sample of the rows if there are many, and then on all rows.
+
+    Parameters
+    ----------
+    task : Task
+    candidates : list of Candidate
+
+    Attributes
+    ----------
+    optima : dict of Candidate to Optimum
+        Of those that were fitted; after `run`, on all rows.
+    failed, dropped : dict of Candidate to str
+        Why the others were not.
+    """
+
+    def __init__(self, task: Task, candidates: list[Candidate]) -> None:
+        self.task, self.candidates = task, candidates
+        self.is_searched = task.model.init_params == "auto" and not is_wide(task.rows)
+        forms = FORMS if self.is_searched else dict.fromkeys(kind.untied for kind, _ in candidates)
+        self.on_all = {form: task.problem(form) for form in forms}
+        self.problems = {form: self._sample(problem) for form, problem in self.on_all.items()}
+        self.whole, self.first = (next(iter(known.values())) for known in (self.on_all, self.problems))
+        # The weight of all rows, relative to that of the rows of the search.
+        self.scale = self.whole.weight / self.first.weight
+        self.rounding = np.zeros(self.first.n_features)
+        if task.allows_rounding:
+            self.rounding = rounding_variances(self.first)
+        self.optima: dict[Candidate, Optimum] = {}
+        self.failed: dict[Candidate, str] = {}
+        self.dropped: dict[Candidate, str] = {}
+        # The criterion of each candidate that was fitted.
+        self.values: dict[Candidate, float] = {}
+        self._counts, self._lock = ("", 0, 0), threading.Lock()
+        self.starts = []
+        if self.is_searched and any(number > 1 for _, number in candidates):
+            shares = self.first.whitening.noise_shares or (0.0,)
+            self.starts = [SharedStarts(self.problems, share, self.seed) for share in shares]
+
+    @property
+    def seed(self) -> int:
+        """The seed of all starts."""
+        return int(self.task.model.random_state)
+
+    def _sample(self, problem: Problem) -> Problem:
+        sample = problem.subsample(SETTINGS.sample_rows, np.random.default_rng(self.seed))
+        if sample is problem:
+            return problem
+        threaded_by_candidate = Problem(sample.rows, problem.family, sample.whitening)
+        threaded_by_candidate.far_rows = sample.far_rows
+        return threaded_by_candidate
+
+    def run(self) -> None:
+        """Fit all candidates."""
+        n_done = self._refuse()
+        # Those that bound others come first.
+        for are_forms in (True, False):
+            left = [each for each in self.candidates if each not in self.failed]
+            chosen = [each for each in left if (each.family in FORMS) == are_forms]
+            worth_it = [each for each in chosen if not self._drop_if_hopeless(each)]
+            self._begin("fitting", len(self.candidates), n_done + len(chosen) - len(worth_it))
+            self._in_threads(self._fit, worth_it)
+            n_done += len(chosen)
+        # From what each was fitted to by itself: so no candidate does worse because of another.
+        alone, improved = dict(self.optima), set[Candidate]()
+        while wave := self._worth_improving(improved):
+            improved.update(wave)
+            self._begin("refining", len(wave))
+            self._in_threads(partial(self._improve, alone=alone), wave)
+        self._begin("", 0)
+        self._in_threads(self._finish, self._within(SETTINGS.final_reach))
+        self._continue_on_all_rows()
+
+    # --- progress and threads -------------------------------------------------------------------
+
+    def _begin(self, what: str, n_all: int, n_done: int = 0) -> None:
+        """Begin something that is to be done for so many candidates; for some it may be done already."""
+        with self._lock:
+            self._counts = what, n_done, n_all
+            self._report()
+
+    def _step(self) -> None:
+        with self._lock:
+            what, n_done, n_all = self._counts
+            self._counts = what, n_done + 1, n_all
+            self._report()
+
+    def _report(self) -> None:
+        if self.task.callback is not None and self._counts[2]:
+            self.task.callback(*self._counts)
+
+    def _in_threads(self, function: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
+        # The slowest first, so that the threads end at about the same time.
+        work = sorted(candidates, key=lambda each: (each.family.n_axes, each.n_components))
+
+        def call() -> None:
+            while work:
+                try:
+                    candidate = work.pop()
+                except IndexError:
+                    return
+                function(candidate)
+                self._step()
+
+        run_in_threads(call, min(self.task.n_threads, len(work)))
+
+    # --- what is fitted -------------------------------------------------------------------------
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether several numbers of components are compared by a maximum of the likelihood."""
+        numbers = {number for _, number in self.candidates}
+        return len(numbers) > 1 and self.task.criterion != "evidence"
+
+    def n_parameters(self, candidate: Candidate) -> int:
+        """Return the number of free parameters of a candidate."""
+        n_parameters = candidate.family.n_parameters(candidate.n_components, self.first.n_features)
+        return n_parameters + N_NOISE_PARAMETERS * self.first.whitening.has_noise_component
+
+    def _refuse(self) -> int:
+        """Find the candidates that are not to be fitted; return how many they are."""
+        whole = self.whole
+        constant = (
+            np.zeros(0) if whole.scale is None else is_constant(whole.scale.mean, whole.scale.variances)
+        )
+        for each in self.candidates:
+            kind, number = each
+            n_parameters = kind.n_parameters(number, whole.n_features)
+            n_values = whole.weight * whole.n_features
+            if number > whole.n_rows:
+                self.failed[each] = (
+                    f"n_components = {number} components need at least as many rows; got "
+                    f"n_samples = {whole.n_rows}."
+                )
+            elif self.task.prior is None and np.any(constant) and not kind.is_spherical:
+                self.failed[each] = f"column {int(np.argmax(constant))} of X is constant: leave it out."
+            elif self.is_compared and number > 1 and n_values < SETTINGS.values_per_parameter * n_parameters:
+                self.failed[each] = (
+                    f"{n_parameters} parameters are too many for {whole.weight:.6g} rows of "
+                    f"{whole.n_features} columns: ask for fewer components, or a covariance_type with fewer "
+                    "parameters."
+                )
+        return len(self.failed)
+
+    def _drop_if_hopeless(self, candidate: Candidate) -> bool:
+        """Return whether a family that contains the candidate's is not likely enough to let it win.
+
+        The bound holds for maxima of the likelihood, as far as the fits of the larger family are its best.
+        """
+        if not self.optima or self.scale > 1 or self.task.prior is not None or self.task.model.reg_covar:
+            return False
+        for form in FORMS:
+            larger = self.optima.get(Candidate(form, candidate.n_components))
+            if larger is None or has_rounding(larger.problem) or not contains(form, candidate.family):
+                continue
+            # The likelihood of more components is no lower, though the fit found may be.
+            highest = max(
+                optimum.log_likelihood
+                for (kind, number), optimum in self.optima.items()
+                if kind == form and number <= candidate.n_components
+            )
+            bound = self._criterion(FitSummary(highest, self.n_parameters(candidate), self.first.weight, 0.0))
+            if bound > min(self.values.values()) + SETTINGS.final_reach:
+                self.dropped[candidate] = (
+                    f"no lower than {bound:.1f}, as {form.name} contains it and is no more likely"
+                )
+                return True
+        return False
+
+    def _keep(self, candidate: Candidate, optimum: Optimum) -> None:
+        self.optima[candidate] = optimum
+        self.values[candidate] = self._value(candidate, optimum)
+        self.failed.pop(candidate, None)
+
+    def _value(self, candidate: Candidate, optimum: Optimum) -> float:
+        """Return the criterion of a fit to the rows of the search, for all rows."""
+        problem, fit = optimum
+        certainty, evidence = 0.0, np.nan
+        if self.task.criterion == "icl":
+            responsibilities = np.asarray(problem.row_responsibilities(fit.parameters)[0])
+            certainties = np.log(responsibilities.max(axis=0))
+            weights = problem.row_weights()
+            certainty = float(certainties.sum() if weights is None else certainties @ weights)
+        if self.task.criterion == "evidence":
+            evidence = fit.evidence if fit.evidence is not None else evidence_of(problem, fit)
+            evidence += problem.whitening.log_det * problem.weight
+        n_parameters, scale = self.n_parameters(candidate), self.scale
+        # Of each parameter that is fitted to fewer rows, their likelihood is higher by 1/2 on average.
+        value = scale * optimum.log_likelihood - 0.5 * (scale - 1) * n_parameters
+        weight = self.whole.weight
+        return self._criterion(FitSummary(value, n_parameters, weight, certainty * scale, evidence * scale))
+
+    def _criterion(self, fit: FitSummary) -> float:
+        return CRITERIA[self.task.criterion](fit)
+
+    def _within(self, reach: float) -> list[Candidate]:
+        """Return the candidates whose criterion is above the lowest by no more than that."""
+        most = min(self.values.values(), default=0.0) + reach * self.scale
+        return [each for each, value in self.values.items() if value <= most]
+
+    def _worth_improving(self, improved: set[Candidate]) -> list[Candidate]:
+        """Return the candidates near the best, and those without a maximum next to one of them."""
+        near = self._within(SETTINGS.reach)
+        failed = [each for each, why in self.failed.items() if why == NO_MAXIMUM]
+        beside = [each for each in failed if any(_are_neighbours(each, other) for other in near)]
+        return [each for each in near + beside if each not in improved]
+
+    # --- how a candidate is fitted --------------------------------------------------------------
+
+    def _problem(self, kind: Family) -> Problem:
+        return self.problems[kind.untied].under(kind)
+
+    def _fit(self, candidate: Candidate) -> None:
+        """Fit a candidate from the shared starts."""
+        problem = self._problem(candidate.family)
+        try:
+            starts = self._starts(candidate)
+            best = self._best_of(problem, starts)
+            if self.task.prior is None and self.starts and candidate.n_components > 1:
+                # A prior may lead away from a maximum that is higher.
+                best = _better(best, self._optimum(problem, starts[PLAIN_TREE], (None,)))
+        except FAILURES as error:
+            self.failed[candidate] = str(error)
+            return
+        if best is None:
+            self.failed[candidate] = NO_MAXIMUM
+        else:
+            self._keep(candidate, best)
+
+    def _starts(self, candidate: Candidate) -> list[Fit]:
+        """Return where the runs of a candidate begin: the same for all families, or as the user asked."""
+        (kind, number), model = candidate, self.task.model
+        problem = self._problem(kind)
+        if number == 1 and self.is_searched:
+            whole = problem.soft_stats(np.ones((1, problem.n_rows)))
+            parameters = problem.family.m_step(whole, Prior())
+            shares = problem.whitening.noise_shares or (0.0,)
+            return [
+                Fit(replace(parameters, weights=np.array([1 - share])), "one component") for share in shares
+            ]
+        if self.is_searched:
+            return [start for each in self.starts for start in each.mixtures(problem, number, model.n_init)]
+        settings = type(model)(**model.get_params()).set_params(n_components=number)
+        if callable(model.init_params):
+            problem = self.on_all[kind.untied].under(kind)
+        start = resolved_start(settings, problem, self.task.X, self.task.prior, self.task.has_weight)
+        rngs = [np.random.default_rng([self.seed, number, i]) for i in range(start.n_init)]
+        return [candidate for rng in rngs for candidate in start.candidates(rng)]
+
+    def _best_of(self, problem: Problem, starts: list[Fit]) -> Optimum | None:
+        """Return the best optimum near some starts, if there is one.
+
+        Short runs under the conjugate prior, which keeps components from collapsing on the way, rank the
+        starts. The best of them are run to their end; the others only if a component of each of these
+        collapses.
+        """
+        prior = self.task.prior
+        ranked = self._raced(problem, starts, Prior() if prior is None else prior.conjugate)
+        best: Optimum | None = None
+        # Those that bound others are fitted with more care.
+        n_kept = 2 if problem.family in FORMS else 1
+        for i, start in enumerate(ranked):
+            if i >= n_kept and (best is not None or np.any(self.rounding)):
+                break
+            priors = (Prior(), None) if prior is None and i < n_kept else (prior,)
+            best = _better(best, self._optimum(problem, start, priors))
+        return best
+
+    def _raced(self, problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
+        """Return starts after short runs, the best first; of those that are equally high, one."""
+        mixtures = batch([start.parameters for start in starts])
+        if has_kernel(problem):
+            n_steps, relative_tol = SETTINGS.ranking_steps, SETTINGS.relative_tolerance
+            runs = plain_runs(problem, mixtures, prior, n_steps=n_steps, relative_tol=relative_tol)
+            mixtures, scores = runs.parameters, runs.log_likelihood
+        else:
+            mixtures, scores = short_runs(problem, mixtures, prior, SETTINGS.ranking_steps)
+        scores = np.where(np.isfinite(scores), scores, -np.inf)
+        order = [int(i) for i in np.argsort(-scores, kind="stable")]
+        apart = [
+            i for j, i in enumerate(order) if j == 0 or scores[order[j - 1]] - scores[i] > self.task.model.tol
+        ]
+        return [replace(starts[i], parameters=mixtures[i], n_iter=SETTINGS.ranking_steps) for i in apart]
+
+    def _optimum(self, problem: Problem, start: Fit, priors: tuple[Prior | None, ...]) -> Optimum | None:
+        """Return the optimum that runs under some priors lead to; None if a component collapses.
+
+        Where it collapses on rows that are equal because they are rounded, the optimum is that of rows that
+        are known up to their rounding errors.
+        """
+        fit = start
+        for prior in priors:
+            fit = self._climb(problem, fit, prior)
+        is_finite = np.isfinite(fit.log_likelihood) and fit.parameters.is_finite
+        if is_finite and not is_narrower(problem, fit.parameters, self.rounding):
+            is_regular = not fit.is_collapsed and self._is_regular(problem, fit.parameters)
+            return Optimum(problem, fit) if is_regular else None
+        # From the start: what led to the collapse is not near the optimum.
+        return self._rounded_optimum(problem, start) if np.any(self.rounding) else None
+
+    def _climb(self, problem: Problem, start: Fit, prior: Prior | None) -> Fit:
+        """Return the end of one run, near an optimum."""
+        max_iter = min(SETTINGS.sample_passes, max(self.task.model.max_iter, 1))
+        if not has_kernel(problem) or (prior is not None and prior.compares_by_evidence):
+            tol = max(self.task.model.tol, SETTINGS.sample_tolerance)
+            fit = converge(problem, start, prior, tol=tol, max_iter=max_iter)
+            return replace(fit, n_iter=start.n_iter + fit.n_iter)
+        first, relative_tol = start.parameters[None], SETTINGS.relative_tolerance
+        runs = plain_runs(problem, first, prior, n_steps=max_iter, relative_tol=relative_tol)
+        n_steps = int(runs.n_steps[0])
+        return Fit(
+            runs.parameters[0],
+            start.start,
+            FitStatus.CONVERGED if n_steps < max_iter else FitStatus.MAX_ITER,
+            objective=float(runs.objective[0]),
+            log_likelihood=float(runs.log_likelihood[0]),
+            stats=runs.stats[0],
+            prior=prior,
+            is_collapsed=bool(runs.is_collapsed[0]),
+            n_iter=start.n_iter + n_steps,
+            history=(float(runs.objective[0]),),
+        )
+
+    def _rounded_optimum(self, problem: Problem, start: Fit) -> Optimum | None:
+        """Return the optimum for rows that are known up to their rounding errors; None if there is none."""
+        rounded, prior = with_rounding(problem, self.task.prior, self.rounding)
+        fresh = replace(start, status=FitStatus.NOT_RUN)
+        fit = self._converged(rounded, fresh, prior, is_checked=False)
+        return Optimum(rounded, fit) if self._is_regular(rounded, fit.parameters) else None
+
+    def _converged(
+        self, problem: Problem, start: Fit, prior: Prior | None, *, is_checked: bool = True
+    ) -> Fit:
+        """Return the end of a run to the tolerance of the user, with the likelihood of the mixture itself."""
+        model, checked_on = self.task.model, None
+        if is_checked:
+            checked_on = problem if problem.n_rows <= self.first.n_rows else self._problem(problem.family)
+            if checked_on is not problem and has_rounding(problem):
+                checked_on = checked_on.with_noise(np.asarray(problem.whitening.noise))
+        limits = {"tol": model.tol, "max_iter": model.max_iter}
+        fit = converge(problem, start, prior, **limits, checked_on=checked_on)
+        return _exact(problem, replace(fit, n_iter=start.n_iter + fit.n_iter))
+
+    def _is_regular(self, problem: Problem, parameters: WhitenedParameters) -> bool:
+        """Return whether no component is empty, or has collapsed or is about to.
+
+        A component whose rows have too few values for its own parameters collapses on them, unless its
+        covariance is shared, or is kept from it only by its form, by rounding or by a prior: such an optimum
+        says nothing about clusters.
+        """
+        kind, (number, n_features) = problem.family, parameters.means.shape
+        if not parameters.is_finite:
+            return False
+        min_rows = MIN_ROWS
+        if number > 1 and not kind.shares_covariance and (self.is_compared or self.task.prior is None):
+            # What one more component adds, without its weight.
+            of_two, of_three = (kind.n_parameters(k, n_features) for k in (2, 3))
+            min_rows = SETTINGS.values_per_parameter * (of_three - of_two - 1) / n_features
+        if float(parameters.weights.min()) * problem.weight < min_rows:
+            return False
+        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.noise)
+        return bool(is_kept_wide or kind.smallest_variance(parameters.covariances) > SETTINGS.min_variance)
+
+    # --- from one candidate to another ------------------------------------------------------------
+
+    def _improve(self, candidate: Candidate, alone: dict[Candidate, Optimum]) -> None:
+        """Fit a candidate from its neighbours, each as it was fitted by itself; keep what is better."""
+        (kind, k), own = candidate, alone.get(candidate)
+        problem = self._problem(kind)
+        starts: list[Fit] = []
+        rng = np.random.default_rng([self.seed, k, 1])
+        smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
+        if smaller is not None:
+            completed = problem.completed(smaller.fit.parameters)
+            grown = with_one_more(completed, smaller.fit.parameters, rng)
+            starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
+        if larger is not None:
+            completed = problem.completed(larger.fit.parameters)
+            merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.merged_pairs)
+            starts += [Fit(problem.m_step(stats, Prior()), f"merger of {k + 1}") for stats in merged]
+        for other, optimum in alone.items():
+            is_contained = other.n_components == k and contains(kind, other.family)
+            if is_contained and (own is None or optimum.log_likelihood > own.log_likelihood):
+                responsibilities = np.asarray(optimum.problem.row_responsibilities(optimum.fit.parameters)[0])
+                parameters = problem.m_step(problem.soft_stats(responsibilities), Prior())
+                starts.append(Fit(parameters, f"start from {other.family.name}"))
+        better = self._best_of(problem, starts) if starts else None
+        if np.any(self.rounding) and (own is None or has_rounding(own.problem)):
+            rounded, prior = with_rounding(problem, Prior(), self.rounding)
+            for start in portfolio(rounded, k, prior, rng):
+                better = _better(better, self._rounded_optimum(problem, start))
+        if better is not None and _better(own, better) is better:
+            self._keep(candidate, better)
+
+    def _finish(self, candidate: Candidate) -> None:
+        """Run a fit to its optimum, and see that it is one."""
+        problem, fit = self.optima[candidate]
+        finished = Optimum(problem, self._converged(problem, fit, self._prior(problem)))
+        if self._is_regular(problem, finished.fit.parameters) and finished.fit.rank >= fit.rank:
+            self._keep(candidate, finished)
+
+    def _prior(self, problem: Problem) -> Prior | None:
+        return prior_for(problem.whitening, problem.family, self.task.prior)
+
+    # --- all rows ---------------------------------------------------------------------------------
+
+    def _continue_on_all_rows(self) -> None:
+        """Fit candidates to all rows that are not behind by more than chance on those of the search."""
+        if self.whole.n_rows <= self.first.n_rows or not self.optima:
+            return
+        best = min(self.values, key=lambda each: self.values[each])
+        densities, near = _densities(self.optima[best]), []
+        for each, optimum in self.optima.items():
+            gaps = densities - _densities(optimum)
+            error = 2 * self.scale * float(np.std(gaps)) * np.sqrt(len(gaps))
+            reach = max(SETTINGS.chance_errors * error, SETTINGS.final_reach)
+            if self.values[each] <= self.values[best] + reach:
+                near.append(each)
+        self._begin("fitting to all rows", len(near))
+        for each, (problem, fit) in list(self.optima.items()):
+            on_all = self.on_all[problem.family.untied].under(problem.family)
+            if has_rounding(problem):
+                on_all = on_all.with_noise(np.asarray(problem.whitening.noise))
+            if each in near:
+                fit = self._converged(on_all, fit, self._prior(on_all))
+                self._step()
+            else:
+                # The likelihood is that of all rows, though EM has not seen them.
+                there = converge(on_all, fit, self._prior(on_all), tol=0.0, max_iter=0)
+                fit = _exact(on_all, replace(there, n_iter=fit.n_iter))
+            if each in near and not self._is_regular(on_all, fit.parameters):
+                self.failed[each] = NO_MAXIMUM
+                del self.optima[each]
+            else:
+                self.optima[each] = Optimum(on_all, fit)
+
+
+def contains(larger: Family, smaller: Family) -> bool:
+    """Return whether every mixture of a family is one of another, so that it cannot be more likely.
+
+    Volume, shape and orientation of the larger family are each at least as free. Spherical components have
+    the identity as their shape, which is one shape that components can share.
+    """
+    if larger == smaller:
+        return True
+    if not all(_CODE.fullmatch(kind.code) for kind in (larger, smaller)):
+        return False
+    volume, shape, orientation = tuple(smaller.code)
+    if larger.code[0] not in _PARTS[volume]:
+        return False
+    return shape == "I" or (larger.code[1] in _PARTS[shape] and larger.code[2] in _ORIENTATIONS[orientation])
+
+
+def _are_neighbours(first: Candidate, second: Candidate) -> bool:
+    """Return whether candidates differ by one component, or one of their families contains the other."""
+    if first.family == second.family:
+        return abs(first.n_components - second.n_components) == 1
+    is_nested = contains(first.family, second.family) or contains(second.family, first.family)
+    return first.n_components == second.n_components and is_nested
+
+
+def _better(optimum: Optimum | None, other: Optimum | None) -> Optimum | None:
+    """Return the better of two fits; the first, if the other is better by no more than a tolerance."""
+    if optimum is None or other is None:
+        return other if optimum is None else optimum
+    (is_full, score), (other_is_full, other_score) = optimum.fit.rank, other.fit.rank
+    if is_full != other_is_full:
+        return optimum if is_full else other
+    return other if other_score > score + SETTINGS.tolerance else optimum
+
+
+def _exact(problem: Problem, fit: Fit) -> Fit:
+    """Return a fit with the likelihood of the mixture itself, also if that of EM has rounding errors."""
+    if not has_rounding(problem):
+        return fit
+    without = problem.with_noise(np.zeros(problem.n_features))
+    return replace(fit, log_likelihood=float(without.e_step(fit.parameters[None])[1][0]))
+
+
+def _densities(optimum: Optimum) -> Array:
+    """Return the log-density of each row, in the units of the data."""
+    densities = np.asarray(optimum.problem.row_responsibilities(optimum.fit.parameters)[1])
+    return densities + optimum.problem.whitening.log_det
