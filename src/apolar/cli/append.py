@@ -86,9 +86,9 @@ def table_name(source: str) -> str:
 
 def _added(table: OriginalTable, model: GaussianMixture, X: Array, level: float) -> Iterator[str]:
     """Yield what is added to each row, with its line end."""
-    from apolar.reports.scoring import scored_chunks
+    from apolar.reports.scoring import score_chunks
 
-    for scores in scored_chunks(model, X, level):
+    for scores in score_chunks(model, X, level):
         probabilities: Iterable[list[str]] = probability_cells(scores.posteriors)
         if table.decimal == ",":
             probabilities = [[cell.replace(".", ",") for cell in cells] for cells in probabilities]

@@ -78,13 +78,13 @@ def label_lines(
     """
     import numpy as np
 
-    from apolar.reports.scoring import scored_chunks
+    from apolar.reports.scoring import score_chunks
 
     first = ["row"] if files is None else ["file", "row"]
     names = probability_names(model)
     yield ",".join([*first, "cluster", "probability", "outlier", *names]) + "\n"
     start = 0
-    for scores in scored_chunks(model, X, level):
+    for scores in score_chunks(model, X, level):
         stop = start + len(scores.predicted)
         rows = np.arange(start, stop) if row_numbers is None else np.asarray(row_numbers[start:stop])
         columns: list[Any] = [

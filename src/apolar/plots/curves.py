@@ -118,7 +118,7 @@ def convergence_chart(model: Any) -> Chart:
     }
     if run.is_stream:
         names = ("calls of partial_fit", "mean log-likelihood of a row")
-        curve, legend = Line(passes, run.values, look), [("after a call", look)]
+        curve, legend = Line(passes, run.values, look, "values"), [("after a call", look)]
         return Chart([curve], ends, limits(run.values), run.title, names, legend, [*run.notes], "integer")
     left = run.values.max() - run.values
     above = left > 0
@@ -129,13 +129,13 @@ def convergence_chart(model: Any) -> Chart:
         known = [*left[above], *([] if run.tolerance is None else [run.tolerance])]
         bottom = min(known) / 6
         heights = (bottom / 2, max(known) * 2)
-        layers.append(Line(passes, np.where(above, left, np.nan), look))
+        layers.append(Line(passes, np.where(above, left, np.nan), look, "distance"))
         legend.append(("after a pass", look))
         if run.tolerance is not None:
             layers.insert(0, level_line(run.tolerance, ends, _TOLERANCE))
             legend.append((f"tolerance: {run.tolerance:.2g} per row", _TOLERANCE))
     at_best = passes[~above]
-    layers.append(Line(at_best, np.full(len(at_best), bottom), _END))
+    layers.append(Line(at_best, np.full(len(at_best), bottom), _END, "best"))
     legend.append(("at the best value: 0", _END))
     names = ("passes over the data", run.distance)
     scale = "log" if above.any() else "zero"

@@ -133,7 +133,7 @@ def scatter_matrix(
     if drawing is None:
         from matplotlib import pyplot
 
-        drawing = pyplot.figure(figsize=(k * side + 0.6, k * side + 1.3), layout="constrained")
+        drawing = pyplot.figure(figsize=(max(k * side + 0.6, 4.8), k * side + 1.3), layout="constrained")
     whole = getattr(drawing, "figure", None) or drawing
     if whole.get_layout_engine() is None:
         whole.set_layout_engine("constrained")

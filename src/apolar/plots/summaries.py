@@ -131,7 +131,7 @@ def profile_chart(
         look["markersize"] = min(max(150 * step / k, 2.5), 6.0)
         x = np.arange(k) + (number - (r - 1) / 2) * step
         low, high = means[number] - deviations[number], means[number] + deviations[number]
-        layers.append(stems(x, low, high, {"color": colour, "linewidth": 1.2}))
+        layers.append(stems(x, low, high, {"color": colour, "linewidth": 1.2}, f"bars-{number + 1}"))
         layers.append(Line(x, means[number], look, cluster_kind(number)))
         legend.append(
             (f"{clusters[number]} (weight {mixture.weights[number]:.2f})", look | {"linewidth": 1.0})
