@@ -138,6 +138,8 @@ def draw_figure(label: str, seed: int = 0) -> Figure:
     -------
     figure : matplotlib.figure.Figure
     """
+    from matplotlib.figure import Figure
+
     item = FIGURES[label]
     task = load_task(item.source, seed)
     result = cluster(FIGURE_METHOD, task, seed)
@@ -150,6 +152,7 @@ def draw_figure(label: str, seed: int = 0) -> Figure:
         feature_names=task.feature_names,
         class_names=task.class_names or None,
         title=item.caption,
+        figure=Figure(figsize=(1.9 * item.size + 0.6, 1.9 * item.size + 1.5)),
     )
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from apolar._core.arrays import Array, working_dtype
 
 # Strings that stand for a missing value, in lower case and without surrounding spaces.
-_MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "."})
+MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "."})
 
 
 def is_missing(text: str) -> bool:
     """Return whether a string stands for a missing value."""
-    return text.strip().lower() in _MISSING
+    return text.strip().lower() in MISSING_WORDS
 
 
 def numeric_array(value: Any, name: str) -> Array:

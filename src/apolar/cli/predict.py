@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.append import appended, check_rereadable
 from apolar.cli.console import Bar
 from apolar.cli.errors import BadInput
-from apolar.cli.labels import cluster_numbers, file_names, label_lines
+from apolar.cli.labels import (
+    appended_text,
+    check_rereadable,
+    cluster_numbers,
+    csv_text,
+    label_frames,
+    outliers_sentence,
+    row_numbers_of,
+)
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
     check_sources,
@@ -24,7 +31,6 @@ from apolar.cli.options import (
     outliers_option,
     reading_options,
 )
-from apolar.cli.outliers import outliers_sentence, row_numbers_of
 from apolar.cli.output import Output
 from apolar.cli.paths import not_found
 from apolar.cli.text import escaped
@@ -103,7 +109,6 @@ def predict(
     if not Path(model).exists():
         raise BadInput(not_found(Path(model)))
     from apolar.cli.tables import read_table
-    from apolar.cli.tables.files import expanded
 
     mixture = _loaded(model)
     from apolar.reports.scoring import score_table
@@ -126,7 +131,6 @@ def predict(
             drop_missing=drop_missing,
             keep_missing=True,
             min_rows=1,
-            progress=bar.reading,
             **reading,
         ) as table:
             if table.X.shape[1] != mixture.n_features_in_:
@@ -144,13 +148,9 @@ def predict(
             if as_json:
                 click.echo(json.dumps(_as_object(mixture, table, outlying, level), allow_nan=False))
             elif append:
-                appended(
-                    *([str(source) for source in expanded(data)], mixture, table.X, numbers, level),
-                    write=lambda lines: _write(lines, output),
-                    reading=reading,
-                )
+                _write(appended_text(data, mixture, table, level, reading), output)
             else:
-                _write(label_lines(mixture, table.X, numbers, level=level, files=file_names(table)), output)
+                _write(csv_text(label_frames(mixture, table, level)), output)
     if missing:
         click.echo(escaped(missing), err=True)
     if outliers is not None:
@@ -193,7 +193,7 @@ def _as_object(
     certainties: list[float | None] = []
     probabilities: list[list[float | None]] = []
     for scores in score_chunks(mixture, table.X, level):
-        clusters += cluster_numbers(scores.predicted)
+        clusters += cluster_numbers(scores.predicted).tolist()
         is_far = np.isnan(scores.posteriors[:, 0]).tolist()
         for row, has_none in zip(scores.posteriors.tolist(), is_far, strict=True):
             probabilities.append([None] * len(row) if has_none else row)

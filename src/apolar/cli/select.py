@@ -78,7 +78,6 @@ def select(
             drop_missing=drop_missing,
             keep_missing=True,
             leave_out=KINDS,
-            progress=bar.reading,
             **reading,
         ) as table:
             missing = table.missing_line
