@@ -73,6 +73,15 @@ def positive_number(value: Any, name: str) -> float:
     return number
 
 
+def check_fraction(value: Any, name: str) -> float:
+    """Return `value` as a float above 0 and below 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {value!r}.")
+    if not 0 < float(value) < 1:
+        raise ValueError(f"{name} must be between 0 and 1, such as 0.95 for 95%, not {value}.")
+    return float(value)
+
+
 def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Raise ValueError for a value that is not one of the choices."""
     if not any(value is choice or value == choice for choice in choices):

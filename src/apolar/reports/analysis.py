@@ -16,7 +16,7 @@ from apolar._core.checks import is_missing
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.predict import NOISE, Likelihood
-from apolar.estimator.standard_errors import StandardErrors
+from apolar.estimator.uncertainty import StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
