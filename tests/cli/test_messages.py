@@ -17,7 +17,7 @@ from apolar.em.row_stats import NOISE_AND_MISSING
 from apolar.estimator import fit_warnings, standard_errors
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture import families
-from apolar.reports import analysis, words
+from apolar.reports import analysis
 from apolar.scores import CRITERIA
 from apolar.selection import result as selection_result
 from apolar.selection.grid import NO_MAXIMUM
@@ -66,7 +66,7 @@ def test_messages_name_options_of_the_command_line():
         "nearly repeat others, or give a larger reg_covar.",
         *(
             text
-            for module in (standard_errors, fit_warnings, analysis, selection_result, words)
+            for module in (standard_errors, fit_warnings, analysis, selection_result)
             for text in texts_of(module)
         ),
     ],
