@@ -154,11 +154,11 @@ def fit(
             if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
             missing = table.missing_line
-            from apolar.reports.analysis import analysed
+            from apolar.reports.analysis import analyse
 
             unreported = "" if no_report else _no_report()
             bar.begin("fitting")
-            analysis = analysed(
+            analysis = analyse(
                 table.X,
                 table.names,
                 numbers,
@@ -228,7 +228,7 @@ def as_object(
     analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: Sequence[int]
 ) -> dict[str, Any]:
     """Return the result as JSON can hold it."""
-    from apolar.reports.words import choice
+    from apolar.reports.text import choice
 
     model = analysis.model
     return {
@@ -269,7 +269,7 @@ def _print(
     from rich.table import Table
 
     from apolar._core.numbers import with_error
-    from apolar.reports.words import agreement, choice, headline
+    from apolar.reports.text import agreement, choice, headline
 
     console, model = new_console(), analysis.model
     for note in table.notes:

@@ -111,7 +111,7 @@ def predict(
     from apolar.cli.tables import read_table
 
     mixture = _loaded(model)
-    from apolar.reports.scoring import scored
+    from apolar.reports.scoring import score_table
 
     if report is not None:
         from apolar.reports.page import need_report
@@ -139,7 +139,7 @@ def predict(
                     f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
                 )
             bar.begin("labelling")
-            scores = scored(mixture, table.X, level)
+            scores = score_table(mixture, table.X, level)
             numbers, missing = table.row_numbers, table.missing_line
             outlying = row_numbers_of(scores.outliers, numbers)
             if report is not None:
@@ -186,13 +186,13 @@ def _as_object(
     """Return the labels as JSON can hold them; null where there is no probability."""
     import numpy as np
 
-    from apolar.reports.scoring import scored_chunks
+    from apolar.reports.scoring import score_chunks
 
     rows = range(len(table.X)) if table.row_numbers is None else table.row_numbers.tolist()
     clusters: list[int] = []
     certainties: list[float | None] = []
     probabilities: list[list[float | None]] = []
-    for scores in scored_chunks(mixture, table.X, level):
+    for scores in score_chunks(mixture, table.X, level):
         clusters += cluster_numbers(scores.predicted).tolist()
         is_far = np.isnan(scores.posteriors[:, 0]).tolist()
         for row, has_none in zip(scores.posteriors.tolist(), is_far, strict=True):
@@ -212,9 +212,9 @@ def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model:
     """Write the page on rows under a model that was loaded."""
     from apolar import __version__
     from apolar.reports import Provenance, report_page
-    from apolar.reports.analysis import described
+    from apolar.reports.analysis import describe
 
-    analysis = described(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
+    analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
     n_rows = mixture.n_samples_seen_
     loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows:,.0f} rows, before."
     provenance = Provenance(
