@@ -1,0 +1,608 @@
+"""The uncertainty of a fitted mixture: standard errors from the observed information, and the bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.utils.validation import check_is_fitted
+
+from apolar._core.arrays import Array, IndexArray
+from apolar._core.checks import check_fraction, check_integer
+from apolar._core.numbers import figures
+from apolar._core.tables import cluster_table, html_table
+from apolar.data import CHUNK_SIZE, open_rows
+from apolar.data.derived import SelectedRows
+from apolar.em.blocks import StatsBlock, posteriors
+from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
+from apolar.em.loop import converge
+from apolar.em.low_density import with_noise_component
+from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
+from apolar.em.rounding import with_rounding
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import open_input
+from apolar.estimator.parameters import check_parameters, n_threads_of
+from apolar.exceptions import ColumnError, ComponentError
+from apolar.mixture.families import Family
+from apolar.mixture.noise import noise_weights
+from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters, batch
+from apolar.mixture.prior import Prior
+from apolar.mixture.recovered import sample
+from apolar.moments.available import observed_column_moments
+from apolar.moments.covariance import is_constant
+
+__all__ = [
+    "Bootstrap",
+    "Interval",
+    "StandardErrors",
+    "align_components",
+    "bootstrap",
+    "check_columns_vary",
+    "fitted_problem",
+    "standard_errors",
+]
+
+# The step of central differences, in deviations of a component and in logarithms of weights: a compromise
+# between their error, of the order of its square, and that of rounding, of the order of its inverse.
+DIFFERENCE = 1e-4
+# A direction with less than this fraction of the largest information counts as flat: central differences
+# are not more accurate than that.
+FLAT = 1e-6
+# How far a mixture may be from the maximum, in standard errors. At 1, half a unit of log-likelihood is left
+# to gain.
+MAX_AWAY = 1.0
+# A component of exactly one row has a count of one up to rounding, which grows with the number of rows, and
+# stays far below this tolerance.
+MIN_ROWS_HELD = 1 - 1e-6
+# What a notebook shows.
+MAX_COLUMNS, MAX_CLUSTERS = 10, 30
+
+
+def fitted_problem(
+    estimator: Any, X: Any, sample_weight: Any, *, is_drawn: bool = False
+) -> tuple[Problem, Prior | None]:
+    """Return the rows of a fit, on the host and whitened as in the fit, and its prior.
+
+    Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
+    """
+    check_is_fitted(estimator)
+    kind, prior = check_parameters(estimator)
+    state = FittedState.of(estimator)
+    if prior is not None:
+        # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
+        prior = prior.of_strength(state.shrinkage)
+    rows = open_input(estimator, X, sample_weight, reset=False).on_host()
+    data = Problem(rows, kind, threads=n_threads_of(estimator), noise=estimator.reg_covar or 0.0)
+    box = state.parameters.noise
+    if box is not None:
+        data = with_noise_component(data, estimator.noise or estimator.noise_weight_, box)
+    if state.rounding_variances is not None and state.is_rounded and not is_drawn:
+        return with_rounding(data, prior, state.rounding_variances)
+    return data, prior
+
+
+def check_columns_vary(data: Problem) -> None:
+    """Refuse a constant column: its variance is at its floor, and has no standard error there."""
+    if data.scale is None:
+        _, _, mean, variances = observed_column_moments(data.rows)
+    else:
+        # The whitening was made of these moments: no other pass over the rows is needed.
+        mean, variances = data.scale.mean, data.scale.variances
+    constant = np.flatnonzero(is_constant(mean, variances))
+    if len(constant):
+        problem = "is constant: its variance has no standard error. Fit without it."
+        raise ColumnError(int(constant[0]), problem)
+
+
+@dataclass(frozen=True, eq=False)
+class StandardErrors:
+    """The standard errors of the parameters of a mixture, in the units of the data.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_components,)
+        Zero if there is one component: its weight is known.
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray
+        In the shape of the covariances of the family; every entry of a matrix has its own.
+    information_condition : float or None
+        The largest over the smallest eigenvalue of the information, in coordinates where it would be the
+        identity if the component of each row were known: near 1 if the components hardly overlap, large if
+        the rows hardly determine some direction. None after a bootstrap, which computes no information.
+    noise_weight : float
+        Of the weight of the noise; zero without a noise component.
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    information_condition: float | None
+    noise_weight: float = 0.0
+
+    def _repr_html_(self) -> str:
+        """Return the errors of weights and means for notebooks."""
+        return self.html_table("Standard errors of the weights and means")
+
+    def html_table(self, title: str) -> str:
+        """Return the errors of weights and means as HTML, below them a title."""
+        n_clusters, n_features = self.means.shape
+        shown = range(min(n_clusters, MAX_CLUSTERS))
+        table = cluster_table(
+            {
+                "cluster": [str(k + 1) for k in shown],
+                "weight": [figures(float(self.weights[k]), 2) for k in shown],
+            },
+            [f"mean of x{j}" for j in range(n_features)],
+            lambda k, j: figures(float(self.means[k, j]), 2),
+            MAX_COLUMNS,
+        )
+        rest = "" if n_clusters <= MAX_CLUSTERS else f" of the first {MAX_CLUSTERS} of {n_clusters} clusters"
+        return html_table(*table, f"{title}{rest}; those of the covariances are in .covariances.")
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Intervals for the parameters of a mixture: lower ends at index 0 of each array, upper ones at 1.
+
+    Attributes
+    ----------
+    level : float
+        The fraction of the resamples between the ends of each interval.
+    weights : ndarray, shape (2, n_components)
+    means : ndarray, shape (2, n_components, n_features)
+    covariances : ndarray, shape (2, ...)
+    """
+
+    level: float
+    weights: Array
+    means: Array
+    covariances: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Mixtures fitted to resamples, in the units of the data.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_resamples, n_components)
+        Components in the order of the fitted mixture.
+    means : ndarray, shape (n_resamples, n_components, n_features)
+    covariances : ndarray, shape (n_resamples, ...)
+        In the shape of the covariances of the family.
+    converged : ndarray of bool, shape (n_resamples,)
+        Whether the fit to each resample reached an optimum; if many did not, raise max_iter.
+    has_noise : bool
+        Whether there is a noise component, whose weight is one less the others.
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    converged: Array
+    has_noise: bool = False
+
+    def _repr_html_(self) -> str:
+        """Return the deviations over the resamples for notebooks."""
+        not_converged = int(np.count_nonzero(~self.converged))
+        note = f" ({not_converged} did not converge)" if not_converged else ""
+        return self.standard_errors().html_table(f"Deviations over {len(self.weights)} resamples{note}")
+
+    def standard_errors(self) -> StandardErrors:
+        """Return the standard deviations over the resamples."""
+        return StandardErrors(
+            np.std(self.weights, axis=0, ddof=1),
+            np.std(self.means, axis=0, ddof=1),
+            np.asarray(np.std(self.covariances, axis=0, ddof=1)),
+            None,
+            float(np.std(self.weights.sum(axis=1), ddof=1)) if self.has_noise else 0.0,
+        )
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return percentile intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The fraction of the resamples within each interval, between 0 and 1.
+
+        Returns
+        -------
+        interval : Interval
+        """
+        level = check_fraction(level, "level")
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        arrays = (self.weights, self.means, self.covariances)
+        return Interval(level, *(np.quantile(array, ends, axis=0) for array in arrays))
+
+
+# --- the information ----------------------------------------------------------------------------
+
+
+def standard_errors(
+    data: Problem, parameters: MixtureParameters, prior: Prior | None = None
+) -> StandardErrors:
+    """Return standard errors of a fitted mixture from the observed information.
+
+    The information is minus the Hessian of the log-likelihood, without the prior, at the mixture. It is that
+    of rows whose components are known, less what the unknown components take away: the variance of the
+    score of a row over its components [louis1982]. Errors in the units of the data follow by the delta
+    method. Two passes over the rows.
+
+    They are asymptotic: valid for many rows, at a maximum of the likelihood, if the rows come from a mixture
+    of this family. A fit with a prior is at the maximum of the posterior instead, where the gradient of the
+    likelihood is small, but not zero. The difference matters only if a component holds few rows and is
+    determined mostly by the prior: then the errors are too small. Use `bootstrap` where the likelihood is far
+    from quadratic.
+
+    Parameters
+    ----------
+    data : Problem
+        The rows that the mixture was fitted to, with their weights: one of weight 2 counts as two rows.
+    parameters : MixtureParameters
+        One mixture, in the units of the data.
+    prior : Prior or None, default=None
+        The prior of the fit. It only serves to check that the mixture is at the maximum of what was fitted,
+        and is no part of the information.
+
+    Returns
+    -------
+    errors : StandardErrors
+
+    Raises
+    ------
+    ValueError
+        If the mixture is not near a maximum, or the rows do not determine its parameters; the message says
+        which, and what to do. A ComponentError if that is due to one component.
+    """
+    family, whitened = data.family, data.whitening.transform_parameters(parameters)
+    _check_components(data, whitened)
+    coordinates = data.coordinates(whitened)
+    positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
+    stats = data.e_step(whitened[None])[0][0]
+    known, slopes = _slopes(data, coordinates, positions, stats)
+    if data.is_incomplete:
+        information = _observed_information(data, coordinates, whitened.weights)
+    else:
+        information = known - _lost(data, whitened, positions, slopes[:, :, : data.n_stats])
+    # Along the null direction the mixture does not change, and the information is zero. One is added there,
+    # so that the information of known components is the identity; this changes no standard error.
+    null_direction = coordinates.null_direction / np.linalg.norm(coordinates.null_direction)
+    information += np.outer(null_direction, null_direction)
+    if not np.all(np.isfinite(information)):
+        raise ValueError(
+            "The information is not finite: a component has collapsed. Fit with the default prior, or ask "
+            "for fewer components."
+        )
+    values, vectors = np.linalg.eigh((information + information.T) / 2)
+    _check_maximum(values, vectors[:, 0], positions)
+    adapted = None if prior is None else prior.adapted_to(family, stats)
+    gradient = coordinates.gradient(coordinates.origin, whitened, stats, adapted)
+    away = float(np.linalg.norm(vectors.T @ gradient / np.sqrt(values)))
+    if not away <= MAX_AWAY:
+        raise ValueError(
+            f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
+            "the sample_weight of the fit; if they are those, fit with a larger max_iter or a smaller tol."
+        )
+    inverse = (vectors / values) @ vectors.T
+    weights, means, covariances = _errors(inverse, whitened, data, positions, slopes[:, :, data.n_stats :])
+    condition, r = float(values[-1] / values[0]), whitened.n_components
+    return StandardErrors(
+        weights[:r], means, covariances, condition, float(weights[r]) if coordinates.has_noise else 0.0
+    )
+
+
+def _check_components(data: Problem, whitened: WhitenedParameters) -> None:
+    """Refuse components that hold less than one row, or are flat."""
+    family, counts = data.family, whitened.weights * data.weight
+    smallest = int(np.argmin(counts))
+    # The local coordinates take the count of a component to be at least one row.
+    if not counts[smallest] >= MIN_ROWS_HELD:
+        # A count just below one, rounded, would be shown as 1.
+        shown = min(counts[smallest], 0.99)
+        problem = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
+        raise ComponentError(smallest, problem)
+    if family.smallest_variance(whitened.covariances) <= 2 * family.min_variance:
+        matrices = family.matrices(whitened.covariances, *whitened.means.shape)
+        narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))
+        raise ComponentError(
+            narrowest,
+            "has collapsed: it has no variance in some direction. Fit with the default prior, or ask for "
+            "fewer components.",
+        )
+
+
+def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> None:
+    """Refuse a mixture where the likelihood has a direction of positive curvature, or of none.
+
+    Parameters
+    ----------
+    values : ndarray
+        The eigenvalues of the information, the smallest first.
+    direction : ndarray, shape (n_coordinates,)
+        The eigenvector of the smallest.
+    positions : ndarray of int, shape (n_components, n_moving)
+        The coordinates that move each component.
+    """
+    largest = max(float(values[-1]), 1.0)
+    if values[0] > FLAT * largest:
+        return
+    worst = int(np.argmax(np.linalg.norm(direction[positions], axis=1)))
+    if values[0] < -FLAT * largest:
+        raise ComponentError(
+            worst,
+            "is not at a maximum of the likelihood of these rows: the likelihood rises if it is changed. Fit "
+            "the mixture to these rows and their weights with a larger max_iter, a smaller tol, or another "
+            "start; if this message stays, the component is determined by the prior and not by the rows: ask "
+            "for fewer components.",
+        )
+    raise ComponentError(
+        worst,
+        "has parameters that the rows do not determine: the likelihood is flat in a direction, because "
+        "components are the same or one has collapsed. Ask for fewer components or a covariance_type with "
+        "fewer parameters, or fit with the default prior.",
+    )
+
+
+def _slopes(
+    data: Problem, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats
+) -> tuple[Array, Array]:
+    """Return the information of known components, and the derivatives of the components by the coordinates.
+
+    Both by central differences, without reading rows: with the statistics of the E-step held fixed, the
+    gradient in the local coordinates is that of the expected complete log-likelihood.
+
+    Parameters
+    ----------
+    data : Problem
+    coordinates : LocalCoordinates
+        Around the mixture.
+    positions : ndarray of int, shape (n_components, n_moving)
+        The coordinates that move each component.
+    stats : SufficientStats
+        Those of the E-step at the mixture.
+
+    Returns
+    -------
+    known : ndarray, shape (n_coordinates, n_coordinates)
+    slopes : ndarray, shape (n_components, n_moving, n_stats + n_parameters)
+        The derivatives of the natural parameters of each component, in whitened coordinates, and of its mean
+        and covariance, in the units of the data, by the coordinates that move it.
+    """
+    family, whitening = data.family, data.whitening
+    count_roots = np.sqrt(coordinates.centre.weights * coordinates.weight)
+    # A coordinate is in deviations of the component over the root of its count.
+    steps = np.zeros(len(coordinates.origin))
+    for moving, count_root in zip(positions, count_roots, strict=True):
+        steps[moving] = np.maximum(steps[moving], DIFFERENCE * count_root)
+    if coordinates.has_noise:
+        steps[-1] = DIFFERENCE * coordinates.noise_root
+
+    def at(tangent: Array) -> tuple[Array, Array]:
+        parameters = coordinates.retract(tangent)
+        flat_parameters = _by_component(whitening.inverse_transform_parameters(parameters), family)
+        gradient = coordinates.gradient(tangent, parameters, stats, None)
+        natural = data.natural(parameters)[: parameters.n_components]
+        return gradient, np.concatenate([natural, flat_parameters], axis=1)
+
+    known = np.empty((len(steps), len(steps)))
+    slopes = np.empty((*positions.shape, at(coordinates.origin)[1].shape[1]))
+    for j, (by_gradient, by_component) in enumerate(_central_differences(at, steps)):
+        known[j] = -by_gradient
+        for k, moving in enumerate(positions):
+            slopes[k, moving == j] = by_component[k]
+    # A change of one weight also changes the others, as they add up to one. That part is the same for all
+    # components, does not enter their variance, and is left out: the coordinate of a weight then moves its
+    # component alone.
+    slopes[:, 0] = 0.0
+    slopes[:, 0, 0] = 1 / count_roots
+    return known, slopes
+
+
+def _observed_information(data: Problem, coordinates: LocalCoordinates, weights: Array) -> Array:
+    """Return the information of rows with missing values, by central differences: two passes a coordinate.
+
+    What is lost with the missing values depends on the pattern of each row; the gradient, from an exact
+    E-step, knows all of it.
+    """
+    # As in `_slopes`, for the coordinates of a component of average size.
+    step = DIFFERENCE * float(np.sqrt(np.mean(weights) * data.weight))
+
+    def gradient_at(tangent: Array) -> tuple[Array]:
+        parameters = coordinates.retract(tangent)
+        stats = data.e_step(parameters[None])[0][0]
+        return (coordinates.gradient(tangent, parameters, stats, None),)
+
+    steps = np.full(len(coordinates.origin), step)
+    return np.array([-slope for (slope,) in _central_differences(gradient_at, steps)])
+
+
+def _central_differences(
+    function: Callable[[Array], tuple[Array, ...]], steps: Array
+) -> Iterator[tuple[Array, ...]]:
+    """Yield the slopes of some arrays at zero, along one coordinate after the other."""
+    for j, step in enumerate(steps):
+        tangent = np.zeros(len(steps))
+        tangent[j] = step
+        both = zip(function(tangent), function(-tangent), strict=True)
+        yield tuple((above - below) / (2 * step) for above, below in both)
+
+
+def _by_component(parameters: MixtureParameters, family: Family) -> Array:
+    """Return mean and covariance of each component, shape (n_components, n_parameters)."""
+    means = parameters.means
+    covariances = family.per_component(np.asarray(parameters.covariances))
+    flat = covariances.reshape(len(covariances), -1)
+    return np.concatenate([means, np.broadcast_to(flat, (len(means), flat.shape[1]))], axis=1)
+
+
+def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, slopes: Array) -> Array:
+    """Return the information that is lost because the components of the rows are unknown, by one pass.
+
+    The sum over rows of the covariance of the score over the components of a row [louis1982].
+
+    Parameters
+    ----------
+    data : Problem
+    whitened : WhitenedParameters
+    positions : ndarray of int, shape (n_components, n_moving)
+    slopes : ndarray, shape (n_components, n_moving, n_stats)
+        The derivatives of the natural parameters.
+
+    Returns
+    -------
+    lost : ndarray, shape (n_coordinates, n_coordinates)
+    """
+    natural = data.natural(whitened)
+    n_components, n_moving = positions.shape
+    coordinates = data.coordinates(whitened)
+    size = len(coordinates.origin)
+
+    def statistic(block: StatsBlock) -> Array:
+        row_stats, weights = block.row_stats, block.weights
+        responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
+        mean = np.zeros((size, row_stats.shape[1]))
+        total = np.zeros((size, size))
+        if coordinates.has_noise:
+            # Of the noise only the weight has a coordinate, the last.
+            part = responsibilities[-1] / coordinates.noise_root
+            mean[-1] = part
+            total[-1, -1] = (part if weights is None else part * weights).sum() / coordinates.noise_root
+        of_components = responsibilities[:n_components]
+        for moving, slope, responsibility in zip(positions, slopes, of_components, strict=True):
+            score = slope @ row_stats
+            part = responsibility * score
+            mean[moving] += part
+            total[np.ix_(moving, moving)] += (part if weights is None else part * weights) @ score.T
+        return total - (mean if weights is None else mean * weights) @ mean.T
+
+    # With far fewer rows per chunk than coordinates, adding up the matrices would cost more than making them.
+    depth = min(size + 3 * n_moving + 2 * n_components, CHUNK_SIZE // size)
+    lost = np.zeros((size, size))
+    for part in data.map_blocks(statistic, depth, written=True):
+        lost += part
+    return lost
+
+
+def _errors(
+    inverse: Array, whitened: WhitenedParameters, data: Problem, positions: IndexArray, slopes: Array
+) -> tuple[Array, Array, Array]:
+    """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
+    weights, of_weights = whitened.weights, np.arange(whitened.n_components)
+    m = whitened.n_features
+    if data.whitening.has_noise_component:
+        weights = np.append(weights, noise_weights(weights))
+        of_weights = np.append(of_weights, len(inverse) - 1)
+    by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * data.weight)
+    errors = np.array(
+        [
+            _deviations(slope.T, inverse[np.ix_(moving, moving)])
+            for moving, slope in zip(positions, slopes, strict=True)
+        ]
+    )
+    # The errors of a shared covariance are those of any component.
+    n_covariances = len(data.family.per_component(whitened.covariances))
+    of_covariances = errors[:n_covariances, m:].reshape(np.shape(whitened.covariances))
+    weight_errors = _deviations(by_weight, inverse[np.ix_(of_weights, of_weights)])
+    return weight_errors, errors[:, :m], of_covariances
+
+
+def _deviations(slopes: Array, covariance: Array) -> Array:
+    """Return the standard deviations of values, from their slopes, shape (n_values, n_coordinates)."""
+    return np.sqrt(np.maximum(np.einsum("ij,ij->i", slopes @ covariance, slopes), 0.0))
+
+
+# --- the bootstrap ------------------------------------------------------------------------------
+
+
+def bootstrap(
+    data: Problem,
+    parameters: MixtureParameters,
+    prior: Prior | None,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = 200,
+    parametric: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 500,
+) -> Bootstrap:
+    """Return mixtures fitted to resamples of the rows, each by EM from the fitted mixture.
+
+    Components are matched one to one to those of the fitted mixture, so that the sum of two distances is
+    least: of the Gaussians, relative to the fitted covariance, and of the logarithms of the weights.
+
+    Parameters
+    ----------
+    data : Problem
+        The rows that the mixture was fitted to, with their weights: a row of weight 2 is two rows.
+    parameters : MixtureParameters
+        The fitted mixture, in the units of the data.
+    prior : Prior or None
+        The prior of the fit, in the whitened coordinates of all rows: it is the same for each resample.
+    rng : numpy.random.Generator
+    n_resamples : int, default=200
+    parametric : bool, default=False
+        Draw rows from the mixture instead of the data: for few rows, if the model can be trusted.
+    tol, max_iter : float and int
+        As in the fit.
+
+    Returns
+    -------
+    bootstrap : Bootstrap
+    """
+    n_resamples = check_integer(n_resamples, "n_resamples", least=2)
+    family, whitening = data.family, data.whitening
+    fitted = whitening.transform_parameters(parameters)
+    resamples = _drawn_problems(data, parameters, rng) if parametric else _reweighted_problems(data, rng)
+    start = Fit(fitted, "fitted")
+    fits = [converge(next(resamples), start, prior, tol=tol, max_iter=max_iter) for _ in range(n_resamples)]
+    aligned = whitening.inverse_transform_parameters(
+        batch([align_components(fit.parameters, fitted, family) for fit in fits])
+    )
+    converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
+    has_noise = whitening.has_noise_component
+    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
+
+
+def align_components(
+    parameters: WhitenedParameters, to: WhitenedParameters, family: Family
+) -> WhitenedParameters:
+    """Return the components in the order that matches those of another mixture best."""
+    unit = family.divisor(np.ones(()), to.n_features)
+    offsets = parameters.means[None, :] - to.means[:, None]
+    spread = family.between(offsets, np.ones(offsets.shape[:2])) + unit * parameters.covariances
+    metric = family.per_component(to.covariances)[:, None]
+    # The Kullback-Leibler divergence, without the terms that depend on one of the two Gaussians only: these
+    # add the same to every matching.
+    apart = 0.5 * family.trace_ratio(spread, metric)
+    logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (parameters, to))
+    order = linear_sum_assignment(apart + np.abs(logs[None, :] - to_logs[:, None]))[1]
+    return family.reordered(parameters, order)
+
+
+def _reweighted_problems(data: Problem, rng: np.random.Generator) -> Iterator[Problem]:
+    """Yield resamples of the rows: the same rows, weighted by how often each was drawn."""
+    parts = [
+        np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+        for values, weights in data.rows.read(data.rows.chunk_rows())
+    ]
+    weights = np.concatenate(parts)
+    n_draws = max(1, round(data.weight))
+    while True:
+        counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
+        yield Problem(SelectedRows(data.rows, counts), data.family, data.whitening, data.threads)
+
+
+def _drawn_problems(
+    data: Problem, parameters: MixtureParameters, rng: np.random.Generator
+) -> Iterator[Problem]:
+    """Yield samples from the mixture, each of as many rows as the data."""
+    family, n_rows = data.family, max(1, round(data.weight))
+    whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
+    while True:
+        X, _ = sample(family, parameters, n_rows, rng)
+        yield Problem(open_rows(X), family, whitening, data.threads)

@@ -1,0 +1,256 @@
+"""The result of a clustering as text: findings, what makes each cluster, the choice, a glossary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar.estimator import summary
+from apolar.plots.mixtures import MixtureView
+from apolar.reports.analysis import MAX_COMPONENTS, Analysis
+from apolar.reports.rows import DOUBT, is_doubtful, is_outlying
+from apolar.selection import Selection
+
+# Candidates that are listed.
+MAX_CANDIDATES = 60
+# A cluster of fewer rows may be due to chance.
+FEW_ROWS = 5
+# Above this part of the rows in doubt, clusters are hardly apart.
+MUCH_DOUBT = 0.1
+# With a larger condition number of the information, the rows hardly determine some parameters.
+ILL_CONDITIONED = 1e4
+# What makes a cluster: so many columns at most, whose means are so many deviations from those of the others.
+MAX_TRAITS, MIN_DIFFERENCE = 3, 1.0
+
+
+def headline(analysis: Analysis) -> str:
+    """Return the result in one sentence."""
+    n_noise = analysis.n_noise if analysis.has_noise else None
+    n_clusters = len(analysis.model.weights_)
+    return summary.headline(analysis.n_rows, n_clusters, analysis.covariance_type, n_noise=n_noise)
+
+
+# --- what the reader must know ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that the reader must know: good news, a note, or a problem."""
+
+    level: Literal["good", "note", "problem"]
+    text: str
+
+
+def findings(analysis: Analysis) -> list[Finding]:
+    """Return what the reader must know, problems first; no two of them contradict."""
+    found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
+    found += [*_of_small_clusters(analysis), *_of_rows(analysis)]
+    if is_at_the_end(analysis):
+        number = len(analysis.model.weights_)
+        found.append(Finding("note", f"{number} clusters are the most that were tried: more may be better."))
+    order = {"problem": 0, "note": 1, "good": 2}
+    return sorted(found, key=lambda finding: order[finding.level])
+
+
+def _of_the_fit(analysis: Analysis) -> Finding:
+    """Return whether EM ended at an optimum that the rows determine: one finding, whatever was noticed."""
+    model, errors = analysis.model, analysis.errors
+    passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
+    passes += " over the data"
+    if not model.converged_:
+        return Finding("problem", model.message_)
+    if errors is not None and (errors.information_condition or 0) > ILL_CONDITIONED:
+        return Finding(
+            "note",
+            f"The fit converged after {passes}, but the rows hardly determine some of the parameters: their "
+            "standard errors are large.",
+        )
+    if errors is not None:
+        return Finding("good", f"The fit converged after {passes}; EM started from {model.start_!r}.")
+    if analysis.fault:
+        return Finding(
+            "problem", f"EM ended after {passes}, but: {analysis.fault} There are no standard errors."
+        )
+    return Finding(
+        "note", f"The fit converged after {passes}. There are no standard errors: {analysis.no_errors}"
+    )
+
+
+def _of_small_clusters(analysis: Analysis) -> list[Finding]:
+    found = []
+    for k, count in enumerate(analysis.counts.tolist()):
+        if count < FEW_ROWS:
+            rows = "1 row" if count == 1 else f"{count} rows"
+            text = f"Cluster {k + 1} has {rows}: it may be chance. Try fewer clusters."
+            found.append(Finding("problem", text))
+    return found
+
+
+def _of_rows(analysis: Analysis) -> list[Finding]:
+    found = []
+    if len(analysis.model.weights_) > 1:
+        doubtful = int(np.count_nonzero(is_doubtful(analysis)))
+        share = doubtful / analysis.n_rows
+        if doubtful:
+            which = "For 1 row" if doubtful == 1 else f"For {doubtful:,} rows"
+            text = f"{which} ({share:.1%}) the cluster is in doubt: its probability is below {DOUBT:.0%}."
+            found.append(Finding("note" if share < MUCH_DOUBT else "problem", text))
+        else:
+            text = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
+            found.append(Finding("good", text))
+    outlying = int(np.count_nonzero(is_outlying(analysis)))
+    if outlying:
+        which = "1 row is an outlier" if outlying == 1 else f"{outlying:,} rows are outliers"
+        found.append(Finding("note", f"{which}: too far from every cluster to belong to one."))
+    return found
+
+
+# --- what makes each cluster --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trait:
+    """A column in which a cluster differs from the others, in deviations within clusters, with a sign."""
+
+    column: str
+    difference: float
+
+    @property
+    def words(self) -> str:
+        """The column, high or low."""
+        return f"{'high' if self.difference > 0 else 'low'} {self.column}"
+
+
+def traits(analysis: Analysis) -> list[list[Trait]]:
+    """Return what makes each cluster: the columns in which its mean differs most from that of the others."""
+    mixture = MixtureView.of(analysis.model)
+    shares, means = mixture.shares, mixture.means
+    if len(means) == 1:
+        return [[]]
+    within = np.sqrt(shares @ mixture.variances)
+    rest = np.maximum(1 - shares, np.finfo(float).tiny)[:, None]
+    others = (mixture.mean - shares[:, None] * means) / rest
+    differences = np.divide(means - others, within, out=np.zeros_like(means), where=within > 0)
+    return [[Trait(analysis.names[i], float(row[i])) for i in _largest(row)] for row in differences]
+
+
+def _largest(differences: Array) -> list[int]:
+    order = np.argsort(-np.abs(differences), kind="stable")[:MAX_TRAITS]
+    return [int(i) for i in order if abs(differences[i]) >= MIN_DIFFERENCE]
+
+
+# --- known classes ------------------------------------------------------------------------
+
+
+def agreement(analysis: Analysis) -> str:
+    """Return how the clusters agree with the known classes."""
+    truth = analysis.truth
+    if truth is None:
+        return ""
+    n_known = analysis.n_rows - truth.n_unknown
+    wrong = f"{round(truth.error_rate * n_known):,} of {n_known:,} rows"
+    unknown = f" The class of {truth.n_unknown:,} rows is not known." if truth.n_unknown else ""
+    return (
+        f"Known classes: adjusted Rand index {truth.ari:.3f} (1 is full agreement, 0 is chance); "
+        f"{wrong} ({100 * truth.error_rate:.1f}%) are not in the cluster that matches their class.{unknown}"
+    )
+
+
+# --- the number of clusters ---------------------------------------------------------------
+
+
+def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
+    """Return how the number of clusters was chosen; one that was given may have been chosen by `select`."""
+    if analysis.selection is not None:
+        return analysis.selection.reason
+    given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
+    if is_fitted_before:
+        return f"{given} apolar.select(X) chooses the best of several."
+    several = f"n_components=range(1, {MAX_COMPONENTS + 1})"
+    return f"{given} To choose the best of several, give them, as with {several}."
+
+
+def is_at_the_end(analysis: Analysis) -> bool:
+    """Return whether the chosen number is the largest of those that were tried."""
+    if analysis.selection is None:
+        return False
+    numbers = {row.n_components for row in analysis.selection.table}
+    return len(numbers) > 1 and len(analysis.model.weights_) == max(numbers)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate as the page lists it; `behind` is how far its criterion is above the best."""
+
+    family: str
+    n_components: int
+    n_parameters: int
+    value: float
+    behind: float
+
+
+def candidates(selection: Selection | None) -> list[Candidate]:
+    """Return the candidates that were fitted, the best first."""
+    if selection is None:
+        return []
+    fitted = [row for row in selection.table if row.is_fitted]
+    values = {id(row): float(getattr(row, selection.criterion)) for row in fitted}
+    ranked = sorted(fitted, key=lambda row: values[id(row)])[:MAX_CANDIDATES]
+    best = values[id(ranked[0])]
+    return [
+        Candidate(
+            row.covariance_type, row.n_components, row.n_parameters, values[id(row)], values[id(row)] - best
+        )
+        for row in ranked
+    ]
+
+
+# --- words --------------------------------------------------------------------------------
+
+
+def terms(analysis: Analysis) -> list[tuple[str, str]]:
+    """Return words that the page of an analysis uses, and a sentence on each."""
+    listed = [
+        ("cluster", "Rows that one Gaussian component of the mixture describes best."),
+        ("weight", "The share of all rows that a cluster has, each row counted by its probability."),
+        ("mean", "The centre of a cluster: the value around which its rows lie in a column."),
+        (
+            "deviation (\N{GREEK SMALL LETTER SIGMA})",
+            "How far rows of a cluster are from its mean: about two thirds are within one deviation.",
+        ),
+    ]
+    if analysis.errors is not None:
+        listed.append(
+            (
+                "standard error (±)",
+                "How far a number would typically be from the true one, had other rows been drawn.",
+            )
+        )
+    listed += [
+        ("probability", "How likely it is, given the mixture, that a row belongs to a cluster."),
+        ("in doubt", f"A row is in doubt if its most probable cluster has less than {DOUBT:.0%}."),
+        (
+            "outlier",
+            "A row farther from every cluster than rows of such a mixture are; were all rows drawn from it, "
+            f"there would be any outlier at all in {analysis.outlier_level:.0%} of tables of this size.",
+        ),
+        ("log-likelihood", "How well the mixture describes all rows together; higher is better."),
+        (
+            "BIC",
+            "A criterion to compare mixtures: minus twice the log-likelihood, plus a penalty for each "
+            "parameter; lower is better, and a difference above 10 is very strong evidence.",
+        ),
+    ]
+    if analysis.truth is not None:
+        listed.append(
+            (
+                "adjusted Rand index",
+                "How far clusters and known classes agree on pairs of rows: 1 in full, 0 as by chance.",
+            )
+        )
+    if analysis.has_noise:
+        listed.append(("noise", "Rows in no cluster, spread over the whole range of the table."))
+    return listed
