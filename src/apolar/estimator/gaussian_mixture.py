@@ -653,7 +653,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return summary_of(self, X, sample_weight)
 
     def overlap(self) -> Overlap:
-        """Return how much the components overlap, pair by pair, exactly.
+        """Return how much the components overlap, pair by pair, with standard errors.
 
         Returns
         -------
@@ -671,7 +671,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Percentage of the rows of a cluster (line) that would be assigned to another (column): clusters ...
         <BLANKLINE>
         cluster      1      2      3
-              1         <0.1%   2.2%
+              1         <0.1%   2.1%
               2  <0.1%         <0.1%
               3   1.6%  <0.1%
         """

@@ -111,6 +111,12 @@ class Predictor:
             raise ValueError("The weights of the rows are all zero.")
         return Likelihood(density + weight * self.whitened[0].log_det, weight, certainty)
 
+    def logits(self, rows: Rows) -> Array:
+        """Return the logarithms of weighted densities, up to a constant, shape (n_components, n_rows)."""
+        natural = self.natural
+        parts = self._blocks(2).map(rows, lambda block: block.posteriors(natural, "logits"), 1)
+        return np.concatenate(list(parts), axis=1)[: self.parameters.n_components]
+
     def _blocks(self, n_per_component: int) -> RowBlocks:
         """Return how blocks are made of rows; new rows have not been checked yet."""
         n = len(self.natural)
