@@ -91,13 +91,12 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> Parameters | 
     if matrix.ndim < 2:
         # The scale is part of the parameters: one multiplication less per value.
         scale = np.broadcast_to(matrix, n_columns)
+        quadratic = np.broadcast_to(quadratic, linear.shape) * scale**2
         arrays = [
             gpu.padded(centre, columns),
             gpu.padded(natural[:, 0] * LOG2_E, components, fill=NO_DENSITY),
             gpu.padded((linear * scale).T * LOG2_E, columns, components),
-            gpu.padded(
-                np.broadcast_to(quadratic, linear.shape).T * scale[:, None] ** 2 * LOG2_E, columns, components
-            ),
+            gpu.padded(quadratic.T * LOG2_E, columns, components),
         ]
         return Parameters(arrays, *sizes, is_full=False)
     i, j = np.triu_indices(n_columns)
