@@ -76,7 +76,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(launch, "predict", counting("predict", prediction_reference))
     monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
     monkeypatch.setattr(gpu, "like", lambda answers, _: answers)
-    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.problem.KEPT_NUMBERS", 0)
     return made
 
 
