@@ -69,7 +69,7 @@ class Tuning:
 
     # --- work
     # Up to this, a least-squares solve with the Jacobian is as fast as conjugate gradients.
-    dense_work: float = 2e5
+    dense_work: float = 2e6
     # Up to this where the problem is ill-conditioned.
     long_dense_work: float = 2e7
     # With at least this damping the normal equations are accurate enough.
@@ -80,7 +80,8 @@ class Tuning:
     # Products with the Gram matrix in a step of a large problem.
     products_per_step: int = 60
     # All random starts together; all penalised runs together; a step, or a run of several kinds; long runs.
-    search_work: float = 1e10
+    search_work: float = 5e10
+    rank_work: float = 3e9
     overcomplete_work: float = 1.2e11
     step_work: float = 3e9
     long_work: float = 1.5e9
