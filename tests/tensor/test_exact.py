@@ -109,24 +109,3 @@ def test_parsed_terms_stay_floats():
     terms, _ = parse_polynomial("x/3 + 2*y")
     assert terms == {(1, 0): 1 / 3, (0, 1): 2.0}
     assert all(type(value) is float for value in terms.values())
-
-
-def test_latex_and_sympy_of_a_form():
-    form = SymmetricTensor.from_polynomial("x1^2/3 - 2*x1*x2 + x4*x3")
-    assert form.to_latex() == r"\frac{1}{3} \, x_{1}^{2} - 2 \, x_{1} x_{2} + x_{3} x_{4}"
-    x1, x2, x3, x4 = sympy.symbols("x1:5")
-    assert form.to_sympy() == x1**2 / 3 - 2 * x1 * x2 + x3 * x4
-    assert SymmetricTensor.from_polynomial(form.to_sympy()).exact_coefficients == form.exact_coefficients
-    floats = SymmetricTensor(2, 2, np.array([0.25, 0.0, 0.123456789]))
-    assert floats.to_latex(["a", "b"]) == r"0.25 \, a^{2} + 0.123457 \, b^{2}"
-    assert SymmetricTensor.from_polynomial(floats.to_sympy()) == floats
-    complex_form = SymmetricTensor.from_polynomial("2i*x^2 + x*y")
-    assert SymmetricTensor.from_polynomial(complex_form.to_sympy()) == complex_form
-    assert SymmetricTensor.zeros(2, 2).to_sympy() == 0
-    assert SymmetricTensor.zeros(2, 2).to_latex() == "0"
-
-
-def test_without_sympy_the_error_names_it(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "sympy", None)
-    with pytest.raises(ImportError, match="pip install sympy"):
-        SymmetricTensor.from_polynomial("x^2").to_sympy()

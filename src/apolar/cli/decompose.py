@@ -162,7 +162,7 @@ def _exact_terms(waring: "Waring", max_degree: int, move: bool) -> "tuple[ExactW
     """Return the exact terms, or None and why there are none, in the words of the command line."""
     try:
         return waring.rationalize(max_degree=max_degree, move=move), ""
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         return None, in_options(str(error))
 
 
@@ -183,7 +183,7 @@ def _exact_in_words(exact: "ExactWaring", names: list[str]) -> str:
 def _read(polynomial: str, variables: str | None) -> "tuple[SymmetricTensor, list[str]]":
     """Return the form and the names of its variables, from the argument or a file."""
     from apolar.tensor import SymmetricTensor, parse_polynomial
-    from apolar.tensor.formatting import variable_names
+    from apolar.tensor.printing import variable_names
 
     wanted = [name.strip() for name in variables.split(",")] if variables else None
     path = Path(polynomial)
@@ -293,7 +293,7 @@ def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    from apolar.tensor.formatting import format_number
+    from apolar.tensor.printing import format_number
 
     console = Console(highlight=False, soft_wrap=True)
     shown = names[:MAX_COLUMNS]

@@ -102,5 +102,17 @@ class Tuning:
     oversampling: int = 10
     row_rounds: int = 4
 
+    # --- exact numbers
+    # Common zeros of the kernel of a Hankel matrix, and multiplications of an elimination that finds them.
+    kernel_terms: int = 20
+    kernel_work: float = 1e7
+    # A coefficient can be moved along a family if it has at least this share in its directions.
+    free_share: float = 1e-3
+    # Steps from one value of a coefficient to another; the terms must stay within this condition, and
+    # this size, relative to the form.
+    family_steps: int = 8
+    max_family_condition: float = 1e7
+    max_family_weight: float = 1e3
+
 
 TUNING = Tuning()

@@ -19,13 +19,13 @@ from apolar.decomposition.condition import (
     is_diverging,
     is_rounding,
 )
-from apolar.decomposition.exact import ExactWaring, rationalized
+from apolar.decomposition.exact import ExactWaring, rationalize
 from apolar.decomposition.proofs import Certificate, certificate
 from apolar.decomposition.terms import Contractible, Refined, canonical_terms, relative_residual
 from apolar.decomposition.tuning import TUNING
-from apolar.decomposition.written import WrittenWaring
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.conversion import as_tensor
+from apolar.tensor.printing import InText, Printed
 
 
 class Status(enum.Enum):
@@ -56,6 +56,8 @@ class Status(enum.Enum):
     ZERO = "The tensor is zero: it has rank 0 and no terms."
 
 
+# Terms, and variables of each, that a notebook shows.
+NOTEBOOK_LIMITS = 8, 6
 CONSTRAINED = (
     "The terms are the best {} approximation found at this rank, not the tensor itself, which need not have "
     "such terms at any rank."
@@ -63,7 +65,7 @@ CONSTRAINED = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Waring(WrittenWaring):
+class Waring(Printed):
     """A Waring decomposition, T = sum_i w_i (xi_i . x)^d, and how it was found.
 
     Attributes
@@ -208,24 +210,35 @@ class Waring(WrittenWaring):
             return SymmetricTensor.zeros(order, self.dim)
         return SymmetricTensor.from_waring(self.weights, self.points, order)
 
+    def _print_on(self, printer: InText, *, is_short: bool = False) -> Any:
+        terms = [
+            (_without_rounding([weight * largest**self.order], printer.precision)[0], form)
+            for weight, point in zip(self.weights, self.points, strict=True)
+            if weight != 0 and np.any(point)
+            for largest in [point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]]
+            for form in [_without_rounding(point / largest, printer.precision)]
+        ]
+        limits = NOTEBOOK_LIMITS if is_short else (None, None)
+        return printer.powers(terms, self.order, *limits)
+
     def rationalize(
         self, tensor: Any = None, *, max_degree: int = 4, max_digits: int = 300, move: bool = False
     ) -> ExactWaring:
         """Return the terms in exact numbers, rational or algebraic, with a proof that they sum to the form.
 
-        For a form with `exact_coefficients` the terms are first refined to as
-        many digits as their numbers need, and the sum of the exact terms is
-        compared with the form in exact arithmetic. Terms of a continuous family
-        are not refined: their numbers are recognised only if they are simple.
-        Exact weights are the solution of linear equations.
+        For a form with `exact_coefficients` the points are the common zeros of the kernel of its Hankel
+        matrix, where these determine them. Elsewhere the terms are refined to as many digits as their
+        numbers need; terms of a continuous family are not refined, and recognised only if they are simple.
+        Weights are the solution of linear equations. The sum of the exact terms is compared with the form in
+        exact arithmetic.
 
         Parameters
         ----------
         tensor : SymmetricTensor or what makes one, optional
             The form; by default the one that was decomposed.
         max_degree : int, default=4
-            The largest degree of a number field in which a point is looked for;
-            all others are given together, as conjugates at the roots of one polynomial.
+            The largest degree of a number field that holds points without all their conjugates. Points with
+            all conjugates are at the roots of a polynomial of any degree.
         max_digits : int, default=300
             The most digits to which the terms are refined.
         move : bool, default=False
@@ -241,6 +254,8 @@ class Waring(WrittenWaring):
         ------
         ValueError
             If a number is not recognised, or the terms do not sum to the form.
+        ImportError
+            If python-flint is not installed, the extra ``apolar[exact]``.
 
         Examples
         --------
@@ -249,7 +264,7 @@ class Waring(WrittenWaring):
         >>> exact.proved, exact.to_string()
         (True, '(x + sqrt(2)*y)^3 + (x - sqrt(2)*y)^3')
         """
-        return rationalized(
+        return rationalize(
             self.weights,
             self.points,
             self.order,
@@ -266,6 +281,15 @@ class Waring(WrittenWaring):
             f"Waring(rank={self.rank}, order={self.order}, dim={self.dim}, {field_name}, "
             f"residual={self.residual:.3g}{error}, status={self.status.name}, method={self.method!r})"
         )
+
+
+def _without_rounding(values: Any, precision: int) -> list[complex]:
+    """Return numbers with the parts that are rounding, relative to the largest number, set to zero."""
+    cut = np.abs(values).max() * 10.0 ** (-precision)
+    parts = [
+        (float(v.real) if abs(v.real) > cut else 0.0, v.imag if abs(v.imag) > cut else 0) for v in values
+    ]
+    return [complex(real, imaginary) if imaginary else real for real, imaginary in parts]
 
 
 def _in_words(number: float) -> str:

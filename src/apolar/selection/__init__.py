@@ -202,7 +202,7 @@ def _fitted(
     """Return the row of a fit, and its model."""
     problem, fit = optimum
     state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
-    likelihood = Predictor.of(problem.family, state.parameters).likelihood(task.rows, task.n_threads)
+    likelihood = Predictor(problem.family, state.parameters).likelihood(task.rows, task.n_threads)
     assert state.evidence is not None
     # By the names of fields of Row.
     criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, state.evidence)

@@ -278,9 +278,9 @@ class Grid:
             )
             bound = self._criterion(FitSummary(highest, self.n_parameters(candidate), self.first.weight, 0.0))
             if bound > min(self.values.values()) + SETTINGS.final_reach:
-                self.dropped[candidate] = (
-                    f"no lower than {bound:.1f}, as {form.name} contains it and is no more likely"
-                )
+                behind = bound - min(self.values.values())
+                why = f"{form.name} contains it and is no likelier"
+                self.dropped[candidate] = f"at least {behind:.1f} behind the best so far: {why}"
                 return True
         return False
 

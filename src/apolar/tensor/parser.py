@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import cmath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
-from math import comb
+from math import comb, lcm
 from typing import Any
 
-from apolar.tensor.exact import common_denominator, limited, limited_power
-from apolar.tensor.formatting import MAX_QUOTED, shortened
+from apolar.tensor.exact import MAX_BITS, is_short
 
 Terms = dict[tuple[int, ...], complex]
 """Exponents to coefficients as written (binom(d, a) T_a); real ones are floats."""
@@ -33,9 +32,11 @@ MAX_TERMS = 200_000
 MAX_PRODUCTS = 500_000
 MAX_DEPTH = 100
 # Characters of the name of a variable: a letter and a number.
-LONGEST_NAME = 12
+MAX_NAME = 12
 # Characters of a number, and powers of ten in it, up to which it is kept as a fraction: a float has fewer.
-LONGEST_NUMBER = 350
+MAX_NUMBER = 350
+# Characters of what the user passed that a message repeats.
+MAX_QUOTED = 60
 TOO_LARGE = (
     "A coefficient of the polynomial is too large for a number: divide the polynomial by a power of ten."
 )
@@ -77,14 +78,12 @@ def parse_exactly(text: str, variables: Sequence[str] | None = None) -> tuple[Wr
     if not all(names):
         raise ValueError("variables has an empty name.")
     if len(set(names)) != len(names):
-        raise ValueError(f"variables repeats a name: {shortened(', '.join(names))}.")
+        raise ValueError(f"variables repeats a name: {shorten(', '.join(names))}.")
     unknown = [name for name in occurring if name not in names]
     if unknown:
-        raise ValueError(
-            f"The polynomial has variables that were not listed: {shortened(', '.join(unknown))}."
-        )
+        raise ValueError(f"The polynomial has variables that were not listed: {shorten(', '.join(unknown))}.")
     if not names:
-        raise ValueError(f"{shortened(text)!r} has no variable.")
+        raise ValueError(f"{shorten(text)!r} has no variable.")
     terms: WrittenTerms = {}
     for monomial, value in total.items():
         powers = dict(monomial)
@@ -122,8 +121,8 @@ class _Parser:
             match = _TOKEN.match(self.text, place)
             if match is None or (match["variable"] and not match["variable"][0].isalpha()):
                 raise self._error("cannot read", place)
-            if match["variable"] and len(match["variable"]) > LONGEST_NAME:
-                raise self._error(f"a variable has at most {LONGEST_NAME} characters, not", place)
+            if match["variable"] and len(match["variable"]) > MAX_NAME:
+                raise self._error(f"a variable has at most {MAX_NAME} characters, not", place)
             start = match.start(match.lastgroup or 0)
             if match["number"]:
                 kind = "imaginary" if match["imaginary"] else "number"
@@ -192,7 +191,7 @@ class _Parser:
         total = {key: sign * value for key, value in self._product().items()}
         while operator := self._take("+-"):
             for key, value in self._product().items():
-                total[key] = limited(total.get(key, 0) + (value if operator == "+" else -value))
+                total[key] = _limited(total.get(key, 0) + (value if operator == "+" else -value))
         return total
 
     def _product(self) -> _Sum:
@@ -235,16 +234,16 @@ class _Parser:
         if len(base) == 1:
             ((monomial, coefficient),) = base.items()
             powers = tuple((name, power * exponent) for name, power in monomial if exponent)
-            return {powers: limited_power(coefficient, exponent)}
+            return {powers: _limited_power(coefficient, exponent)}
         # In integers, unless they get too long: products of fractions look for common factors.
-        denominator = common_denominator(base.values(), exponent)
+        denominator = _common_denominator(base.values(), exponent)
         if denominator > 1:
             base = {key: int(value * denominator) for key, value in base.items()}
         total: _Sum = {(): 1}
         for _ in range(exponent):
             total = self._checked_product(total, base)
-        scale = 1 if denominator == 1 else limited_power(Fraction(1, denominator), exponent)
-        return {key: limited(value * scale) for key, value in total.items()}
+        scale = 1 if denominator == 1 else _limited_power(Fraction(1, denominator), exponent)
+        return {key: _limited(value * scale) for key, value in total.items()}
 
     def _atom(self) -> _Sum:
         kind, value, place = self._current()
@@ -268,6 +267,34 @@ class _Parser:
         raise self._error("unexpected", place)
 
 
+def shorten(text: str) -> str:
+    """Return the beginning of a string, for a message of one line."""
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+
+
+def _limited(value: Any) -> Any:
+    """Return a number, in floating point if it is a fraction too long to calculate with."""
+    return float(value) if isinstance(value, int | Fraction) and not is_short(value) else value
+
+
+def _limited_power(value: Any, exponent: int) -> Any:
+    """Return a power of a number, in floating point if it is a fraction whose power is too long."""
+    if isinstance(value, int | Fraction):
+        bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+        value = value if bits * exponent <= MAX_BITS else float(value)
+    return value**exponent
+
+
+def _common_denominator(values: Collection[Any], exponent: int) -> int:
+    """Return the common denominator of fractions; 1 for other numbers, or if a power of their sum is long."""
+    if not all(isinstance(value, int | Fraction) for value in values):
+        return 1
+    denominator = lcm(*(value.denominator for value in values))
+    total = sum(abs(int(value * denominator)) for value in values)
+    bits = total.bit_length() + denominator.bit_length()
+    return denominator if bits * exponent <= MAX_BITS else 1
+
+
 def simplest(value: Any) -> Any:
     """Return a complex number without imaginary part as a real one."""
     return value.real if value.imag == 0 else value
@@ -281,7 +308,7 @@ def rounded(value: Any) -> complex:
 def _number(text: str) -> Any:
     """Return a number as it is written: an integer or a fraction, a float if it is too long for that."""
     mantissa, _, power = text.lower().partition("e")
-    if len(mantissa) > LONGEST_NUMBER or len(power) > 5 or abs(int(power or 0)) > LONGEST_NUMBER:
+    if len(mantissa) > MAX_NUMBER or len(power) > 5 or abs(int(power or 0)) > MAX_NUMBER:
         return float(text)
     fraction = Fraction(text)
     return fraction.numerator if fraction.denominator == 1 else fraction
@@ -300,5 +327,5 @@ def _multiplied_out(left: _Sum, right: _Sum) -> _Sum:
             for name, power in second:
                 powers[name] = powers.get(name, 0) + power
             key = tuple(sorted(powers.items()))
-            total[key] = limited(total.get(key, 0) + a * b)
+            total[key] = _limited(total.get(key, 0) + a * b)
     return total

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from math import comb
 from typing import Any
 
-from apolar.tensor.exact import rational
-from apolar.tensor.formatting import shortened
-from apolar.tensor.parser import MAX_DEGREE, WrittenTerms, parse_exactly, rounded, simplest
+from apolar.tensor.exact import as_fraction
+from apolar.tensor.parser import MAX_DEGREE, Terms, WrittenTerms, parse_exactly, rounded, shorten, simplest
+
+__all__ = ["Terms", "homogeneous_terms"]
 
 # Coefficients of a form times its degree, at most: the table of its monomials takes some seconds and 160 MB.
 MAX_ENTRIES = 20_000_000
@@ -65,17 +66,15 @@ def _dict_terms(polynomial: Mapping[Any, Any]) -> WrittenTerms:
     for key, value in polynomial.items():
         exponents = tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else None
         if exponents is None or not all(isinstance(e, numbers.Integral) and int(e) >= 0 for e in exponents):
-            raise TypeError(f"Keys must be tuples of exponents such as (1, 2); got {shortened(repr(key))}.")
+            raise TypeError(f"Keys must be tuples of exponents such as (1, 2); got {shorten(repr(key))}.")
         if not isinstance(value, numbers.Complex):
             raise TypeError(
-                f"The coefficient of {shortened(repr(key))} must be a number; got {shortened(repr(value))}."
+                f"The coefficient of {shorten(repr(key))} must be a number; got {shorten(repr(value))}."
             )
         try:
             terms[tuple(map(int, exponents))] = _checked_number(value)
         except OverflowError as error:
-            raise ValueError(
-                f"The coefficient of {shortened(repr(key))} is too large for a number."
-            ) from error
+            raise ValueError(f"The coefficient of {shorten(repr(key))} is too large for a number.") from error
     lengths = sorted({len(key) for key in terms})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"Every key needs one exponent per variable; got keys of lengths {lengths}.")
@@ -86,7 +85,7 @@ def _dict_terms(polynomial: Mapping[Any, Any]) -> WrittenTerms:
 
 def _checked_number(value: Any) -> Any:
     """Return a coefficient as a fraction if it is known exactly, else rounded; too large, it is refused."""
-    fraction = rational(value)
+    fraction = as_fraction(value)
     exact = simplest(complex(value)) if fraction is None else fraction
     rounded(exact)
     return exact
@@ -107,7 +106,7 @@ def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> WrittenTer
         names = sorted(by_name) if variables is None else list(variables)
         symbols = [by_name.get(name, sympy.Symbol(name)) for name in names]
     if not symbols:
-        raise ValueError(f"{shortened(str(polynomial))} has no variable.")
+        raise ValueError(f"{shorten(str(polynomial))} has no variable.")
     try:
         poly = sympy.Poly(polynomial, *symbols)
         if not all(generator.is_Symbol for generator in poly.gens):
@@ -115,7 +114,7 @@ def _sympy_terms(polynomial: Any, variables: Sequence[str] | None) -> WrittenTer
         terms = {tuple(map(int, key)): _checked_number(value) for key, value in poly.as_dict().items()}
     except (sympy.polys.polyerrors.BasePolynomialError, TypeError) as error:
         raise ValueError(
-            f"{shortened(str(polynomial))} is not a polynomial with numbers as coefficients."
+            f"{shorten(str(polynomial))} is not a polynomial with numbers as coefficients."
         ) from error
     if not terms:
         raise ValueError("The polynomial is zero and has no degree: use SymmetricTensor.zeros(order, dim).")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numbers
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +15,18 @@ from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scal
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
 from apolar.tensor import exact, monomials
-from apolar.tensor.polynomial import homogeneous_terms
-from apolar.tensor.written import WrittenForm
+from apolar.tensor.polynomial import Terms, homogeneous_terms
+from apolar.tensor.printing import InText, Printed
 
 if TYPE_CHECKING:
     from apolar.tensor.row_tensor import RowTensor
 
+# Terms that the representation of a tensor shows.
+SHOWN_TERMS = 8
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SymmetricTensor(WrittenForm):
+class SymmetricTensor(Printed):
     """A symmetric tensor, or what is the same, a homogeneous polynomial.
 
     The tensor T of order d in m variables is the form
@@ -55,7 +60,7 @@ class SymmetricTensor(WrittenForm):
     coefficients: Array
     _flattenings: dict[int, Array] = field(default_factory=dict, init=False, compare=False)
     # Not an argument, so that `replace` drops it: each operation that keeps the form exact says so.
-    _exact: exact.Polynomial | None = field(default=None, init=False, compare=False)
+    _exact: Array | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
         order = check_integer(self.order, "order", least=1)
@@ -68,7 +73,7 @@ class SymmetricTensor(WrittenForm):
                 f"coefficients, one per monomial; got an array of shape {coefficients.shape}. "
                 "For a full array use SymmetricTensor.from_dense."
             )
-        given = exact.of_coefficients(order, dim, self.coefficients)
+        given = exact.as_fractions(self.coefficients)
         object.__setattr__(self, "coefficients", frozen(coefficients))
         self._with_exact(given)
 
@@ -168,7 +173,80 @@ class SymmetricTensor(WrittenForm):
         order, dim = check_integer(order, "order", least=1), check_integer(dim, "dim", least=1)
         n_coefficients = monomials.n_monomials(dim, order)
         fits_in_memory(n_coefficients, f"A tensor of order {order} in {dim} variables")
-        return cls(order, dim, np.zeros(n_coefficients))._with_exact({})
+        return cls(order, dim, np.zeros(n_coefficients, dtype=int))
+
+    # --- exact coefficients, and what is printed -----------------------------
+
+    @property
+    def exact_coefficients(self) -> tuple[Fraction, ...] | None:
+        """The coefficients as fractions, where they are known exactly, or None.
+
+        Known are those of polynomials with rational numbers: strings, where
+        0.1 is one tenth, dicts of integers and fractions, SymPy's rationals. A
+        float counts if it is an integer; others were rounded before. Sums,
+        products and multiples by integers and fractions keep them; all else is
+        floating point.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> T = apolar.SymmetricTensor.from_polynomial("x^2/3 + 0.1*x*y") * 2
+        >>> [str(number) for number in T.exact_coefficients]
+        ['2/3', '1/10', '0']
+        """
+        return None if self._exact is None else tuple(self._exact)
+
+    def _with_exact(self, fractions: Array | None) -> SymmetricTensor:
+        """Return this tensor, just made, with its exact coefficients."""
+        object.__setattr__(self, "_exact", fractions)
+        return self
+
+    def to_polynomial(self) -> Terms:
+        """Return the form as a dict from exponents to coefficients as written.
+
+        Zero coefficients are left out.
+        """
+        written = compact.representable(compact.as_written(self))
+        return {
+            tuple(map(int, self.exponents[i])): complex(written[i]) if self.is_complex else float(written[i])
+            for i in np.flatnonzero(written)
+        }
+
+    def _print_on(self, printer: InText, *, is_short: bool = False) -> Any:
+        terms: dict[tuple[int, ...], Any]
+        if self._exact is None or is_short:
+            terms = self._largest_terms() if is_short else self.to_polynomial()
+        else:
+            written = self._exact * exact.multinomials(self.dim, self.order)
+            terms = {
+                tuple(key): value
+                for key, value in zip(self.exponents.tolist(), written.tolist(), strict=True)
+                if value
+            }
+        n_hidden = int(np.count_nonzero(self.coefficients)) - len(terms) if is_short else 0
+        return printer.polynomial(terms, n_hidden)
+
+    def _largest_terms(self) -> Terms:
+        """Return the largest terms, in their order."""
+        written = compact.as_written(self)
+        with np.errstate(over="ignore"):
+            largest = np.argsort(-np.abs(written), kind="stable")[:SHOWN_TERMS]
+        return {
+            tuple(map(int, self.exponents[i])): complex(written[i])
+            for i in np.sort(largest)
+            if self.coefficients[i] != 0
+        }
+
+    def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
+        """Return the form as a string in floating point, such as ``x^3 - 3*x*y^2``."""
+        return str(InText(self.dim, variables, precision).polynomial(self.to_polynomial()))
+
+    def __repr__(self) -> str:
+        terms = self._largest_terms()
+        n_hidden = int(np.count_nonzero(self.coefficients)) - len(terms)
+        kind = ", complex" if self.is_complex else ""
+        shown = InText(self.dim).polynomial(terms, n_hidden) + f" ({n_hidden} smaller terms)" * (n_hidden > 0)
+        return f"SymmetricTensor(order={self.order}, dim={self.dim}{kind}): {shown}"
 
     # --- other forms of the same tensor -----------------------------------
 
@@ -344,7 +422,7 @@ class SymmetricTensor(WrittenForm):
             return NotImplemented
         compact.check_same_space(self, other)
         sums = replace(self, coefficients=compact.total(self.coefficients, other.coefficients))
-        return sums._with_exact(exact.total(self._exact, other._exact))
+        return sums._with_exact(exact.calculate(operator.add, self._exact, other._exact))
 
     def __radd__(self, other: object) -> SymmetricTensor:
         # sum() starts from zero.
@@ -356,18 +434,21 @@ class SymmetricTensor(WrittenForm):
         return self + -other
 
     def __neg__(self) -> SymmetricTensor:
-        return replace(self, coefficients=-self.coefficients)._with_exact(exact.multiplied(self._exact, -1))
+        opposite = replace(self, coefficients=-self.coefficients)
+        return opposite._with_exact(exact.calculate(operator.neg, self._exact))
 
     def __mul__(self, other: object) -> SymmetricTensor:
         if isinstance(other, SymmetricTensor):
             if self.dim != other.dim:
                 raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
             product = SymmetricTensor(*compact.product(self, other))
-            return product._with_exact(exact.product(self._exact, other._exact))
+            return product._with_exact(
+                exact.of_product(self._exact, other._exact, self.dim, (self.order, other.order))
+            )
         if not isinstance(other, numbers.Number):
             return NotImplemented
         multiple = replace(self, coefficients=compact.multiplied(self.coefficients, other))
-        return multiple._with_exact(exact.multiplied(self._exact, other))
+        return multiple._with_exact(exact.calculate(operator.mul, self._exact, exact.as_fractions(other)))
 
     __rmul__ = __mul__
 
@@ -377,7 +458,7 @@ class SymmetricTensor(WrittenForm):
         if not other:
             raise ZeroDivisionError("A tensor cannot be divided by zero.")
         quotient = replace(self, coefficients=compact.divided(self.coefficients, other))
-        return quotient._with_exact(exact.divided(self._exact, other))
+        return quotient._with_exact(exact.calculate(operator.truediv, self._exact, exact.as_fractions(other)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SymmetricTensor):

@@ -1,88 +1,49 @@
-"""Arithmetic of exact decompositions: lattices, number fields, numbers of many digits, linear equations."""
+"""Numbers in number fields, and what the kernel of the Hankel matrix proves without numerical terms."""
 
 from fractions import Fraction
-from itertools import pairwise
-from math import isqrt
 
 import numpy as np
 import pytest
 import sympy
 
-from apolar.decomposition.exact.digits import ScaledTerms, refined_terms
-from apolar.decomposition.exact.fixed_point import FixedPoint, polished_root
-from apolar.decomposition.exact.lattice import integer_relation, reduced_basis
-from apolar.decomposition.exact.linear import independent_rows, square_solution
-from apolar.decomposition.exact.number_field import NumberField
-from apolar.decomposition.exact.recognition import least_polynomial, nearest_fraction, numbers_in_field
-from apolar.decomposition.exact.univariate import forms_at_roots
-
-BITS = 200
+import apolar
+from apolar import SymmetricTensor
+from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
+from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
+from apolar.decomposition.exact.numbers import to_fmpq
 
 
-def square_root(n, bits=BITS):
-    return FixedPoint(isqrt(n << (2 * bits)), 0, bits)
+def proof_of(form):
+    tensor = form if isinstance(form, SymmetricTensor) else SymmetricTensor.from_polynomial(form)
+    return prove_by_kernel([to_fmpq(c) for c in tensor.exact_coefficients], tensor.dim, tensor.order)
 
 
-def whole(value, bits=BITS):
-    return FixedPoint(value << bits, 0, bits)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_reduced_basis_spans_the_same_lattice_and_is_nearly_orthogonal(seed):
-    basis = np.random.default_rng(seed).integers(-(10**6), 10**6, (5, 5)).tolist()
-    reduced = reduced_basis(basis)
-    change = sympy.Matrix(reduced) * sympy.Matrix(basis).inv()
-    assert all(entry.is_integer for entry in change)
-    assert abs(change.det()) == 1
-    orthogonal = [row.norm() ** 2 for row in sympy.GramSchmidt([sympy.Matrix([row]) for row in reduced])]
-    # Lovász's condition with 3/4 and size reduction: each is at least half of the one before.
-    assert all(2 * after >= before for before, after in pairwise(orthogonal))
-
-
-def test_relations_are_found_and_those_by_chance_are_not():
-    root = square_root(2)
-    assert integer_relation([whole(3), whole(5)], BITS) in ([5, -3], [-5, 3])
-    relation = integer_relation([whole(1), root, root * 7 + whole(-4)], BITS - 10)
-    assert relation in ([-4, 7, -1], [4, -7, 1])
-    assert integer_relation([whole(1), root, square_root(3)], BITS - 10) is None
-
-
-def test_least_polynomials():
-    root = square_root(2) + square_root(3)
-    assert least_polynomial(root, BITS - 10, 4) == (1, 0, -10, 0, 1)
-    assert least_polynomial(root, BITS - 10, 3) is None
-    assert nearest_fraction(whole(22).times(Fraction(1, 7)), BITS - 10) == Fraction(22, 7)
-    assert nearest_fraction(square_root(2), BITS - 10) is None
-
-
-def test_numbers_of_several_fields_share_one():
-    values = [square_root(2), whole(1).times(Fraction(1, 3)), square_root(3)]
-    together = numbers_in_field(values, BITS - 10, 4)
-    assert len(together.polynomial) == 5
-    field = NumberField(together.polynomial, complex(together.generator.to_complex()))
-    assert [field.value(number) for number in together.numbers] == pytest.approx([2**0.5, 1 / 3, 3**0.5])
-    assert field.product(together.numbers[0], together.numbers[0]) == (2, 0, 0, 0)
-    assert numbers_in_field(values, BITS - 10, 3) is None
-
-
-def test_fields_multiply_as_polynomials_do_and_traces_sum_over_all_roots():
-    t = sympy.Symbol("t")
+def test_terms_sum_as_their_conjugates_do():
     polynomial = (5, -1, 0, 3)  # not monic
-    field = NumberField(polynomial, 0j)
     rng = np.random.default_rng(0)
-    first, second = (tuple(Fraction(int(a), int(b)) for a, b in rng.integers(1, 9, (3, 2))) for _ in range(2))
+    weight, *point = (
+        tuple(Fraction(int(a), int(b)) for a, b in rng.integers(1, 9, (3, 2))) for _ in range(3)
+    )
+    fields = [NumberField(polynomial, complex(root)) for root in np.roots(polynomial[::-1])]
+    terms = ExactWaring(
+        tuple(AlgebraicNumber(field, weight) for field in fields),
+        tuple(tuple(AlgebraicNumber(field, c) for c in point) for field in fields),
+        4,
+        2,
+    )
+    t, x, y = sympy.symbols("t x y")
+    scale, first, second = (sum(c * t**k for k, c in enumerate(number)) for number in (weight, *point))
+    # Newton's identities, by SymPy: the trace of the multiplication by the sum.
     modulus = sympy.Poly(polynomial[::-1], t)
-    product = sympy.Poly(first[::-1], t) * sympy.Poly(second[::-1], t)
-    expected = (product % modulus).all_coeffs()[::-1]
-    assert field.product(first, second) == tuple(Fraction(c.p, c.q) for c in expected)
-    roots = np.roots(polynomial[::-1])
-    values = sum(sum(float(c) * root**k for k, c in enumerate(first)) for root in roots)
-    assert float(field.trace(first)) == pytest.approx(values, rel=1e-12)
+    product = sympy.Poly(sympy.expand(scale * (first * x + second * y) ** 4), t)
+    trace = sum(
+        (product * sympy.Poly(t**k, t) % modulus).coeff_monomial(t**k) for k in range(len(polynomial) - 1)
+    )
+    expected = SymmetricTensor.from_polynomial(sympy.expand(trace), variables=["x", "y"])
+    assert terms.to_tensor().exact_coefficients == expected.exact_coefficients
 
 
-def test_roots_have_all_digits_and_cancellation_does_not_matter():
-    root = polished_root((-2, 0, 1), 1.41, BITS)
-    assert abs(root.parts[0] - square_root(2).parts[0]) <= 4
+def test_values_have_all_digits_and_cancellation_does_not_matter():
     field = NumberField((-2, 0, 1), 2**0.5)
     # A convergent of sqrt(2): the two terms agree in their first 20 digits.
     top, bottom = 1, 1
@@ -92,31 +53,79 @@ def test_roots_have_all_digits_and_cancellation_does_not_matter():
     assert value.real == pytest.approx(1 / (top + bottom * 2**0.5) * (2 * bottom**2 - top**2), rel=1e-12)
 
 
-def test_points_at_the_roots_of_a_polynomial_that_factors():
-    # Points (1, a, a^2) at 1/2, sqrt(2) and -sqrt(2): together they are all conjugates.
-    values = [whole(1).times(Fraction(1, 2)), square_root(2), square_root(2) * -1]
-    polynomial, form, roots = forms_at_roots([[whole(1), a, a * a] for a in values], BITS - 10)
-    t = sympy.Symbol("t")
-    assert sympy.expand((t**2 - 2) * (2 * t - 1) - sympy.Poly(polynomial[::-1], t).as_expr()) == 0
-    for root in roots:
-        first, second, third = (NumberField(polynomial, root).value(number) for number in form)
-        assert (second / first, third / first) == pytest.approx((root, root**2))
-    assert forms_at_roots([[whole(1), a] for a in values[:2]], BITS - 10) is None
+def test_without_flint_the_error_says_what_to_install(monkeypatch):
+    waring = apolar.decompose("x^3 - 3*x*y^2")
+    monkeypatch.setitem(__import__("sys").modules, "flint", None)
+    with pytest.raises(ImportError, match=r"python-flint: pip install 'apolar\[exact\]'"):
+        waring.rationalize()
+    assert apolar.decompose("x^3 - 3*x*y^2").rank == 2
+    assert SymmetricTensor.from_polynomial("x^2/3").exact_coefficients == (Fraction(1, 3),)
 
 
-def test_linear_equations():
-    rows = [[Fraction(1), Fraction(2)], [Fraction(2), Fraction(4)], [Fraction(1, 3), Fraction(-1)]]
-    assert sorted(independent_rows(rows, 2)) in ([0, 2], [1, 2])
-    assert independent_rows(rows[:2], 2) is None
-    x, y = square_solution([[*rows[0], Fraction(5)], [*rows[2], Fraction(0)]])
-    assert (x + 2 * y, x / 3 - y) == (5, 0)
+# --- the kernel of the Hankel matrix --------------------------------------------------------
 
 
-def test_terms_gain_digits_in_each_step():
-    # x^3 + (x + sqrt(2) y)^3 + (x - sqrt(2) y)^3, from terms with three digits.
-    start = ScaledTerms.of(np.array([1.0, 1.0, 1.0]), np.array([[1, 0.001], [1, 1.414], [1, -1.415]]), 5)
-    target = (Fraction(3), Fraction(0), Fraction(4), Fraction(0), Fraction(8), Fraction(0))
-    weights, forms = refined_terms(start, target, 300, {})
-    assert weights.to_complex() == pytest.approx([1, 4 * 2**0.5, -4 * 2**0.5], rel=1e-15)
-    expected = isqrt(1 << (2 * forms.bits - 1))  # one over sqrt(2)
-    assert abs(int(forms.real[1, 0]) - expected) >> (forms.bits - 300) == 0
+@pytest.mark.parametrize(
+    ("dim", "order", "rank"), [(2, 5, 3), (3, 3, 3), (3, 6, 8), (4, 4, 7), (5, 3, 5), (3, 8, 13), (4, 5, 10)]
+)
+def test_points_of_rational_forms_are_found_without_terms(dim, order, rank):
+    rng = np.random.default_rng(5)
+    weights, points = rng.integers(1, 5, rank), rng.integers(-9, 10, (rank, dim))
+    proof = proof_of(SymmetricTensor.from_waring(weights, points, order))
+    assert proof.rank_bound == proof.exact.rank == rank
+    lines = {tuple(Fraction(c) / next(filter(None, point)) for c in point) for point in proof.exact.points}
+    assert lines == {
+        tuple(Fraction(int(c), int(next(filter(None, point)))) for c in point) for point in points
+    }
+
+
+@pytest.mark.parametrize(
+    ("form", "bound"),
+    [
+        ("x^2*y", 3),  # a double point
+        ("x^4*y", 3),
+        ("x^3*y + z^4", 4),
+        ("x^3*y + z^4 + (x + y + z)^4", 5),
+        ("(3*x + y + z)^2*(3*x + y + 2*z) + (2*x - 2*y - 3*z)^3", 4),
+        ("x*y*z", 4),  # no common zeros at all
+        ("x*y*z*w", 7),
+        ("x^2*y^2*z^2", 8),
+        ("x*(x*z + y^2)", 4),  # one point, of length three
+    ],
+)
+def test_forms_that_need_more_terms_than_the_rank_of_the_matrix(form, bound):
+    proof = proof_of(form)
+    assert proof.exact is None
+    assert proof.rank_bound == bound
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_is_never_above_the_number_of_terms(seed):
+    # Points on lines and conics, or next to each other: kernels with many zeros, or double ones.
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        dim, order, rank = int(rng.integers(2, 5)), int(rng.integers(3, 7)), int(rng.integers(1, 8))
+        points = rng.integers(-2, 3, (rank, dim))
+        if rng.random() < 0.5:
+            points[:, -1] = points[:, 0] * int(rng.integers(-1, 2))
+        weights = rng.integers(1, 4, rank)
+        tensor = SymmetricTensor.from_waring(weights, points, order)
+        if any(tensor.exact_coefficients):
+            proof = proof_of(tensor)
+            assert proof.rank_bound <= rank
+            if proof.exact is not None:
+                assert proof.exact.to_tensor().exact_coefficients == tensor.exact_coefficients
+
+
+def test_common_zeros_may_be_more_than_the_terms():
+    # Seven fourth powers in four variables: their quadrics vanish at an eighth point.
+    rng = np.random.default_rng(1)
+    tensor = SymmetricTensor.from_waring(rng.integers(1, 5, 7), rng.integers(-9, 10, (7, 4)), 4)
+    proof = proof_of(tensor)
+    assert proof.exact.rank == 7
+    assert "vanish at 8 points" in proof.by
+
+
+def test_generic_forms_are_left_open():
+    proof = proof_of("x^4 + 2*x^3*y + 3*x^2*y^2 + 4*x*y^3 + 6*y^4")
+    assert (proof.rank_bound, proof.exact) == (3, None)

@@ -1,27 +1,35 @@
-"""Terms to as many digits as wanted: Newton's method with exact residuals and a rounded Jacobian."""
+"""Terms to more digits: refined by Newton's method, or moved along their family to simple points first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import floor
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.exact.fixed_point import FixedPoint
+from apolar.decomposition.exact.numbers import load_flint
 from apolar.decomposition.terms import power_jacobian
-from apolar.tensor.monomials import monomial_values, monomial_variables, multinomials, n_monomials, positions
+from apolar.decomposition.tuning import TUNING
+from apolar.tensor.monomials import (
+    monomial_values,
+    monomial_variables,
+    multinomials,
+    n_monomials,
+    positions,
+    sum_of_powers,
+)
 
-# Multiplications of a singular value decomposition that takes a few seconds.
-MAX_WORK = 2e9
-# The least singular value relative to the largest below which the terms are taken for one of a family.
-FAMILY = 1e-10
-# Bits that rounding in fixed point may take, of those that are carried along.
+# Steps of Newton's method that may fail to make the residual smaller.
+MAX_FAILURES = 3
+# Bits that rounding may take, of those that are carried along.
 GUARD = 40
-# Bits by which a step must make the residual smaller, how many steps may fail to, and the bits below which
-# the Jacobian is computed anew.
-PROGRESS, MAX_FAILURES, GOOD_PROGRESS = 2, 3, 16
+# Denominators of the values at which a coefficient of a family is held, the simplest first.
+DENOMINATORS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class ScaledTerms:
     def jacobian(self) -> Array:
         """The derivatives by the weights, and by the forms that are free, as if the weights were one."""
         rank, dim = self.forms.shape
-        if n_monomials(dim, self.order) * (rank * dim) ** 2 > MAX_WORK:
+        if n_monomials(dim, self.order) * (rank * dim) ** 2 > TUNING.condition_work:
             raise ValueError(
                 f"{rank} terms of order {self.order} in {dim} variables are too many for exact numbers: "
                 "the linear equations would take minutes."
@@ -80,9 +88,11 @@ class ScaledTerms:
 
     @property
     def are_isolated(self) -> bool:
-        """Whether no other terms as near as wanted have the same sum."""
+        """Whether no other terms near by have the same sum."""
         values = self._svd[1]
-        return self.jacobian.shape[1] <= len(self.roots) and bool(values[-1] > FAMILY * values[0])
+        return self.jacobian.shape[1] <= len(self.roots) and bool(
+            values[-1] > TUNING.exact_residual * values[0]
+        )
 
     @property
     def lost_bits(self) -> int:
@@ -103,7 +113,7 @@ class ScaledTerms:
         forms : ndarray, shape (rank, dim)
         """
         left, values, right = self._svd
-        kept = values > FAMILY * values[0]
+        kept = values > TUNING.exact_residual * values[0]
         within = (left[:, kept].conj().T @ (self.roots * residual)) / values[kept]
         change = right[kept].conj().T @ within
         forms = np.zeros(self.forms.shape, dtype=change.dtype)
@@ -111,68 +121,179 @@ class ScaledTerms:
         return change[: len(self.weights)], forms
 
 
-def refined_terms(
-    terms: ScaledTerms, target: tuple[Fraction, ...], bits: int, held: dict[tuple[int, int], Fraction]
-) -> tuple[FixedPoint, FixedPoint]:
-    """Return weights and linear forms with this many bits after the binary point that are right.
+def refine_digits(
+    terms: ScaledTerms, target: Sequence[Any], bits: int, held: dict[tuple[int, int], Fraction]
+) -> Any:
+    """Return linear forms with this many bits after the binary point that are right.
 
     A step solves the linearised equations with the Jacobian of the terms as
-    they were given, in floating point, for a residual that is computed in
-    fixed point: each one gains about as many digits as these terms have.
+    they were given, in floating point, for a residual that is computed with
+    many digits: each one gains about as many digits as these terms have.
 
     Parameters
     ----------
     terms : ScaledTerms
         Isolated.
-    target : tuple of Fraction
+    target : sequence of fmpq
         The coefficients T_a, of size near one.
     bits : int
     held : dict
-        The exact values of forms that are fixed, by term and variable, but for those that are one.
+        The exact values of forms that are fixed, by term and variable, except those that are one.
 
     Returns
     -------
-    weights : FixedPoint, shape (rank,)
-    forms : FixedPoint, shape (rank, dim)
+    forms : ndarray of acb, shape (rank, dim)
     """
+    flint = load_flint()
     working = bits + terms.lost_bits + GUARD
-    weights, forms = FixedPoint.of(terms.weights, working), FixedPoint.of(terms.forms, working)
-    for place in zip(*np.nonzero(terms.fixed), strict=True):
-        value = held.get((int(place[0]), int(place[1])), Fraction(1))
-        forms.real[place] = (value.numerator << working) // value.denominator
-        forms.imaginary[place] = 0
-    wanted = FixedPoint.of_fractions(target, working)
-    before, failures = None, 0
-    while True:
-        residual = wanted - _sum_of_powers(weights, forms, terms.order)
-        size = residual.magnitude_bits
-        # Rounding leaves a few of the last bits, more for longer sums.
-        if size <= GUARD // 2:
-            return weights, forms
-        if before is not None and size > before - GOOD_PROGRESS:
-            # The Jacobian of terms that were known to a few digits only, or far from those of the form.
-            rounded = forms.to_complex() if np.iscomplexobj(terms.forms) else forms.to_complex().real
-            terms = replace(terms, forms=rounded)
-            failures = failures + 1 if size > before - PROGRESS else 0
-        if failures > MAX_FAILURES or size > 2 * working:
-            raise ValueError(
-                "The terms do not sum to the form: they come no nearer than "
-                f"{2.0 ** max(size - working, -1000):.1e} of its size. If the form is exact, raise the "
-                "rank, or decompose it again with another random_state."
-            )
-        before = size
-        # The residual as numbers near one, times 2^(size - working).
-        by_weight, by_form = terms.step(replace(residual, bits=size).to_complex())
-        weights = weights + replace(FixedPoint.of(by_weight, size), bits=working)
-        forms = forms + replace(FixedPoint.of(by_form, size), bits=working) / weights[:, None]
+    with flint.ctx.workprec(working + GUARD):
+        weights, forms = as_balls(terms.weights), as_balls(terms.forms)
+        for place, value in held.items():
+            forms[place] = flint.acb(flint.fmpq(value.numerator, value.denominator))
+        wanted = np.array([flint.acb(value) for value in target], dtype=object)
+        before, failures = 0, 0
+        while True:
+            residual = wanted - sum_of_balls(weights, forms, terms.order)
+            size = max(map(_exponent, residual))
+            # Rounding leaves a few of the last bits, more for longer sums.
+            if size <= GUARD // 2 - working:
+                return forms
+            if before and size > before - GUARD // 2:
+                # The Jacobian of terms that were known to a few digits only, or far from those of the form.
+                rounded = forms.astype(complex)
+                terms = replace(terms, forms=rounded if np.iscomplexobj(terms.forms) else rounded.real)
+                failures = failures + 1 if size >= before - 1 else 0
+            if failures > MAX_FAILURES or size > working:
+                raise ValueError(
+                    "The terms do not sum to the form: they come no nearer than "
+                    f"{2.0 ** max(size, -1000):.1e} of its size. If the form is exact, raise the "
+                    "rank, or decompose it again with another random_state."
+                )
+            before = size
+            unit = flint.arb(2) ** size
+            by_weight, by_form = terms.step((residual / unit).astype(complex))
+            weights = _midpoints(weights + as_balls(by_weight) * unit)
+            forms = _midpoints(forms + as_balls(by_form) * unit / weights[:, None])
 
 
-def _sum_of_powers(weights: FixedPoint, forms: FixedPoint, order: int) -> FixedPoint:
-    """Return the coefficients of sum_i w_i (c_i . x)^d."""
-    dim = np.shape(forms.real)[1]
+def as_balls(values: Array) -> Any:
+    """Return an array of floating-point numbers as exact complex balls."""
+    flint = load_flint()
+    return np.frompyfunc(lambda value: flint.acb(value.real, value.imag), 1, 1)(values.astype(complex))
+
+
+def sum_of_balls(weights: Any, forms: Any, order: int) -> Any:
+    """Return the coefficients of sum_i w_i (c_i . x)^d, for arrays of balls."""
+    dim = forms.shape[1]
     # Monomials of one degree after the other: each is one of the degree before times its last variable.
     values = weights[:, None] * forms
     for degree in range(2, order + 1):
         variables = monomial_variables(dim, degree)
         values = values[:, positions(variables[:, :-1], dim)] * forms[:, variables[:, -1]]
     return values.sum(axis=0)
+
+
+def _exponent(value: Any) -> int:
+    """Return the binary exponent of the size of a ball's midpoint; a very small one of zero."""
+    mantissa, exponent = value.mid().abs_upper().mid().man_exp()
+    return int(exponent) + int(mantissa).bit_length() if mantissa else -(2**30)
+
+
+def _midpoints(values: Any) -> Any:
+    return np.frompyfunc(lambda value: value.mid(), 1, 1)(values)
+
+
+def move_terms(terms: ScaledTerms, goal: Array) -> tuple[ScaledTerms, dict[tuple[int, int], Fraction]]:
+    """Return terms of the same sum that are isolated once some of their coefficients are held.
+
+    One coefficient after the other, term by term, is moved to a simple number
+    near to it and held there, if the others can follow: the first points
+    become rational, and the last ones algebraic of a degree as low as the family has.
+
+    Parameters
+    ----------
+    terms : ScaledTerms
+        One of a continuous family.
+    goal : ndarray, shape (n_monomials,)
+        The coefficients T_a of the form, of size near one.
+
+    Returns
+    -------
+    moved : ScaledTerms
+    held : dict
+        The values at which coefficients are held, by term and variable.
+
+    Raises
+    ------
+    ValueError
+        If the terms are not isolated when no coefficient is left to be moved.
+    """
+    held: dict[tuple[int, int], Fraction] = {}
+    rank, dim = terms.forms.shape
+    for place in ((i, j) for i in range(rank) for j in range(dim)):
+        if terms.are_isolated:
+            break
+        if terms.fixed[place] or _freedom(terms, place) < TUNING.free_share:
+            continue
+        for value in _simple_numbers(float(terms.forms[place].real)):
+            moved = _move(terms, goal, place, value)
+            if moved is not None:
+                terms, held[place] = moved, value
+                break
+    if not terms.are_isolated:
+        raise ValueError(
+            "The terms are one of a continuous family, along which they could not be moved to simple points. "
+            "Decompose the form with another random_state."
+        )
+    return terms, held
+
+
+def _simple_numbers(near: float) -> list[Fraction]:
+    """Return fractions around a number, the simplest first."""
+    simple: dict[Fraction, None] = {}
+    for denominator in DENOMINATORS:
+        below = floor(near * denominator)
+        pair = (Fraction(below, denominator), Fraction(below + 1, denominator))
+        simple.update(dict.fromkeys(sorted(pair, key=lambda value: abs(value - near))))
+    return list(simple)
+
+
+def _freedom(terms: ScaledTerms, place: tuple[int, int]) -> float:
+    """Return by how much a coefficient changes along unit directions that leave the sum as it is."""
+    _, values, right = np.linalg.svd(terms.jacobian, full_matrices=True)
+    n_kept = int(np.count_nonzero(values > TUNING.exact_residual * values[0]))
+    before = np.ravel_multi_index(place, terms.fixed.shape)
+    column = len(terms.weights) + int(np.count_nonzero(~terms.fixed.ravel()[:before]))
+    return float(np.linalg.norm(right[n_kept:, column]))
+
+
+def _move(terms: ScaledTerms, goal: Array, place: tuple[int, int], value: Fraction) -> ScaledTerms | None:
+    """Return the terms with one coefficient moved to a value and held, or None if they cannot follow."""
+    start = terms.forms[place]
+    fixed = terms.fixed.copy()
+    fixed[place] = True
+    moved = replace(terms, fixed=fixed)
+    for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
+        forms = moved.forms.copy()
+        forms[place] = start + share * (float(value) - start)
+        corrected = _correct(replace(moved, forms=forms), goal)
+        if corrected is None:
+            return None
+        moved = corrected
+    return moved
+
+
+def _correct(terms: ScaledTerms, goal: Array) -> ScaledTerms | None:
+    """Return terms that sum to the form, by Newton's steps, or None if these do not converge."""
+    for _ in range(TUNING.full_steps):
+        residual = goal - sum_of_powers(terms.weights, terms.forms, terms.order)
+        if np.abs(residual).max() <= TUNING.exact_residual * np.abs(goal).max():
+            kept = terms._svd[1][terms._svd[1] > TUNING.exact_residual * terms._svd[1][0]]
+            too_large = np.abs(terms.weights).max() > TUNING.max_family_weight * np.abs(goal).max()
+            return None if too_large or kept[0] > TUNING.max_family_condition * kept[-1] else terms
+        by_weight, by_form = terms.step(residual)
+        weights = terms.weights + by_weight
+        if not np.all(np.isfinite(weights)) or np.abs(weights).min() < 1e-6 * np.abs(weights).max():
+            return None
+        terms = replace(terms, weights=weights, forms=terms.forms + by_form / weights[:, None])
+    return None

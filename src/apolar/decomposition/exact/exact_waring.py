@@ -1,31 +1,33 @@
-"""A Waring decomposition in exact numbers, rational or algebraic, and its sum in exact arithmetic."""
+"""A Waring decomposition in exact numbers, rational or algebraic: its weights and its sum."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from apolar.decomposition.exact.number_field import (
+import numpy as np
+
+from apolar.decomposition.exact.numbers import (
     AlgebraicNumber,
-    Coefficients,
     ExactNumber,
     NumberField,
-    in_field,
+    coefficients_of,
+    load_flint,
+    to_fmpq,
+    to_fraction,
+    traces,
 )
-from apolar.decomposition.exact.weights import power_coefficients
-from apolar.decomposition.exact.writing import InLatex, InSympy, InText
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.exact import Polynomial, multinomial
-from apolar.tensor.monomials import exponents, n_monomials
+from apolar.tensor.monomials import monomial_variables, n_monomials, positions
+from apolar.tensor.printing import InText, Printed
 
 RATIONALS = NumberField((0, 1), 0j)
 
 
-@dataclass(frozen=True, repr=False)
-class ExactWaring:
+@dataclass(frozen=True)
+class ExactWaring(Printed):
     """A Waring decomposition in exact numbers, T = sum_i w_i (xi_i . x)^d.
 
     `Waring.rationalize` makes it.
@@ -63,36 +65,19 @@ class ExactWaring:
     @property
     def fields(self) -> tuple[NumberField, ...]:
         """The number fields of the terms, each once, without the rationals."""
-        found = dict.fromkeys(
-            number.field
-            for term in zip(self.weights, self.points, strict=True)
-            for number in (term[0], *term[1])
-            if isinstance(number, AlgebraicNumber)
-        )
-        return tuple(found)
+        terms = zip(self.weights, self.points, strict=True)
+        found = (_field_of(weight, point) for weight, point in terms)
+        return tuple(dict.fromkeys(field for field in found if field is not RATIONALS))
 
     def to_tensor(self) -> SymmetricTensor:
         """Return the sum of the terms, with exact coefficients."""
-        terms: dict[tuple[int, ...], Any] = dict(exact_sum(self))
-        if not terms:
-            return SymmetricTensor.zeros(self.order, self.dim)
-        return SymmetricTensor.from_polynomial(terms)
+        return SymmetricTensor(
+            self.order, self.dim, np.array([to_fraction(value) for value in exact_sum(self)])
+        )
 
-    def to_string(self, variables: Sequence[str] | None = None) -> str:
-        """Return the decomposition as a formula, such as ``1/24*(x + y)^3 - 1/24*(x - y)^3``."""
-        return InText(self.fields, variables, self.dim).formula(self)
-
-    def to_latex(self, variables: Sequence[str] | None = None) -> str:
-        """Return the decomposition in LaTeX."""
-        return InLatex(self.fields, variables, self.dim).formula(self)
-
-    def to_sympy(self, variables: Sequence[str] | None = None) -> Any:
-        """Return the decomposition as a SymPy expression, a sum of powers that is not expanded."""
-        return InSympy(variables, self.dim).formula(self)
-
-    def _repr_latex_(self) -> str:
-        """Return the decomposition for notebooks."""
-        return f"${self.to_latex()}$"
+    def _print_on(self, printer: InText, *, is_short: bool = False) -> Any:
+        del is_short  # a part of exact terms would be another form
+        return printer.powers(list(zip(self.weights, self.points, strict=True)), self.order)
 
     def __repr__(self) -> str:
         kind = "rational" if self.is_rational else "algebraic"
@@ -100,8 +85,13 @@ class ExactWaring:
         return f"ExactWaring(rank={self.rank}, order={self.order}, dim={self.dim}, {kind}, {state})"
 
 
-def exact_sum(waring: ExactWaring) -> Polynomial:
-    """Return the sum of the terms as a polynomial, by arithmetic in their number fields.
+def _field_of(weight: ExactNumber, point: tuple[ExactNumber, ...]) -> NumberField:
+    fields = (number.field for number in (weight, *point) if isinstance(number, AlgebraicNumber))
+    return next(fields, RATIONALS)
+
+
+def exact_sum(waring: ExactWaring) -> list[Any]:
+    """Return the coefficients T_a of the sum of the terms, by arithmetic in their number fields.
 
     Conjugate terms are summed by a trace: for them no field that contains all
     roots of a polynomial is needed, only that of one.
@@ -111,37 +101,35 @@ def exact_sum(waring: ExactWaring) -> Polynomial:
     ValueError
         If the sum is not rational.
     """
+    flint = load_flint()
     roots: dict[Any, Counter[complex]] = defaultdict(Counter)
-    sums: dict[NumberField, list[Coefficients]] = {}
-    rational = [Fraction(0)] * n_monomials(waring.dim, waring.order)
     for weight, point in zip(waring.weights, waring.points, strict=True):
-        field = next(
-            (number.field for number in (weight, *point) if isinstance(number, AlgebraicNumber)), RATIONALS
-        )
-        numbers = tuple(in_field(number, field) for number in (weight, *point))
-        roots[field.polynomial, numbers][field.root] += 1
+        field = _field_of(weight, point)
+        roots[field.polynomial, tuple(map(coefficients_of, (weight, *point)))][field.root] += 1
+    total = [flint.fmpq(0)] * n_monomials(waring.dim, waring.order)
+    sums: dict[NumberField, list[Any]] = {}
     for (polynomial, numbers), found in roots.items():
-        field = NumberField(polynomial, 0j)
-        weight_in_field, *form = numbers
-        powers = [
-            field.product(weight_in_field, power) for power in power_coefficients(form, field, waring.order)
-        ]
-        complete = min(found.values()) if len(found) == field.degree else 0
-        for k, power in enumerate(powers):
-            rational[k] += complete * field.trace(power)
+        modulus = NumberField(polynomial, 0j).modulus
+        scale, *form = (flint.fmpq_poly([to_fmpq(c) for c in number]) for number in numbers)
+        powers = [scale * power % modulus for power in powers_of_form(form, modulus, waring.order)]
+        n_complete = min(found.values()) if len(found) == modulus.degree() else 0
+        total = [a + n_complete * b for a, b in zip(total, traces(powers, modulus), strict=True)]
         for root, count in found.items():
-            if count == complete:
-                continue
             own = NumberField(polynomial, root)
-            before = sums.get(own, [(Fraction(0),) * field.degree] * len(powers))
-            sums[own] = [
-                tuple(a + (count - complete) * b for a, b in zip(first, second, strict=True))
-                for first, second in zip(before, powers, strict=True)
-            ]
+            before = sums.get(own, [flint.fmpq_poly(0)] * len(powers))
+            sums[own] = [a + (count - n_complete) * b for a, b in zip(before, powers, strict=True)]
     for values in sums.values():
-        for k, value in enumerate(values):
-            if any(value[1:]):
-                raise ValueError("The sum of the terms is not rational.")
-            rational[k] += value[0]
-    keys = map(tuple, exponents(waring.dim, waring.order).tolist())
-    return {key: multinomial(key) * total for key, total in zip(keys, rational, strict=True) if total}
+        if any(value.degree() > 0 for value in values):
+            raise ValueError("The sum of the terms is not rational.")
+        total = [a + b[0] for a, b in zip(total, values, strict=True)]
+    return total
+
+
+def powers_of_form(form: Sequence[Any], modulus: Any, order: int) -> list[Any]:
+    """Return the coefficients T_a of (c . x)^d, for polynomials c in the generator of a field."""
+    dim, values = len(form), list(form)
+    for degree in range(2, order + 1):
+        variables = monomial_variables(dim, degree)
+        lower = positions(variables[:, :-1], dim)
+        values = [values[i] * form[j] % modulus for i, j in zip(lower, variables[:, -1], strict=True)]
+    return values

@@ -1,41 +1,49 @@
-"""From terms in floating point to exact ones: more digits, numbers that are recognised, and the proof."""
+"""From terms in floating point to exact ones, by the kernel of the Hankel matrix or by more digits."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 from math import gcd, lcm, log2
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
-from apolar.decomposition.exact.digits import ScaledTerms, refined_terms
+from apolar.decomposition.exact.conjugates import (
+    ConjugateForms,
+    groups_at_roots,
+    in_square_root,
+    integer_coefficients,
+    simplify,
+    solve_weights,
+)
+from apolar.decomposition.exact.digits import ScaledTerms, as_balls, move_terms, refine_digits
 from apolar.decomposition.exact.exact_waring import ExactWaring, exact_sum
-from apolar.decomposition.exact.family import moved_terms
-from apolar.decomposition.exact.fixed_point import FixedPoint
-from apolar.decomposition.exact.number_field import Coefficients, NumberField, exact_number
-from apolar.decomposition.exact.terms import ConjugateForms, exact_forms
-from apolar.decomposition.exact.weights import exact_weights
+from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
+from apolar.decomposition.exact.numbers import load_flint, roots_of, to_fmpq, to_fraction
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.conversion import as_tensor
-from apolar.tensor.exact import Polynomial, coefficients
 from apolar.tensor.monomials import sum_of_powers
 
 # Bits of a number in floating point that a decomposition has right: at best, mostly, and at least.
 FLOAT_BITS = (48, 42, 34)
 # Bits of the first attempt with more; each further one has three times as many.
 FIRST_BITS = 128
-# For a form without exact coefficients: how near the sum of recognised terms has to be, relative to its size,
-# and the largest denominator of a weight.
-NEAR = 1e-10
-# Terms that leave more than this of the form, in floating point, are those of another one.
-LARGEST_RESIDUAL = 1e-6
-LARGEST_DENOMINATOR = 10**5
+# A relation between numbers counts if it needs at most this share of their digits: one by chance needs all.
+SHARE = 0.7
+# Bits that are left out at the end of a number: they may be rounding. With fewer bits nothing is recognised.
+MARGIN, MIN_BITS = 4, 8
+# The largest denominator of a coefficient of a form in floating point.
+MAX_DENOMINATOR = 10**5
 
 
-def rationalized(
+def rationalize(
     weights: Array,
     points: Array,
     order: int,
@@ -45,7 +53,7 @@ def rationalized(
     max_digits: int,
     move: bool,
 ) -> ExactWaring:
-    """Return the terms of a decomposition in exact numbers.
+    """Return the terms of a decomposition in exact numbers; see `Waring.rationalize`.
 
     Parameters
     ----------
@@ -53,10 +61,9 @@ def rationalized(
     points : ndarray, shape (rank, dim)
     order : int
     tensor : SymmetricTensor, what makes one, or None
-        What the terms are to sum to. With exact coefficients the terms are
-        refined to many digits, and proved to sum to it.
+        What the terms are to sum to.
     max_degree : int
-        The largest degree of a number field.
+        The largest degree of a field that holds several terms without all their conjugates.
     max_digits : int
         The most digits to which the terms are refined.
     move : bool
@@ -65,11 +72,6 @@ def rationalized(
     Returns
     -------
     exact : ExactWaring
-
-    Raises
-    ------
-    ValueError
-        If numbers are not recognised, or the terms do not sum to the form.
     """
     max_degree = check_integer(max_degree, "max_degree", least=1)
     max_digits = check_integer(max_digits, "max_digits", least=10)
@@ -80,44 +82,57 @@ def rationalized(
             f"The terms are of order {order} in {dim} variables; the tensor is of order {form.order} in "
             f"{form.dim}."
         )
+    load_flint()
     terms = ScaledTerms.of(weights, points, order)
-    polynomial = None if form is None else form._exact
-    if len(terms.weights) == 0:
-        if polynomial or (form is not None and np.any(form.coefficients)):
-            raise ValueError("The decomposition has no terms, and the tensor is not zero.")
-        return ExactWaring((), (), order, dim, proved=polynomial is not None)
     if form is None:
         form = SymmetricTensor.from_waring(weights, points, order).real_if_close()
+        # Terms of ones own: what they are exactly is not known.
+        exact_form = None
+    else:
+        exact_form = form.exact_coefficients
+    if len(terms.weights) == 0:
+        if np.any(form.coefficients):
+            raise ValueError("The decomposition has no terms, and the tensor is not zero.")
+        return ExactWaring((), (), order, dim, proved=exact_form is not None)
     if form.is_complex:
         raise ValueError(
             "The form has complex coefficients, and exact terms are for real ones: decompose its real and "
             "its imaginary part, each by itself."
         )
-    if polynomial is None:
+    if exact_form is None:
         return _as_they_look(terms, form, max_degree)
-    if not polynomial:
+    if not any(exact_form):
         raise ValueError("The tensor is zero and has no terms; these sum to something else.")
+    return _prove(terms, exact_form, max_degree, int(max_digits * log2(10)), move)
+
+
+def _prove(
+    terms: ScaledTerms, coefficients: Sequence[Fraction], max_degree: int, max_bits: int, move: bool
+) -> ExactWaring:
+    """Return exact terms that are proved to sum to a form."""
+    target = [to_fmpq(value) for value in coefficients]
+    rank = len(terms.weights)
     # The form is a multiple of one with integer coefficients, and this of one of size near one.
-    content = Fraction(
-        gcd(*(value.numerator for value in polynomial.values())),
-        lcm(*(value.denominator for value in polynomial.values())),
-    )
-    exact_target = coefficients(polynomial, order, dim)
-    exponent = max(int(abs(value / content)) for value in exact_target).bit_length()
-    unit = content * 2**exponent
-    target = tuple(value / unit for value in exact_target)
+    content = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
+    unit = content * 2 ** max(int(abs(value / content)) for value in coefficients).bit_length()
+    scaled = [to_fmpq(value / unit) for value in coefficients]
     start = replace(terms, weights=np.array([_quotient(w, unit) for w in terms.weights.tolist()]))
-    held: dict[tuple[int, int], Fraction] = {}
-    left = _relative_residual(start, target)
-    if left > LARGEST_RESIDUAL:
+    goal = np.array([float(value / unit) for value in coefficients])
+    left = terms.roots * (goal - sum_of_powers(start.weights, start.forms, terms.order))
+    residual = float(np.linalg.norm(left) / np.linalg.norm(terms.roots * goal))
+    proof = prove_by_kernel(target, terms.forms.shape[1], terms.order)
+    if proof.exact is not None and proof.exact.rank == rank and residual <= TUNING.far:
+        return _in_order(replace(proof.exact, proved=True), terms.forms)
+    if residual > TUNING.nearly_exact:
+        known = f" It has rank {proof.rank_bound} or more." if proof.rank_bound > rank else ""
         raise ValueError(
-            f"The terms do not sum to the form: they leave {left:.1e} of it. Raise the rank, or decompose "
-            "the form again with another random_state."
+            f"The terms do not sum to the form: they leave {residual:.1e} of it.{known} Raise the rank, or "
+            "decompose the form again with another random_state."
         )
+    held: dict[tuple[int, int], Fraction] = {}
     if not start.are_isolated:
         for bits in FLOAT_BITS:
-            forms = FixedPoint.of(start.forms, 4 * FLOAT_BITS[0])
-            exact = _recognised(forms, bits, max_degree, polynomial, order)[0]
+            exact = _recognise(as_balls(start.forms), bits, max_degree, target, terms.order)[0]
             if exact is not None:
                 return exact
         if not move:
@@ -126,81 +141,43 @@ def rationalized(
                 "not simple ones: a point of a family may be any number. Pass move=True for other terms of "
                 "the family, with rational points as far as it allows; or a rank at which terms are isolated."
             )
-        start, held = moved_terms(start, target)
-    return _proved(start, held, target, polynomial, max_degree, int(max_digits * log2(10)))
-
-
-def _proved(
-    terms: ScaledTerms,
-    held: dict[tuple[int, int], Fraction],
-    target: tuple[Fraction, ...],
-    polynomial: Polynomial,
-    max_degree: int,
-    most: int,
-) -> ExactWaring:
-    """Return isolated terms, to as many digits as their numbers need."""
-    bits = min(FIRST_BITS, most)
+        start, held = move_terms(start, goal)
+    bits = min(FIRST_BITS, max_bits)
     while True:
-        forms = refined_terms(terms, target, bits, held)[1]
-        exact, unknown = _recognised(forms, bits, max_degree, polynomial, terms.order)
+        forms = refine_digits(start, scaled, bits, held)
+        exact, unknown = _recognise(forms, bits, max_degree, target, terms.order)
         if exact is not None:
             return exact
-        if bits == most and not unknown:
-            raise ValueError(
-                f"To {round(bits / log2(10))} digits the terms have simple numbers, but in exact arithmetic "
-                "these do not sum to the form. Raise max_digits, or the rank: a part of the form may be too "
-                "small to be seen in floating point."
-            )
-        if bits == most:
-            raise ValueError(
-                f"The coordinates of {_listed(unknown, len(terms.weights))} are not recognised: to "
-                f"{round(bits / log2(10))} digits they are neither rational, nor in number fields of degree "
-                f"up to {max_degree}, nor together those of all roots of a rational polynomial. Raise "
-                "max_digits if the numbers are long."
-            )
-        bits = min(3 * bits, most)
-
-
-def _recognised(
-    forms: FixedPoint, bits: int, max_degree: int, polynomial: Polynomial, order: int
-) -> tuple[ExactWaring | None, list[int]]:
-    """Return exact terms whose sum is the form, or None, and which forms are not recognised."""
-    groups, unknown = exact_forms(forms, bits, max_degree)
-    if unknown:
-        return None, unknown
-    weights = exact_weights(groups, coefficients(polynomial, order, len(groups[0].form)), order)
-    if weights is None:
-        return None, []
-    exact = _assembled(groups, weights, order)
-    try:
-        # From the terms alone, as they are given out, and not from the equations for the weights.
-        proved = exact_sum(exact) == polynomial
-    except ValueError:
-        proved = False
-    return (replace(exact, proved=True) if proved else None), []
+        if bits == max_bits:
+            break
+        bits = min(3 * bits, max_bits)
+    n_digits = round(bits / log2(10))
+    if not unknown:
+        raise ValueError(
+            f"To {n_digits} digits the terms have simple numbers, but in exact arithmetic these do not sum "
+            "to the form. Raise max_digits, or the rank: a part of the form may be too small to be seen in "
+            "floating point."
+        )
+    raise ValueError(
+        f"The coordinates of {_listed(unknown, rank)} are not recognised: to {n_digits} digits they are "
+        f"neither rational, nor in a number field of degree up to {max_degree}, nor together those of all "
+        "roots of a rational polynomial. Raise max_digits if the numbers are long."
+    )
 
 
 def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) -> ExactWaring:
     """Return what the numbers look like to their last digit, where there is no exact form to compare with."""
     unknown: list[int] = []
+    # The weights that rational coefficients near those of the tensor would have.
+    near = [Fraction(value).limit_denominator(MAX_DENOMINATOR) for value in tensor.coefficients.tolist()]
     for bits in FLOAT_BITS:
-        groups, unknown = exact_forms(FixedPoint.of(terms.forms, 4 * FLOAT_BITS[0]), bits, max_degree)
-        if unknown:
-            continue
-        # The weights that rational coefficients near those of the tensor would have.
-        near = [
-            Fraction(value).limit_denominator(LARGEST_DENOMINATOR) for value in tensor.coefficients.tolist()
-        ]
-        weights = exact_weights(groups, near, terms.order)
-        if weights is None:
-            continue
-        exact = _assembled(groups, weights, terms.order)
+        groups, unknown = _exact_forms(as_balls(terms.forms), bits, max_degree)
+        exact = None if unknown else solve_weights(groups, [to_fmpq(value) for value in near], terms.order)
         try:
-            difference = exact.to_tensor() - tensor
+            if exact and (exact.to_tensor() - tensor).norm() <= TUNING.exact_residual * tensor.norm():
+                return _in_order(exact, terms.forms)
         except ValueError:
             continue
-        if difference.norm() <= NEAR * tensor.norm():
-            return exact
     raise ValueError(
         f"The numbers of {_listed(unknown, len(terms.weights))} are not recognised in floating point, and "
         "the form has no exact coefficients from which more digits could be computed: pass it as a string, "
@@ -208,27 +185,233 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
     )
 
 
-def _assembled(groups: list[ConjugateForms], weights: list[Coefficients], order: int) -> ExactWaring:
-    """Return the terms in their order, without those that have weight zero."""
-    terms: dict[int, Any] = {}
-    for group, weight in zip(groups, weights, strict=True):
-        for i, root in group.members.items():
-            field, own_weight, form = NumberField(group.polynomial, root), weight, group.form
-            if field.radicand is not None and (root.real if field.radicand > 0 else root.imag) < 0:
-                # Both square roots are in one field: the sign is better in the numbers.
-                field = NumberField(group.polynomial, -root)
-                own_weight, form = (weight[0], -weight[1]), tuple((a, -b) for a, b in form)
-            terms[i] = exact_number(field, own_weight), tuple(exact_number(field, c) for c in form)
-    ordered = [terms[i] for i in sorted(terms) if terms[i][0] != 0]
-    dim = len(groups[0].form)
-    return ExactWaring(tuple(w for w, _ in ordered), tuple(p for _, p in ordered), order, dim)
+def _recognise(
+    forms: Any, bits: int, max_degree: int, target: list[Any], order: int
+) -> tuple[ExactWaring | None, list[int]]:
+    """Return exact terms whose sum is the form, or None, and which forms are not recognised."""
+    groups, unknown = _exact_forms(forms, bits, max_degree)
+    exact = None if unknown else solve_weights(groups, target, order)
+    try:
+        # From the terms alone, as they are given out, and not from the equations for the weights.
+        proved = exact is not None and exact_sum(exact) == target
+    except ValueError:
+        proved = False
+    if exact is None or not proved:
+        return None, unknown
+    return _in_order(replace(exact, proved=True), forms.astype(complex)), unknown
 
 
-def _relative_residual(terms: ScaledTerms, target: tuple[Fraction, ...]) -> float:
-    """Return how much of the form the terms leave, in floating point."""
-    goal = np.array([float(value) for value in target])
-    left = terms.roots * (goal - sum_of_powers(terms.weights, terms.forms, terms.order))
-    return float(np.linalg.norm(left) / np.linalg.norm(terms.roots * goal))
+def _in_order(exact: ExactWaring, forms: Array) -> ExactWaring:
+    """Return exact terms in the order of those in floating point that they are next to."""
+    points = np.array([[complex(c) for c in point] for point in exact.points])
+    points = points / np.linalg.norm(points, axis=1, keepdims=True)
+    units = forms / np.linalg.norm(forms, axis=1, keepdims=True)
+    own, _ = linear_sum_assignment(-np.abs(points.conj() @ units.T).T)[::-1]
+    return replace(
+        exact,
+        weights=tuple(exact.weights[i] for i in own),
+        points=tuple(exact.points[i] for i in own),
+    )
+
+
+# --- numbers of many digits as exact ones ---------------------------------------------------
+
+
+def _exact_forms(forms: Any, bits: int, max_degree: int) -> tuple[list[ConjugateForms], list[int]]:
+    """Return linear forms as exact ones with their conjugates, and which are not recognised.
+
+    Those that are not rational are taken together as all conjugates of some, at the roots of a polynomial;
+    or, where conjugates are missing, in one number field of low degree.
+
+    Parameters
+    ----------
+    forms : ndarray of acb, shape (rank, dim)
+        With a largest coefficient of one each.
+    bits : int
+        After the binary point, that are right.
+    max_degree : int
+        Of the number field.
+
+    Returns
+    -------
+    groups : list of ConjugateForms
+    unknown : list of int
+        The forms that are not recognised.
+    """
+    flint = load_flint()
+    groups, left, certain = [], [], bits
+    with flint.ctx.workprec(2 * bits):
+        scaled = np.empty_like(forms)
+        for i, form in enumerate(forms):
+            # By the first coefficient, which is zero for all conjugates or for none.
+            sizes = np.abs(form.astype(complex))
+            first = int(np.argmax(sizes > 2.0 ** (-3 * bits // 4)))
+            scaled[i] = np.where(sizes > 2.0 ** (-3 * bits // 4), form / form[first], flint.acb(0))
+            own = bits + 2 * min(0, int(np.floor(np.log2(sizes[first]))))
+            fractions = [_nearest_fraction(value, own) for value in scaled[i]]
+            if all(fraction is not None for fraction in fractions):
+                numbers = [flint.fmpq_poly([fraction]) for fraction in fractions]
+                groups.append(ConjugateForms((0, 1), simplify(numbers, (0j,)), (0j,)))
+            else:
+                left.append(i)
+                certain = min(certain, own)
+        if not left:
+            return groups, []
+        found = _at_roots(scaled[left], certain)
+        if found is None:
+            found = _in_common_field(scaled[left], certain, max_degree)
+    return groups + (found or []), left if found is None else []
+
+
+def _at_roots(points: Any, bits: int) -> list[ConjugateForms] | None:
+    """Return points that are together all conjugates of theirs, by their rational univariate representation.
+
+    With a linear function that has the values a_i at the points y_i, the
+    polynomials F(t) = prod_i (t - a_i) and N(t) = sum_i y_i F(t) / (t - a_i)
+    do not change if the points are permuted: their coefficients are rational,
+    and the points are N(a_i) / F'(a_i), up to scale N(a_i) [rouillier1999].
+    """
+    flint = load_flint()
+    values = _separate(points)
+    if values is None:
+        return None
+    # The coefficients are sums of products of the roots, whose errors grow with their size.
+    bits -= int(np.log2(1 + np.abs(values.astype(complex))).sum()) + 2 * len(values)
+    polynomials = [flint.acb_poly.from_roots(list(values))]
+    others = [flint.acb_poly.from_roots(list(np.delete(values, i))) for i in range(len(values))]
+    polynomials += [
+        sum((a * b for a, b in zip(column, others, strict=True)), others[0] * 0) for column in points.T
+    ]
+    rational = []
+    for polynomial in polynomials:
+        coefficients = [_nearest_fraction(value, bits) for value in polynomial.coeffs()]
+        if any(value is None for value in coefficients):
+            return None
+        rational.append(flint.fmpq_poly(coefficients))
+    if rational[0].gcd(rational[0].derivative()).degree() > 0:
+        return None
+    return groups_at_roots(rational[0], rational[1:])
+
+
+def _separate(points: Any) -> Any:
+    """Return the values at the points of a sum of their coordinates that is different at each, or None."""
+    dim = points.shape[1]
+    units = np.eye(dim, dtype=int)
+    sums = (units[j] + units[i] for j in range(dim) for i in range(j))
+    others = (1 + s * np.arange(dim) for s in (1, 2, 3))
+    for multiples in chain(units[::-1], sums, others):
+        values = (points * multiples.astype(object)).sum(axis=1)
+        near = values.astype(complex)
+        distances = np.abs(near[:, None] - near) + np.diag(np.full(len(near), np.inf))
+        if len(near) == 1 or distances.min() > TUNING.promising * np.abs(near).max():
+            return values
+    return None
+
+
+def _in_common_field(points: Any, bits: int, max_degree: int) -> list[ConjugateForms] | None:
+    """Return points in a number field of low degree that holds all of them, or None if it is not found."""
+    flint = load_flint()
+    numbers = list(points.ravel())
+    generator = flint.acb(0)
+    polynomial: tuple[int, ...] = (0, 1)
+    for value in numbers:
+        if _in_terms_of(generator, len(polynomial) - 1, value, bits) is not None:
+            continue
+        # A sum with a small multiple generates both fields, except for a few multiples.
+        for multiple in (1, -1, 2):
+            both = generator + value * multiple
+            found = _least_polynomial(both, bits, max_degree)
+            if found is not None:
+                break
+        else:
+            return None
+        generator, polynomial = both, found
+    modulus = flint.fmpq_poly(list(polynomial))
+    coefficients = [_in_terms_of(generator, len(polynomial) - 1, value, bits) for value in numbers]
+    if any(value is None for value in coefficients):
+        return None
+    form = [flint.fmpq_poly(value) for value in coefficients]
+    root = complex(generator)
+    if modulus.degree() == 2:
+        # The polynomials in the root, and the root itself, in terms of the square root.
+        new, (*form, old) = in_square_root(modulus, [*form, flint.fmpq_poly([0, 1])])
+        polynomial = integer_coefficients(new)
+        root = (root - complex(float(to_fraction(old[0])))) / float(to_fraction(old[1]))
+    root = min((complex(r) for r in roots_of(polynomial, 64)), key=lambda other: abs(other - root))
+    dim = points.shape[1]
+    own = [form[i : i + dim] for i in range(0, len(form), dim)]
+    return [ConjugateForms(polynomial, simplify(point, (root,)), (root,)) for point in own]
+
+
+def _integer(value: Any, bits: int) -> int:
+    """Return a real ball times 2^bits, rounded."""
+    mantissa, exponent = value.mid().man_exp()
+    shift = int(exponent) + bits
+    return int(mantissa) << shift if shift >= 0 else int(mantissa) >> -shift
+
+
+def _nearest_fraction(value: Any, bits: int) -> Any:
+    """Return the fraction that a number is to its last bit, by continued fractions, or None."""
+    real, imaginary = _integer(value.real, bits), _integer(value.imag, bits)
+    if bits < MIN_BITS or abs(imaginary) > 1 << MARGIN:
+        return None
+    length = int(SHARE * bits)
+    number = Fraction(real, 1 << bits)
+    size = max(abs(real) >> bits, 1).bit_length()
+    fraction = number.limit_denominator(1 << max((length - size) // 2, 1))
+    # A fraction by chance has as many digits as the number itself.
+    n_bits = fraction.numerator.bit_length() + fraction.denominator.bit_length()
+    is_near = abs(number - fraction) * (1 << bits) <= 1 << MARGIN
+    return to_fmpq(fraction) if is_near and n_bits <= length else None
+
+
+def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
+    """Return small integers whose sum with these numbers is zero, by lattices [lenstra1982], or None.
+
+    None where what is found is as long as for numbers without a relation.
+    """
+    n = len(values)
+    basis = [
+        [int(i == k) for i in range(n)] + [_integer(value.real, bits), _integer(value.imag, bits)]
+        for k, value in enumerate(values)
+    ]
+    rows = [[int(a) for a in row] for row in load_flint().fmpz_mat(basis).lll().tolist()]
+    shortest = min(rows, key=lambda row: sum(a * a for a in row))
+    relation, rest = shortest[:n], shortest[n:]
+    if max(map(abs, shortest)).bit_length() * n > SHARE * bits or not any(relation):
+        return None
+    return relation if max(map(abs, rest)) <= 4 * n * max(map(abs, relation)) else None
+
+
+def _least_polynomial(value: Any, bits: int, max_degree: int) -> tuple[int, ...] | None:
+    """Return the integer polynomial of least degree of which a number is a root, or None."""
+    flint = load_flint()
+    for degree in range(1, max_degree + 1):
+        powers = [value**k for k in range(degree + 1)]
+        relation = _integer_relation(powers, _certain_bits(value, degree, bits))
+        if relation is not None and relation[-1]:
+            factors = flint.fmpz_poly(relation).factor()[1]
+            if len(factors) == 1 and factors[0][1] == 1:
+                return integer_coefficients(flint.fmpq_poly(relation))
+    return None
+
+
+def _in_terms_of(generator: Any, degree: int, value: Any, bits: int) -> list[Any] | None:
+    """Return a number as a polynomial in the generator of a field, or None."""
+    if degree == 1:
+        fraction = _nearest_fraction(value, bits)
+        return None if fraction is None else [fraction]
+    powers = [generator**k for k in range(degree)]
+    relation = _integer_relation([*powers, value], _certain_bits(generator, degree - 1, bits))
+    if relation is None or relation[-1] == 0:
+        return None
+    return [load_flint().fmpq(-a, relation[-1]) for a in relation[:-1]]
+
+
+def _certain_bits(value: Any, degree: int, bits: int) -> int:
+    """Return how many bits of a power are right: errors grow with the size of the number."""
+    size = max(abs(complex(value)), 1.0)
+    return bits - MARGIN - int((degree - 1) * log2(size) + degree)
 
 
 def _quotient(weight: Any, divisor: Fraction) -> complex:

@@ -1,0 +1,207 @@
+"""The decomposition of a form from the kernel of its Hankel matrix over the rationals.
+
+The Hankel matrix of a form T of degree d, with columns for the monomials of degree s >= d / 2, has a rank
+r: no fewer powers have the sum T. If r powers (p_i . x)^d do, then its kernel is the space of all forms of
+degree s that vanish at the points p_i [iarrobino1999]. So their points are common zeros of the kernel,
+which linear algebra over the rationals finds, without numerical terms: the functionals on forms of some
+degree that vanish on all multiples of the kernel contain the evaluation at each zero, a joint eigenvector
+of the multiplications by the variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar.decomposition.exact.conjugates import PRIME, groups_at_roots, pivot_columns, solve_weights
+from apolar.decomposition.exact.exact_waring import ExactWaring, exact_sum
+from apolar.decomposition.exact.numbers import load_flint
+from apolar.decomposition.tuning import TUNING
+from apolar.tensor.monomials import n_monomials, product_positions
+
+
+@dataclass(frozen=True)
+class KernelProof:
+    """What the kernel of the Hankel matrix proves of a form.
+
+    Attributes
+    ----------
+    rank_bound : int
+        The form is no sum of fewer powers.
+    by : str
+        Why, or why no more is known.
+    exact : ExactWaring or None
+        The only sum of so many powers, or fewer, that is the form.
+    """
+
+    rank_bound: int
+    by: str
+    exact: ExactWaring | None = None
+
+
+def prove_by_kernel(target: Sequence[Any], dim: int, order: int) -> KernelProof:
+    """Return what the kernel of the Hankel matrix proves of a form that is not zero.
+
+    Parameters
+    ----------
+    target : sequence of fmpq
+        The coefficients T_a.
+    dim, order : int
+
+    Returns
+    -------
+    proof : KernelProof
+    """
+    degree = order - order // 2
+    where = product_positions(dim, order - degree, degree)
+    hankel = load_flint().fmpq_mat([[target[i] for i in row] for row in where.tolist()]).numer_denom()[0]
+    rank = hankel.rank()
+    by_rank = f"the Hankel matrix of row degree {order - degree} has rank {rank} in rational numbers"
+    undecided = KernelProof(rank, by_rank)
+    if rank == n_monomials(dim, degree) or rank > TUNING.kernel_terms:
+        return undecided
+    more = f"the forms in the kernel of the Hankel matrix of row degree {degree}"
+    functionals = _functionals(hankel, rank, dim, degree)
+    if functionals is None:
+        return undecided
+    if len(functionals) < rank:
+        return KernelProof(rank + 1, f"{more} have fewer than {rank} common zeros")
+    zeros = _common_zeros(functionals, rank, dim)
+    if zeros is None:
+        return undecided
+    if zeros.n_zeros < rank:
+        return KernelProof(
+            rank + 1, f"{more} have fewer than {rank} common zeros, some of them multiple ones"
+        )
+    exact = solve_weights(groups_at_roots(zeros.polynomial, zeros.points), target, order)
+    if exact is None:
+        return undecided
+    if exact.rank != rank or exact_sum(exact) != list(target):
+        return KernelProof(rank + 1, f"{rank} of the common zeros of {more} do not give the form")
+    only = f"{more} vanish at {len(functionals)} points, whose powers of degree {order} are independent"
+    return KernelProof(rank, only, exact)
+
+
+def _functionals(hankel: Any, rank: int, dim: int, degree: int) -> list[Any] | None:
+    """Return a basis of the functionals that vanish on all multiples of the kernel in some degree.
+
+    The degree is the first where they are no more than in the one before. Each is an array of its values at
+    the products of a variable and a monomial, shape (dim, n_monomials). None if they do not settle.
+    """
+    flint = load_flint()
+    forms = _null_space(hankel)
+    n_before = rank
+    while True:
+        higher = n_monomials(dim, degree + 1)
+        if len(forms) * dim * higher**2 > TUNING.kernel_work:
+            return None
+        times = product_positions(dim, degree, 1)
+        rows = np.zeros((len(forms) * dim, higher), dtype=object)
+        for k, form in enumerate(forms):
+            for j in range(dim):
+                rows[k * dim + j, times[:, j]] = form
+        multiples = flint.fmpz_mat(rows.tolist())
+        n_functionals = higher - flint.nmod_mat(multiples, PRIME).rank()
+        if n_functionals < rank:
+            return []
+        if n_functionals == n_before:
+            break
+        if n_functionals > TUNING.kernel_terms:
+            return None
+        # A basis of the multiples: the forms on which their functionals vanish.
+        forms = _null_space(flint.fmpz_mat(_null_space(multiples)))
+        degree, n_before = degree + 1, n_functionals
+    found = _null_space(multiples)
+    if len(found) != n_before:
+        return None
+    return [np.array(functional, dtype=object)[times].T for functional in found]
+
+
+def _null_space(matrix: Any) -> list[list[Any]]:
+    """Return a basis of the vectors that an integer matrix sends to zero, without common factors."""
+    basis, dim = matrix.nullspace()
+    vectors = basis.transpose().tolist()[:dim]
+    contents = [load_flint().fmpz_poly(vector).content() for vector in vectors]
+    return [[a // content for a in vector] for vector, content in zip(vectors, contents, strict=True)]
+
+
+@dataclass(frozen=True)
+class CommonZeros:
+    """Common zeros at the roots of a polynomial F, or how many there are at most."""
+
+    n_zeros: int
+    polynomial: Any = None
+    points: tuple[Any, ...] = ()
+
+
+def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | None:
+    """Return points among which are all common zeros of the kernel, or fewer than the rank, or None.
+
+    With B_j the functionals on products with x_j, the evaluation at a zero p is c B_j = p_j e for a vector c.
+    If a combination A of the B_j has full rank, on some columns, then c is an eigenvector of all B_j A^-1.
+    """
+    flint = load_flint()
+    slices = [flint.fmpq_mat([functional[j].tolist() for functional in functionals]) for j in range(dim)]
+    n = len(functionals)
+    for scale in _combinations(dim):
+        denominator = _combination(slices, scale)
+        chosen = pivot_columns(denominator)
+        if len(chosen) == n:
+            break
+    else:
+        return None
+    inverse = _columns(denominator, chosen).inv()
+    multiplications = [_columns(block, chosen) * inverse for block in slices]
+    for numerator in _combinations(dim):
+        operator = _combination(multiplications, numerator)
+        polynomial = operator.charpoly()
+        if polynomial.gcd(polynomial.derivative()).degree() == 0:
+            break
+    else:
+        # Zeros with different values are independent eigenvectors. There are no more than the squarefree part
+        # of the characteristic polynomial sends to zero.
+        squarefree = polynomial // polynomial.gcd(polynomial.derivative())
+        value = operator * 0
+        for coefficient in reversed(squarefree.coeffs()):
+            value = value * operator + _identity(n) * coefficient
+        n_zeros = n - value.rank()
+        return CommonZeros(n_zeros) if n_zeros < rank else None
+    if any(block * operator != operator * block for block in multiplications):
+        return None
+    # What commutes with an operator of distinct eigenvalues is a polynomial in it, as it acts on a vector.
+    vector = flint.fmpq_mat([[k * k + 1 for k in range(n)]])
+    powers = [vector]
+    for _ in range(n - 1):
+        powers.append(powers[-1] * operator)
+    krylov = flint.fmpq_mat([power.entries() for power in powers])
+    if krylov.rank() < n:
+        return None
+    basis = krylov.inv()
+    points = [flint.fmpq_poly((vector * block * basis).entries()) for block in multiplications]
+    return CommonZeros(n, polynomial, tuple(points))
+
+
+def _combinations(dim: int) -> Iterator[list[int]]:
+    """Yield small integers, one per variable: each variable alone, then generic ones."""
+    yield from np.eye(dim, dtype=int).tolist()
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        yield rng.integers(1, 20, dim).tolist()
+
+
+def _combination(matrices: Sequence[Any], factors: Sequence[int]) -> Any:
+    total = matrices[0] * factors[0]
+    for matrix, factor in zip(matrices[1:], factors[1:], strict=True):
+        total += matrix * factor
+    return total
+
+
+def _columns(matrix: Any, chosen: Sequence[int]) -> Any:
+    return load_flint().fmpq_mat([[matrix[i, j] for j in chosen] for i in range(matrix.nrows())])
+
+
+def _identity(size: int) -> Any:
+    return load_flint().fmpq_mat([[int(i == j) for j in range(size)] for i in range(size)])
