@@ -1,4 +1,4 @@
-"""Damped least squares: refinement of terms, free or non-negative, with a penalty or without one, and to rounding."""
+"""Damped least squares for terms: free, penalised or non-negative ones, and the last steps to rounding."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Objective:
 class TermsModel:
     """The objective and its quadratic model at some vectors: a `Model` of damped least squares.
 
-    The matrix of Gauss and Newton has a closed form in the inner products of the vectors. It is factorised where
-    it is small, and else applied in conjugate gradients. Steps that are hardly damped are solved by the
+    The matrix of Gauss and Newton has a closed form in the inner products of the vectors. It is factorised
+    where it is small, and else applied in conjugate gradients. Steps that are hardly damped are solved by the
     Jacobian where that is small too: their accuracy depends on its condition, and not on the square of it.
     """
 

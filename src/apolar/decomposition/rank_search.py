@@ -1,4 +1,4 @@
-"""The rank of a tensor, where it is not given: from its Hankel matrix, above noise, or the least that is exact."""
+"""The rank of a tensor, if it is not given: of its Hankel matrix, above noise, or the least that is exact."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def decompose_unknown_rank(
         # Random starts at a rank as high as that would take minutes, and say little.
         rank = min(rank, structured_limit(tensor))
         problem = problem.with_starts(1)
-    first = best_terms(problem, rank, rng) if first is None else first
+    if first is None:
+        # A rank above those of the structured methods says little: a few starts will do.
+        share = 1 if rank <= structured_limit(tensor) else 5
+        first = best_terms(problem.with_starts(problem.budget.n_starts // share), rank, rng)
     return (first, source) if first.exact else _search_rank(problem, first, source, rng)
 
 
@@ -92,8 +95,8 @@ def _search_rank(
 ) -> tuple[CandidateTerms, str]:
     """Return exact terms of the least rank at which the search finds any, and how it was found.
 
-    Where the terms of the Hankel matrix's rank leave little that may be noise, only ranks at which noise has no
-    exact terms are tried: those with fewer unknowns than coefficients. Exact ones are then the tensor's own.
+    Where the terms of the Hankel matrix's rank leave little that may be noise, only ranks at which noise has
+    no exact terms are tried: those with fewer unknowns than coefficients. Exact ones are the tensor's own.
 
     Parameters
     ----------
@@ -142,8 +145,8 @@ def _search_rank(
 def rank_bounds(problem: DecompositionProblem, generic: int) -> tuple[int, int]:
     """Return bounds of the rank of a tensor before any search.
 
-    From below the largest rank of a Hankel matrix, of all row degrees, or the bound of a Koszul flattening. From
-    above twice the generic rank [blekherman2015], or the sum of the ranks of the monomials.
+    From below the largest rank of a Hankel matrix, of all row degrees, or the bound of a Koszul flattening;
+    from above twice the generic rank [blekherman2015], or the sum of the ranks of the monomials.
     """
     upper = 2 * generic
     if problem.field != "real":  # over R monomials may have a larger rank
@@ -164,7 +167,7 @@ def _next_rank(problem: DecompositionProblem, rank: int) -> int:
 def _first_exact(
     problem: DecompositionProblem, candidates: range, rng: np.random.Generator
 ) -> tuple[CandidateTerms | None, list[int]]:
-    """Return the first exact terms of some ranks, each searched with a share of the work, and the ranks tried."""
+    """Return the first exact terms of some ranks, which share the work evenly, and the ranks tried."""
     tensor, size = problem.tensor, len(problem.tensor.coefficients)
     tried: list[int] = []
     for rank in candidates:
@@ -172,7 +175,7 @@ def _first_exact(
             break
         tried.append(rank)
         affordable = TUNING.rank_work / (len(candidates) * run_work(tensor, rank))
-        share = problem.with_starts(int(np.clip(affordable, 1, problem.budget.n_starts // 8)))
+        share = problem.with_starts(int(np.clip(affordable, 1, problem.budget.n_starts // 2)))
         if size > TUNING.few_coefficients and rank * tensor.dim < size and not problem.wants_complex:
             # Below the generic rank complex starts find hardly more than real ones.
             share = replace(share, field="real")

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.condition import condition_estimate, is_diverging
 from apolar.decomposition.hankel import HankelSVD
 from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish_terms
-from apolar.decomposition.pencil import fit_weights, pencil_points
+from apolar.decomposition.pencil import fit_weights, pencil_points, sylvester_points
 from apolar.decomposition.power_method import power_method
 from apolar.decomposition.ranks import RankRule, pencil_limit, power_method_limit, resolve_rank
 from apolar.decomposition.riemannian import newton
@@ -273,7 +273,7 @@ def structured_starts(
     is_complex: bool,
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the points of algorithm 2, if there are any, and of the power method from there and from random ones."""
+    """Yield the points of algorithm 2, if there are any, and those of the power method."""
     tensor, flattening = problem.tensor, problem.flattening
     if points is not None:
         points = real_starts(points) if np.iscomplexobj(points) and not is_complex else points
@@ -299,16 +299,26 @@ def structured_starts(
             )
 
 
+def _random_points(rank: int, dim: int, is_complex: bool, rng: np.random.Generator) -> Array:
+    """Return points drawn evenly from the sphere."""
+    draws = rng.standard_normal((rank, dim))
+    return unit_rows(draws + 1j * rng.standard_normal((rank, dim)) if is_complex else draws)
+
+
 def _random_terms(
     tensor: SymmetricTensor, rank: int, is_complex: bool, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Return random terms of one size, which together have the norm of the tensor, and their signs."""
-    draws = rng.standard_normal((rank, tensor.dim))
-    points = unit_rows(draws + 1j * rng.standard_normal(draws.shape) if is_complex else draws)
+    points = _random_points(rank, tensor.dim, is_complex, rng)
     norm = np.sqrt(np.abs(np.sum((points.conj() @ points.T) ** tensor.order)))
-    is_signed = not (tensor.order % 2 or is_complex)
-    signs = with_best_weights(tensor, points).signs if is_signed else np.ones(rank)
-    return points * (tensor.norm() / norm) ** (1 / tensor.order), signs
+    return points * (tensor.norm() / norm) ** (1 / tensor.order), _best_signs(tensor, points)
+
+
+def _best_signs(tensor: SymmetricTensor, vectors: Array) -> Array:
+    """Return the signs of the best weights of real terms of even order; one for others."""
+    if tensor.order % 2 or np.iscomplexobj(vectors):
+        return np.ones(len(vectors))
+    return with_best_weights(tensor, unit_rows(vectors)).signs
 
 
 def _with_new_term(vectors: Array, rng: np.random.Generator) -> Array:
@@ -319,10 +329,8 @@ def _with_new_term(vectors: Array, rng: np.random.Generator) -> Array:
     lengths = np.linalg.norm(vectors, axis=1)
     middle = np.median(lengths)
     changed = vectors * np.minimum(1.0, 2 * middle / np.maximum(lengths, 2 * middle))[:, None]
-    draw = rng.standard_normal(vectors.shape[1]).astype(vectors.dtype)
-    if np.iscomplexobj(vectors):
-        draw += 1j * rng.standard_normal(len(draw))
-    changed[rng.integers(len(vectors))] = middle * draw / np.linalg.norm(draw)
+    new = _random_points(1, vectors.shape[1], np.iscomplexobj(vectors), rng)[0]
+    changed[rng.integers(len(vectors))] = middle * new
     return np.asarray(changed)
 
 
@@ -337,7 +345,7 @@ def best_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generato
     tensor, budget = problem.tensor, problem.budget
     points = pencil_or_none(problem, rank, rng)
     if problem.wants_complex:
-        return race(problem, rank, points, True, rng)
+        return _binary_terms(problem, rank, rng) or race(problem, rank, points, True, rng)
     is_rival = points is not None and np.iscomplexobj(points) and problem.field == "auto"
     if is_rival and (rival := rate_points(problem, "pencil", np.asarray(points))).exact:
         # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
@@ -348,8 +356,24 @@ def best_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generato
     if is_rival:
         return far_better(converge(tensor, rival, budget), best)
     if rank > structured_limit(tensor) and not is_certified(tensor, best):
-        return far_better(race(problem, rank, None, True, rng), best)
+        rival = _binary_terms(problem, rank, rng) or race(problem, rank, None, True, rng)
+        return far_better(rival, best)
     return best
+
+
+def _binary_terms(
+    problem: DecompositionProblem, rank: int, rng: np.random.Generator
+) -> CandidateTerms | None:
+    """Return the exact terms of a binary form of a rank at which there is a family of them, or None."""
+    if problem.tensor.dim != 2 or 2 * rank <= problem.tensor.order:
+        return None
+    draws = sylvester_points(problem.tensor, rank, rng)
+    candidates = [rate_points(problem, "sylvester", points) for points in draws]
+    if not candidates:
+        return None
+    best = min(candidates, key=lambda candidate: candidate.residual)
+    best = converge(problem.tensor, best, problem.budget)
+    return best if best.exact else None
 
 
 def race(
@@ -380,7 +404,8 @@ def compete(
     for candidate in candidates:
         best = pool[0] if pool else candidate
         if abs(candidate.residual - best.residual) <= 1e-4 * best.residual:
-            hits += 1
+            # The power method mostly finds the same points again: that says little.
+            hits += not candidate.method == best.method == "spm"
         elif candidate.residual < best.residual:
             hits = 1
         pool.insert(0 if candidate is best or is_better(candidate, best) else len(pool), candidate)
@@ -408,7 +433,7 @@ def _runs(
     is_complex: bool,
     rng: np.random.Generator,
 ) -> Iterator[CandidateTerms]:
-    """Yield the terms of short runs: of structured starts, then of rounds of random ones and hops from their best.
+    """Yield the terms of short runs: of structured starts, then of random ones and of hops from their best.
 
     More real terms than the structured methods find are run with a falling penalty on their sizes. Complex
     ones from the generic rank on arrive slowly: their runs are long, and few.
@@ -421,7 +446,8 @@ def _runs(
     is_penalised = is_overcomplete and not is_complex and rank * tensor.dim <= TUNING.max_unknowns
     is_slow = is_complex and rank * tensor.dim >= len(tensor.coefficients)
     steps = TUNING.long_run * budget.max_iter if is_slow else min(TUNING.short_run, budget.max_iter)
-    limit = (4 if is_penalised else 1) * budget.n_starts
+    limit = 4 * budget.n_starts if is_penalised else budget.n_starts
+    limit = max(limit // (2 * TUNING.long_run), 1) if is_slow else limit
     work = run_work(tensor, rank) * (4 if is_complex else 1) * steps / TUNING.short_run
     leader: CandidateTerms | None = None
     for turn in range(int(min(limit, max(TUNING.search_work / work, TUNING.few_starts)))):
@@ -431,9 +457,10 @@ def _runs(
             method, (vectors, signs) = "random", _random_terms(tensor, rank, is_complex, rng)
             penalties = np.geomspace(3e-2, 1e-4, 8)
         else:
-            method, vectors, signs = "hop", _with_new_term(leader.refined.vectors, rng), leader.refined.signs
+            method, vectors = "hop", _with_new_term(leader.refined.vectors, rng)
+            signs = _best_signs(tensor, vectors)
             penalties = np.geomspace(1e-2, 1e-4, 5)
-        if is_penalised:
+        if is_penalised and place != 1:  # one start of each round has no penalty
             vectors = penalised_descent(tensor, vectors, signs, penalties)
             terms = Refined(vectors, signs, float("nan"), float("nan"), False, 0, ())
             candidate = rate(tensor, method, terms)
