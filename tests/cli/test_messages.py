@@ -13,9 +13,8 @@ from apolar.cli.options import CRITERION, FAMILY, METHOD
 from apolar.cli.tables import TableError
 from apolar.decomposition.methods import METHODS
 from apolar.em.result import FitStatus
-from apolar.em.row_stats import NOISE_AND_MISSING
-from apolar.estimator import few_rows, standard_errors
-from apolar.estimator import search as estimator_search
+from apolar.em.row_blocks import NOISE_AND_MISSING
+from apolar.estimator import fit_warnings, uncertainty
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture import families
 from apolar.reports import analysis
@@ -67,7 +66,7 @@ def test_messages_name_options_of_the_command_line():
         "nearly repeat others, or give a larger reg_covar.",
         *(
             text
-            for module in (standard_errors, estimator_search, few_rows, analysis, selection_result)
+            for module in (fit_warnings, uncertainty, analysis, selection_result)
             for text in texts_of(module)
         ),
     ],

@@ -26,9 +26,6 @@ from apolar.decomposition.tuning import TUNING
 from apolar.tensor import RowTensor, SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 
-# Starts that lead to the best terms before the search ends.
-ENOUGH_HITS = 5
-
 
 def nonnegative(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
     """Return the best terms with points and weights >= 0, and where their number comes from.
@@ -54,7 +51,7 @@ def nonnegative(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
         _bounded_run(problem, method, vectors)
         for method, vectors in _starting_vectors(tensor, free, rank, rng, n_random)
     )
-    best = compete(tensor, runs, problem.budget, ENOUGH_HITS)[0]
+    best = compete(tensor, runs, problem.budget, TUNING.enough_hits)[0]
     first = best.refined
     # Terms that may be exact go on to rounding.
     tol = float(np.finfo(float).eps) if best.residual <= TUNING.nearly_exact else problem.budget.tol
@@ -191,7 +188,7 @@ def _best_frame(
         return rate(tensor, method, refined.then(last), polish=False)
 
     starts = _starting_frames(tensor, by_variable, rank, rng, budget.n_starts)
-    return compete(tensor, (climb(*start) for start in starts), budget, ENOUGH_HITS)[0]
+    return compete(tensor, (climb(*start) for start in starts), budget, TUNING.enough_hits)[0]
 
 
 def _starting_frames(

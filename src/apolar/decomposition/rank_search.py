@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.decomposition import ranks
-from apolar.decomposition.proofs.lower_bounds import koszul_bound
+from apolar.decomposition.proofs.flattenings import koszul_bound
 from apolar.decomposition.search import (
     CandidateTerms,
     DecompositionProblem,

@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,9 +16,8 @@ from apolar import __version__
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of, positive_number
 from apolar._core.files import (
-    check_regular,
+    check_target,
     load_arrays,
-    real_path,
     save_arrays,
     stored_numbers,
     stored_strings,
@@ -298,45 +296,35 @@ class Checkpoint:
     ) -> None:
         self.estimator, self.state, self.ordered = estimator, state, ordered
         self.n_passes = 0
-        # The best result of the runs that have ended.
+        # The best result of the runs that have ended, and the latest of the current run.
         self.ended: Fit | None = None
-        # The latest result of the current run, and its objective after each pass.
         self.latest: Fit | None = None
-        self.history: list[float] = []
         # The mixture in the file.
         self.written: WhitenedParameters | None = None
         self.has_warned = False
 
     def __call__(self, fit: Fit) -> bool:
         """Record a pass, and write if a write is due; never ask to stop."""
-        if self.latest is None or (fit.n_iter == 1 and fit is not self.latest):
-            self.ended = None if self.latest is None else self._best(self.latest)
-            self.history = []
+        if fit.n_iter == 1 and self.latest is not None:
+            self.ended = self._best(self.latest)
         self.latest = fit
-        if self.history and fit.objective < self.history[-1]:
-            # The prior was adapted, which changes the objective by a constant: see `EMRun.adapt_prior`.
-            shift = fit.objective - self.history[-1]
-            self.history = [value + shift for value in self.history]
-        self.history.append(fit.objective)
         self.n_passes += 1
-        if (self.n_passes - 1) % self.estimator.checkpoint_every:
-            return False
         best = self._best(fit)
-        if best.parameters is not self.written:
+        is_due = (self.n_passes - 1) % self.estimator.checkpoint_every == 0
+        if is_due and best.parameters is not self.written:
             message = (
-                f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit "
-                "the same rows with the same parameters, this file as checkpoint, and warm_start=True."
+                f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit the same "
+                "rows with the same parameters, this file as checkpoint, and warm_start=True."
             )
             state = self.state(self.ordered(best))
             if self.write(replace(state, start="checkpoint", start_notes=[], message=message)):
                 self.written = best.parameters
         return False
 
-    def _best(self, latest: Fit) -> Fit:
+    def _best(self, fit: Fit) -> Fit:
         """Return the best result of all runs, by likelihood: evidence is known only at the end of a run."""
-        if self.ended is not None and self.ended.log_likelihood >= latest.log_likelihood:
-            return self.ended
-        return replace(latest, n_iter=len(self.history), history=tuple(self.history))
+        is_first = self.ended is None or self.ended.log_likelihood < fit.log_likelihood
+        return fit if is_first or self.ended is None else self.ended
 
     def write(self, state: FittedState) -> bool:
         """Write a mixture; return whether that worked."""
@@ -364,14 +352,7 @@ class Checkpoint:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path to which no checkpoint can be written, before the fit begins."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"checkpoint={str(path)!r} is a folder: give the path of a file in it.")
-    check_regular(real_path(target))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {target.parent} for the checkpoint {target.name}: make it first."
-        )
+    target = check_target(path)
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass

@@ -16,8 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from apolar.decomposition.exact.conjugates import PRIME, groups_at_roots, pivot_columns, solve_weights
-from apolar.decomposition.exact.exact_waring import ExactWaring, exact_sum
+from apolar.decomposition.exact.exact_waring import (
+    PRIME,
+    ExactWaring,
+    exact_sum,
+    groups_at_roots,
+    pivot_columns,
+    solve_weights,
+)
 from apolar.decomposition.exact.numbers import load_flint
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import n_monomials, product_positions
@@ -55,13 +61,18 @@ def prove_by_kernel(target: Sequence[Any], dim: int, order: int) -> KernelProof:
     -------
     proof : KernelProof
     """
-    degree = order - order // 2
+    flint, degree = load_flint(), order - order // 2
     where = product_positions(dim, order - degree, degree)
-    hankel = load_flint().fmpq_mat([[target[i] for i in row] for row in where.tolist()]).numer_denom()[0]
-    rank = hankel.rank()
-    by_rank = f"the Hankel matrix of row degree {order - degree} has rank {rank} in rational numbers"
-    undecided = KernelProof(rank, by_rank)
+    name = f"the Hankel matrix of row degree {order - degree}"
+    if len(where) * where.size > TUNING.kernel_work:
+        return KernelProof(0, f"{name} is too large for rational numbers")
+    hankel = flint.fmpq_mat([[target[i] for i in row] for row in where.tolist()]).numer_denom()[0]
+    rank = flint.nmod_mat(hankel, PRIME).rank()
     if rank == n_monomials(dim, degree) or rank > TUNING.kernel_terms:
+        return KernelProof(rank, f"{name} has rank {rank} or more, modulo a prime")
+    rank = hankel.rank()
+    undecided = KernelProof(rank, f"{name} has rank {rank} in rational numbers")
+    if rank == n_monomials(dim, degree):
         return undecided
     more = f"the forms in the kernel of the Hankel matrix of row degree {degree}"
     functionals = _functionals(hankel, rank, dim, degree)
@@ -146,7 +157,7 @@ def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | 
     flint = load_flint()
     slices = [flint.fmpq_mat([functional[j].tolist() for functional in functionals]) for j in range(dim)]
     n = len(functionals)
-    for scale in _combinations(dim):
+    for scale in linear_functions(dim):
         denominator = _combination(slices, scale)
         chosen = pivot_columns(denominator)
         if len(chosen) == n:
@@ -155,7 +166,7 @@ def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | 
         return None
     inverse = _columns(denominator, chosen).inv()
     multiplications = [_columns(block, chosen) * inverse for block in slices]
-    for numerator in _combinations(dim):
+    for numerator in linear_functions(dim):
         operator = _combination(multiplications, numerator)
         polynomial = operator.charpoly()
         if polynomial.gcd(polynomial.derivative()).degree() == 0:
@@ -184,7 +195,7 @@ def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | 
     return CommonZeros(n, polynomial, tuple(points))
 
 
-def _combinations(dim: int) -> Iterator[list[int]]:
+def linear_functions(dim: int) -> Iterator[list[int]]:
     """Yield small integers, one per variable: each variable alone, then generic ones."""
     yield from np.eye(dim, dtype=int).tolist()
     rng = np.random.default_rng(0)
