@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.kernels.runs import has_kernel, plain_runs
