@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.cli.messages import in_options
 from cli.commands import labels, run
 
 
@@ -89,10 +88,3 @@ def test_a_sketch_has_no_rows_that_could_be_noise(table, tmp_path):
     result = run("fit", "--sketch", tmp_path / "s.npz", "-k", 2, "--noise")
     assert result.exit_code == 2
     assert "--noise needs the rows" in result.output
-
-
-def test_messages_name_the_option():
-    assert in_options("noise=True needs the volume; leave noise out.") == (
-        "--noise needs the volume; leave --noise out."
-    )
-    assert in_options("noise=0.05 needs it.") == "--noise=0.05 needs it."

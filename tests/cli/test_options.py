@@ -86,11 +86,11 @@ def test_bounds_of_dropped_candidates_are_in_the_units_of_the_table(flowers):
 
 def test_hints_in_json_use_the_words_of_the_command_line(flowers, tmp_path):
     reason = answer("select", flowers, "-k", "1-2", "--covariance", "diag")["reason"]
-    assert "as with --components 2-4." in reason
+    assert "No more than 2 were tried: try more." in reason
     fitted = answer("fit", flowers, "-k", "1-2", "--covariance", "diag", "-o", tmp_path / "o")
     assert fitted["reason"] == reason
     page = (tmp_path / "o" / "report.html").read_text()
-    assert "as with --components 2-4." in page
+    assert "No more than 2 were tried: try more." in page
     assert "n_components" not in page
 
 

@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from apolar.cli.text import escaped
+from apolar.cli.errors import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,6 @@ import click
 
 from apolar.cli.console import line
 from apolar.cli.errors import BadInput
-from apolar.cli.messages import in_options
 from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def decompose(
         tensor, names = _read(polynomial, variables)
         waring = decompose(tensor, rule, method, not no_refine, seed, field=field, constraint=constraint)
     except (ValueError, TypeError, MemoryError) as error:
-        raise BadInput(in_options(str(error))) from error
+        raise BadInput(str(error)) from error
     recognised, why_not = _exact_terms(waring, max_degree, move) if exact else (None, "")
     if as_json:
         written = _as_json(waring, tensor, names)
@@ -163,7 +162,7 @@ def _exact_terms(waring: "Waring", max_degree: int, move: bool) -> "tuple[ExactW
     try:
         return waring.rationalize(max_degree=max_degree, move=move), ""
     except (ValueError, ImportError) as error:
-        return None, in_options(str(error))
+        return None, str(error)
 
 
 def _exact_as_json(exact: "ExactWaring", names: list[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, line, new_console
-from apolar.cli.errors import BadInput
+from apolar.cli.errors import BadInput, escaped
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,
@@ -24,7 +24,6 @@ from apolar.cli.labels import (
     row_numbers_of,
     table_name,
 )
-from apolar.cli.messages import in_options
 from apolar.cli.options import (
     check_sources,
     column_names,
@@ -38,7 +37,6 @@ from apolar.cli.options import (
     table_options,
 )
 from apolar.cli.output import PAGE_MARK, Output
-from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
     from apolar.cli.tables import TableFile
@@ -195,7 +193,7 @@ def fit(
                     notes=table.notes,
                     row_numbers=table.row_numbers,
                 )
-                page = report_page(analysis, table.X, provenance, wording=in_options)
+                page = report_page(analysis, table.X, provenance)
                 written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
     if unreported:
         click.echo(escaped(unreported), err=True)
@@ -222,6 +220,13 @@ def _no_report() -> str:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def warnings_of(analysis: Analysis) -> list[str]:
+    """Return the warnings of a fit, that it stopped early the first."""
+    from apolar.reports.words import NOT_CONVERGED
+
+    return [*([] if analysis.model.converged_ else [NOT_CONVERGED]), *analysis.warnings]
 
 
 def as_object(
@@ -252,8 +257,8 @@ def as_object(
         "n_parameters": analysis.n_parameters,
         "converged": bool(model.converged_),
         "start": model.start_,
-        "warnings": [in_options(message) for message in analysis.warnings],
-        "reason": None if analysis.selection is None else in_options(choice(analysis)),
+        "warnings": warnings_of(analysis),
+        "reason": None if analysis.selection is None else choice(analysis),
         "ari": None if analysis.truth is None else analysis.truth.ari,
         "error_rate": None if analysis.truth is None else analysis.truth.error_rate,
         "outliers": list(outlying),
@@ -280,7 +285,7 @@ def _print(
         console.print(line(missing))
     console.print(line(headline(analysis)))
     if analysis.selection is not None:
-        console.print(line(in_options(choice(analysis))))
+        console.print(line(choice(analysis)))
     counts, n_components = analysis.counts, len(model.weights_)
     means = [
         [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
@@ -310,8 +315,8 @@ def _print(
     console.print(line(f"{bic}; best start: {model.start_}."))
     if outlying:
         console.print(line(outlying))
-    for message in analysis.warnings:
-        console.print(line(f"Warning: {in_options(message)}"))
+    for message in warnings_of(analysis):
+        console.print(line(f"Warning: {message}"))
     for name, path in written.items():
         console.print(line(f"{name + ':':10}{path}"))
 

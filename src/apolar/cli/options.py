@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from apolar.cli.errors import BadInput
-from apolar.cli.paths import not_found
+from apolar.cli.errors import BadInput, not_found
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

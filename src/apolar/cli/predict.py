@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar
-from apolar.cli.errors import BadInput
+from apolar.cli.errors import BadInput, escaped, not_found
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,
@@ -22,7 +22,6 @@ from apolar.cli.labels import (
     outliers_sentence,
     row_numbers_of,
 )
-from apolar.cli.messages import in_options
 from apolar.cli.options import (
     check_sources,
     column_names,
@@ -32,8 +31,6 @@ from apolar.cli.options import (
     reading_options,
 )
 from apolar.cli.output import Output
-from apolar.cli.paths import not_found
-from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
     from apolar import GaussianMixture
@@ -226,7 +223,7 @@ def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model:
         table.skipped,
         (*table.notes, loaded),
     )
-    page = report_page(analysis, table.X, provenance, wording=in_options)
+    page = report_page(analysis, table.X, provenance)
     with Output(path.parent) as files:
         files.add_lines(path.name, [page])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, new_console
-from apolar.cli.messages import in_options
+from apolar.cli.errors import escaped_lines
 from apolar.cli.options import (
     check_sources,
     column_names,
@@ -21,7 +21,6 @@ from apolar.cli.options import (
     table_options,
 )
 from apolar.cli.output import Output
-from apolar.cli.text import escaped_lines
 
 if TYPE_CHECKING:
     from apolar.cli.tables import TableFile
@@ -95,7 +94,7 @@ def select(
     if output is not None:
         with Output(output, reads=data) as files:
             files.add_lines("selection.csv", [_as_csv(selection)])
-    reason = in_options(selection.reason)
+    reason = selection.reason
     if as_json:
         rows = [{name: _plain(cell) for name, cell in _cells(row).items()} for row in selection.table]
         best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
@@ -107,7 +106,7 @@ def select(
 
         for note in (*table.notes, *([missing] if missing else [])):
             new_console().print(Text(escaped_lines(note)))
-        new_console().print(Text(escaped_lines(in_options(str(selection)))))
+        new_console().print(Text(escaped_lines(str(selection))))
 
 
 def _selected(
@@ -137,7 +136,7 @@ def _cells(row: Row) -> dict[str, Any]:
         "log_likelihood": row.log_likelihood,
         **{name: getattr(row, name) for name in CRITERIA},
         "converged": row.converged,
-        "failed": in_options(row.failed or ""),
+        "failed": row.failed or "",
         "dropped": row.dropped or "",
     }
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar
-from apolar.cli.errors import BadInput
+from apolar.cli.errors import BadInput, escaped, not_found
 from apolar.cli.options import check_sources, column_names, table_options
 from apolar.cli.output import Output
-from apolar.cli.paths import not_found
-from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
     from apolar import MomentSketch

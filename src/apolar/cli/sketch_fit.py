@@ -12,7 +12,6 @@ import click
 
 from apolar.cli.console import line, new_console
 from apolar.cli.errors import BadInput
-from apolar.cli.messages import in_options
 from apolar.cli.options import numbers_of_components
 from apolar.cli.output import Output
 from apolar.cli.sketch import loaded_sketch
@@ -141,7 +140,7 @@ def fit_sketch(
     try:
         fitted = _fitted(sums, numbers, _kinds(covariance), standardise)
     except ValueError as error:
-        raise BadInput(in_options(str(error))) from error
+        raise BadInput(str(error)) from error
     with Output(output, reads=[str(path)], is_fit=True) as files:
         written = files.add("model.npz", fitted.as_model().save)
     if as_json:
@@ -279,7 +278,7 @@ def _as_object(fitted: SketchFit, written: Path) -> dict[str, Any]:
         "means": fitted.means.tolist(),
         "variances" if is_aligned else "covariances": fitted.covariances.tolist(),
         "status": fitted.status.name,
-        "message": in_options(fitted.status.value),
+        "message": fitted.status.value,
         "p_value": None if math.isnan(fitted.p_value) else fitted.p_value,
         "n_rows": fitted.n_rows,
         "files": {"model": str(written)},
@@ -313,7 +312,7 @@ def _print(fitted: SketchFit, written: Path) -> None:
     console.print(line("Means ± deviations within the component."))
     # One finding: parameters that are valid, of a mixture that the moments contradict, are no good news.
     if not fitted.p_value < MIN_P_VALUE or fitted.status.name != "VALID":
-        console.print(line(f"{fitted.status.name}: {in_options(fitted.status.value)}"))
+        console.print(line(f"{fitted.status.name}: {fitted.status.value}"))
     if fitted.p_value < MIN_P_VALUE:
         console.print(
             line(

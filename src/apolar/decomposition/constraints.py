@@ -468,9 +468,9 @@ def check_constraint(constraint: str, method: str, field: str, refine: bool) -> 
             f"{given} has its own search, and method='{method}' knows nothing of it: leave out one of them."
         )
     if field == "complex":
-        raise ValueError(f"{given} is about real points: leave out field='complex'.")
+        raise ValueError(f"{given} is about real points: leave out the field 'complex'.")
     if not refine:
-        raise ValueError(f"{given} is what the refinement keeps to: it needs refine=True.")
+        raise ValueError(f"{given} is enforced by the refinement, which is switched off.")
 
 
 def form_rows(tensor: RowTensor, constraint: str) -> SymmetricTensor:

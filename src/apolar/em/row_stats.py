@@ -33,8 +33,8 @@ MIN_ROWS = 64
 NEAR = 30.0
 
 NOISE_AND_MISSING = (
-    "A noise component needs complete rows, and values of X are missing (NaN). Fit without noise, leave "
-    "those rows out, or fill them in first: apolar.MixtureImputer does."
+    "A noise component needs complete rows, and values are missing (NaN). Fit without noise, leave those "
+    "rows out, or fill them in first (MixtureImputer)."
 )
 
 

@@ -21,8 +21,7 @@ def few_rows_warning(data: Problem, result: Fit) -> FewRowsWarning | None:
     if seen is None:
         return None
     return FewRowsWarning(
-        f"{seen} Use a covariance_type with fewer parameters, or fewer components: apolar.select(X) compares "
-        "them."
+        f"{seen} Use a covariance type with fewer parameters, or fewer components; `select` compares them."
     )
 
 

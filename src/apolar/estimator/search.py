@@ -253,7 +253,7 @@ def _disagreeing(sample: Problem, result: Fit, rivals: list[Fit]) -> list[Apolar
                 f"Good starts disagree: another optimum, only {max(gap, 0.0):.2g} lower in "
                 f"{what}, parts the rows differently (adjusted Rand index {index:.2f} between "
                 "the two). Components of this form may not be what the data are made of: try another "
-                "covariance_type or n_components."
+                "covariance type or number of components."
             )
             return [DisagreementWarning(message)]
     return []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar.reports.analysis import MAX_COMPONENTS, Analysis
+from apolar.reports.analysis import Analysis
 from apolar.selection import Row, Selection
 from apolar.selection.result import reason
 
@@ -50,8 +50,7 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
     given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
     if is_fitted_before:
         return f"{given} apolar.select(X) chooses the best of several."
-    several = f"n_components=range(1, {MAX_COMPONENTS + 1})"
-    return f"{given} To choose the best of several, give them, as with {several}."
+    return f"{given} If several numbers are given, the best of them is chosen."
 
 
 def is_at_the_end(analysis: Analysis) -> bool:

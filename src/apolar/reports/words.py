@@ -49,6 +49,13 @@ class Finding:
     text: str
 
 
+# What is said of a fit that stopped early.
+NOT_CONVERGED = (
+    "EM stopped before it had converged: try another seed or fewer clusters, or leave out columns that "
+    "repeat others."
+)
+
+
 def findings(analysis: Analysis) -> list[Finding]:
     """Return what the reader must know, problems first; no two of them contradict."""
     found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
@@ -66,7 +73,7 @@ def _of_the_fit(analysis: Analysis) -> Finding:
     passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
     passes += " over the data"
     if not model.converged_:
-        return Finding("problem", model.message_)
+        return Finding("problem", NOT_CONVERGED)
     if errors is not None and (errors.information_condition or 0) > ILL_CONDITIONED:
         return Finding(
             "note",

@@ -167,7 +167,7 @@ def refine_digits(
                 raise ValueError(
                     "The terms do not sum to the form: they come no nearer than "
                     f"{2.0 ** max(size, -1000):.1e} of its size. If the form is exact, raise the "
-                    "rank, or decompose it again with another random_state."
+                    "rank, or decompose it again with another seed."
                 )
             before = size
             unit = flint.arb(2) ** size
@@ -243,7 +243,7 @@ def move_terms(terms: ScaledTerms, goal: Array) -> tuple[ScaledTerms, dict[tuple
     if not terms.are_isolated:
         raise ValueError(
             "The terms are one of a continuous family, along which they could not be moved to simple points. "
-            "Decompose the form with another random_state."
+            "Decompose the form with another seed."
         )
     return terms, held
 
