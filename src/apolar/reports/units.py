@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -108,9 +107,5 @@ def selected(
 def _shifted(row: Row, log_units: float) -> Row:
     """Return a candidate with its likelihood and criteria in the units of the table."""
     criteria: dict[str, Any] = {name: getattr(row, name) + 2 * log_units for name in CRITERIA}
-    dropped = row.dropped
-    if dropped is not None:
-        bound = re.search(r"-?\d+\.\d", dropped)
-        if bound is not None:
-            dropped = dropped.replace(bound[0], f"{float(bound[0]) + 2 * log_units:.1f}", 1)
-    return replace(row, log_likelihood=row.log_likelihood - log_units, dropped=dropped, **criteria)
+    bound = row.bound + 2 * log_units
+    return replace(row, log_likelihood=row.log_likelihood - log_units, bound=bound, **criteria)

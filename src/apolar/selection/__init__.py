@@ -159,8 +159,10 @@ def select(
                 each.n_components,
                 grid.n_parameters(each),
                 failed=grid.failed.get(each),
-                dropped=grid.dropped.get(each),
             )
+            if each in grid.dropped:
+                bound, larger = grid.dropped[each]
+                row = replace(row, bound=bound, bounded_by=larger)
             if row.is_fitted:
                 row, fitted = _fitted(row, grid.optima[each], task, constants, float_type(X))
                 models[row.covariance_type, row.n_components] = fitted

@@ -127,7 +127,9 @@ class Grid:
     ----------
     optima : dict of Candidate to Optimum
         Of those that were fitted; after `run`, on all rows.
-    failed, dropped : dict of Candidate to str
+    failed : dict of Candidate to str
+    dropped : dict of Candidate to (float, str)
+        The bound on the criterion, and the family that it comes from.
         Why the others were not.
     """
 
@@ -145,7 +147,7 @@ class Grid:
             self.rounding = rounding_variances(self.first)
         self.optima: dict[Candidate, Optimum] = {}
         self.failed: dict[Candidate, str] = {}
-        self.dropped: dict[Candidate, str] = {}
+        self.dropped: dict[Candidate, tuple[float, str]] = {}
         # The criterion of each candidate that was fitted.
         self.values: dict[Candidate, float] = {}
         self._counts, self._lock = ("", 0, 0), threading.Lock()
@@ -277,9 +279,7 @@ class Grid:
             )
             bound = self._criterion(FitSummary(highest, self.n_parameters(candidate), self.first.weight, 0.0))
             if bound > min(self.values.values()) + SETTINGS.final_reach:
-                self.dropped[candidate] = (
-                    f"no lower than {bound:.1f}, as {form.name} contains it and is no more likely"
-                )
+                self.dropped[candidate] = bound, form.name
                 return True
         return False
 
