@@ -71,10 +71,10 @@ def test_select_compares_mixtures_with_noise(table):
 
 
 @pytest.mark.parametrize("share", ["0", "1", "1.5", "much"])
-def test_a_share_is_between_zero_and_one(table, share):
+def test_a_fraction_is_between_zero_and_one(table, share):
     result = run("fit", table[0], "-k", 2, f"--noise={share}")
     assert result.exit_code == 2
-    assert "is no share of the rows" in result.output
+    assert "takes a fraction between 0 and 1" in result.output
 
 
 def test_a_table_is_no_share(table):

@@ -125,7 +125,7 @@ def test_what_is_left_out_of_a_sketch_and_of_its_fit(tmp_path):
         run("fit", "--sketch", tmp_path / "both.npz", "-k", 2, "--json", "-o", tmp_path / "out").output
     )
     assert answer["columns"][-1] == "part"
-    assert answer["notes"][0] == "Constant columns, left out: 'flat'."
+    assert answer["notes"][0] == "Dropped constant columns: 'flat'."
 
 
 def test_options_that_need_rows_are_refused_for_a_sketch():
