@@ -39,7 +39,7 @@ def test_errors_are_told_from_their_fields(flowers, monkeypatch, error, said):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("apolar.reports.analysis.analysed", fail)
+    monkeypatch.setattr("apolar.reports.analysis.analyse", fail)
     result = run("fit", flowers, "-k", 2)
     assert result.exit_code == 2
     assert said in result.output

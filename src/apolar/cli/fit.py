@@ -136,11 +136,11 @@ def fit(
         with read_table(data, **chosen, **reading) as table:
             if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
-            from apolar.reports.analysis import analysed
+            from apolar.reports.analysis import analyse
 
             unreported = "" if no_report else _why_no_report()
             bar.begin("fitting")
-            analysis = analysed(
+            analysis = analyse(
                 table.X,
                 table.names,
                 numbers,
@@ -203,7 +203,7 @@ def _why_no_report() -> str:
 
 def _warnings_of(analysis: Analysis) -> list[str]:
     """Return the warnings of a fit, that it stopped early the first."""
-    from apolar.reports.words import NOT_CONVERGED
+    from apolar.reports.text import NOT_CONVERGED
 
     return [*([] if analysis.model.converged_ else [NOT_CONVERGED]), *analysis.warnings]
 
@@ -212,7 +212,7 @@ def _as_object(
     analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: Sequence[int]
 ) -> dict[str, Any]:
     """Return the result as JSON can hold it: null for numbers that are not finite."""
-    from apolar.reports.words import choice
+    from apolar.reports.text import choice
 
     model = analysis.model
     likelihoods = {"log_likelihood": analysis.log_likelihood, **analysis.criteria}
@@ -247,7 +247,7 @@ def _as_object(
 
 
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
-    from apolar.reports.words import agreement, choice, headline
+    from apolar.reports.text import agreement, choice, headline
 
     console = new_console()
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""

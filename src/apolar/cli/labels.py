@@ -36,7 +36,7 @@ def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iter
     import numpy as np
     import polars as pl
 
-    from apolar.reports.scoring import scored_chunks
+    from apolar.reports.scoring import score_chunks
 
     names = [f"p{k + 1}" for k in range(len(model.weights_))]
     names += [] if model.noise_box_ is None else ["p_noise"]
@@ -45,7 +45,7 @@ def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iter
         [name.encode("utf-8", "backslashreplace").decode() for name in table.files], dtype=object
     )
     start = 0
-    for scores in scored_chunks(model, table.X, level):
+    for scores in score_chunks(model, table.X, level):
         stop = start + len(scores.predicted)
         posteriors = np.round(scores.posteriors, DECIMALS)
         columns = {"file": files[table.file_of_rows[start:stop]]} if len(files) > 1 else {}

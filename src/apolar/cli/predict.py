@@ -102,7 +102,7 @@ def predict(
     check_sources([*data, model])
     from apolar import GaussianMixture
     from apolar.cli.tables import read_table
-    from apolar.reports.scoring import scored
+    from apolar.reports.scoring import score_table
 
     try:
         mixture = GaussianMixture.load(model)
@@ -126,7 +126,7 @@ def predict(
                     f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
                 )
             bar.begin("labelling")
-            scores = scored(mixture, table.X, level)
+            scores = score_table(mixture, table.X, level)
             outlying = row_numbers_of(scores.outliers, table.row_numbers)
             if report is not None:
                 _write_report(report, mixture, table, model, level)
@@ -162,10 +162,10 @@ def _as_object(
     import numpy as np
     import polars as pl
 
-    from apolar.reports.scoring import scored_chunks
+    from apolar.reports.scoring import score_chunks
 
     labels = pl.concat(label_frames(mixture, table, level))
-    exact = np.concatenate([scores.posteriors for scores in scored_chunks(mixture, table.X, level)])
+    exact = np.concatenate([scores.posteriors for scores in score_chunks(mixture, table.X, level)])
     is_far = np.isnan(exact[:, 0]).tolist()
     rows = [
         [None] * len(row) if has_none else row for row, has_none in zip(exact.tolist(), is_far, strict=True)
@@ -183,9 +183,9 @@ def _as_object(
 def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model: str, level: float) -> None:
     """Write the page on rows under a model that was loaded."""
     from apolar.reports import report_page
-    from apolar.reports.analysis import described
+    from apolar.reports.analysis import describe
 
-    analysis = described(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
+    analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
     n_rows = mixture.n_samples_seen_
     loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows:,.0f} rows, before."
     page = report_page(analysis, table.X, provenance(table, 0, loaded))

@@ -67,7 +67,7 @@ def select(
 
     from apolar.cli.tables import read_table
     from apolar.cli.tables.findings import KINDS
-    from apolar.reports.units import deviations, observed, selected
+    from apolar.reports.standardise import column_deviations, column_statistics, select_in_units
 
     with Bar() as bar:
         bar.begin("reading")
@@ -75,13 +75,13 @@ def select(
         with read_table(data, **reading) as table, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are in the table of the selection
             bar.begin("comparing")
-            mean, variances, n_missing = observed(table.X, table.names)
-            selection = selected(
+            mean, variances, n_missing = column_statistics(table.X, table.names)
+            selection = select_in_units(
                 table.X,
                 [numbers] if isinstance(numbers, int) else numbers,
                 families(covariance, table.X.shape[1]),
                 criterion,
-                units=deviations(mean, variances, table.names) if standardise else np.ones(len(mean)),
+                units=column_deviations(mean, variances, table.names) if standardise else np.ones(len(mean)),
                 n_missing=n_missing,
                 random_state=seed,
                 noise=noise or False,

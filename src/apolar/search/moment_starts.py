@@ -7,10 +7,8 @@ import contextlib
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.settings import SETTINGS
 from apolar.data.derived import Divided
 from apolar.em.problem import Problem
-from apolar.em.run import short_runs
 from apolar.em.whitening import metric_of
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, Invariance
@@ -22,7 +20,6 @@ from apolar.recovery.diagonal import is_identified
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import mixture_of_signal
 from apolar.recovery.moment_mixture import MomentMixture
-from apolar.search.merging import merged_stats, resized_stats
 
 # Rows per component and column, below which moments say too little.
 MIN_ROWS = 10
@@ -56,7 +53,7 @@ def from_moments(
     source = data if source is None else source
     if data.is_incomplete:
         # Moments of pairs and triples of columns, each from other rows, need not be those of any mixture.
-        data, source = data.completed(), data.complete_cases()
+        data, source = data.imputed(), data.complete_cases()
         n_needed = MIN_ROWS * n_components * data.n_features
         if source.n_rows < n_needed:
             raise ValueError(
@@ -68,23 +65,12 @@ def from_moments(
     rows, covariance = source.rows, None if source.scale is None else source.scale.moments
     if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
-        rows = rows.map(Divided(units))
+        rows = rows.transform(Divided(units))
         covariance = None if covariance is None else covariance.divided(units)
     signal = signal_moments(
         rows, n_components - 1, None, np.random.default_rng(0), covariance, n_threads=source.threads
     )
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
-
-
-def from_moments_with_one_merged(data: Problem, n_components: int, prior: Prior | None) -> WhitenedParameters:
-    """Return the moment mixture of one component more, with two merged after a few steps of EM."""
-    larger = from_moments(data, n_components + 1, refine=False)
-    data = data.completed()
-    runs, _ = short_runs(
-        data, larger[None], Prior() if prior is None else prior, SETTINGS.merge_steps, is_scored=False
-    )
-    stats = resized_stats(data, merged_stats(data, runs[0], n_components), n_components)
-    return data.family.m_step(stats, prior)
 
 
 def whitened_spherical(data: Problem, mixture: SphericalMixture, units: Array) -> WhitenedParameters:
@@ -173,7 +159,7 @@ def moment_method(family: Family, n_components: int, n_features: int, n_rows: in
 def _mixture(data: Problem, n_components: int, method: str) -> WhitenedParameters:
     """Return the mixture in whitened coordinates, as one of the family of the data."""
     units = np.broadcast_to(data.whitening.deviations, data.n_features)
-    central = central_moments(data.rows.map(Divided(units)), order=ORDER_FOR[method])
+    central = central_moments(data.rows.transform(Divided(units)), order=ORDER_FOR[method])
     found = family_mixture(central, n_components, method, np.random.default_rng(0), refine=False)
     return whitened_mixture(data, found, units)
 

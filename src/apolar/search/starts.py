@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -12,25 +12,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.settings import SETTINGS
-from apolar.em.low_density import with_noise_share
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
 from apolar.em.run import short_runs
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.search.hierarchical import mbhc_labels
+from apolar.search.hierarchical import merge_tree
 from apolar.search.merging import greedily_merged_stats, merged_stats, resized_stats
 from apolar.search.moment_starts import from_moments_of_family
 
 Start = Callable[[Problem, int, Prior | None, np.random.Generator], WhitenedParameters]
 """Takes rows, a number of components, a prior and a generator. Returns a mixture of that many components in
 whitened coordinates. Raises ValueError with the reason if it does not apply to the rows."""
-
-
-def as_start_with_noise(start: Fit, share: float) -> Fit:
-    """Return a start on rows without noise as one beside noise of a share."""
-    return replace(start, parameters=with_noise_share(start.parameters, share), is_from_all_rows=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +78,7 @@ def spread_rows(data: Problem, n_seeds: int, rng: np.random.Generator, n_runs: i
     Where there are fewer distinct rows than seeds, some are repeated.
     """
     # Not scikit-learn's `kmeans_plusplus`: on some hundred rows it takes ten times as long.
-    x, weights = data.standardised, data.row_weights()
+    x, weights = data.imputed().standardised, data.row_weights()
     squares, ones = np.einsum("ij,ij->i", x, x)[:, None], np.ones((len(x), 1))
     # The product of a line of one and a line of the other is a squared distance.
     lines, others = np.hstack([x, squares, ones]).T, np.hstack([-2 * x, ones, squares])
@@ -105,11 +98,11 @@ def spread_rows(data: Problem, n_seeds: int, rng: np.random.Generator, n_runs: i
 
 def nearest_stats(data: Problem, seeds: IndexArray) -> SufficientStats:
     """Return the sufficient statistics of the rows nearest to each seed, without seeds that have no rows."""
-    rows = data.standardised
+    rows = data.imputed().standardised
     centres = rows[seeds]
     # Minus half the squared distance, up to a term of the row alone.
     scores = centres @ rows.T - 0.5 * np.einsum("ij,ij->i", centres, centres)[:, None]
-    stats = data.hard_stats(scores.argmax(axis=0), len(seeds))
+    stats = data.imputed().hard_stats(scores.argmax(axis=0), len(seeds))
     return stats[stats.counts > 0]
 
 
@@ -140,7 +133,7 @@ def overseeded_mixtures(
     mixtures : list of WhitenedParameters
     """
     # Where values are missing, the search for clusters needs whole rows; what comes of it does not.
-    data = data.completed()
+    data = data.imputed()
     n_seeds = max(n_components, min(SETTINGS.seeds_per_component * n_components, data.n_rows // 2))
     n_seeds = min(n_seeds, data.n_rows)
     search_prior = Prior() if prior is None else prior
@@ -210,23 +203,20 @@ def from_kmeans(
     with warnings.catch_warnings():
         # Fewer distinct rows than clusters: `resized_stats` splits the heaviest clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = method.fit(data.standardised, sample_weight=data.row_weights()).labels_
-    stats = data.hard_stats(labels, n_clusters)
+        labels = method.fit(data.imputed().standardised, sample_weight=data.row_weights()).labels_
+    stats = data.imputed().hard_stats(labels, n_clusters)
     return data.family.m_step(resized_stats(data, stats[stats.counts > 0], n_components), prior)
 
 
 def from_hierarchical_clusters(
     data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
-    """Return the mixture of the clusters of `mbhc_labels` on standardised columns: a `Start`."""
-    n_clusters = min(n_components, data.n_rows)
-    labels = mbhc_labels(
-        data.standardised,
-        n_clusters,
-        rng,
-        criterion=data.family.as_spherical.code,
-        sizes=data.row_weights(),
-    )
+    """Return the mixture of the clusters of a merge tree of the rows, or of a sample of them: a `Start`."""
+    data = data.imputed()
+    if data.n_rows > SETTINGS.max_tree_rows:
+        data = data.taken(np.sort(rng.choice(data.n_rows, SETTINGS.max_tree_rows, replace=False)))
+    criterion, n_clusters = data.family.as_spherical.code, min(n_components, data.n_rows)
+    labels = merge_tree(data.standardised, criterion, sizes=data.row_weights()).labels(n_clusters)
     stats = data.hard_stats(labels, n_clusters)
     return data.family.m_step(resized_stats(data, stats, n_components), prior)
 
@@ -279,7 +269,7 @@ def _random_stats(
     if from_rows:
         stats = nearest_stats(data, random_rows(data, n_components, rng))
         return resized_stats(data, stats, n_components)
-    return data.soft_stats(random_responsibilities(data, n_components, rng))
+    return data.imputed().soft_stats(random_responsibilities(data, n_components, rng))
 
 
 def random_responsibilities(data: Problem, n_components: int, rng: np.random.Generator) -> Array:
@@ -292,7 +282,9 @@ def from_random_responsibilities(
     data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the M-step from random responsibilities: a `Start`."""
-    return data.family.m_step(data.soft_stats(random_responsibilities(data, n_components, rng)), prior)
+    return data.family.m_step(
+        data.imputed().soft_stats(random_responsibilities(data, n_components, rng)), prior
+    )
 
 
 # A new start is a function, and a line of this table.

@@ -19,7 +19,7 @@ from apolar.em.far_rows import find_far_rows, is_host_array
 from apolar.em.result import FitStatus, in_canonical_order
 from apolar.em.whitening import column_units
 from apolar.estimator import GaussianMixture
-from apolar.estimator.few_rows import few_rows_seen
+from apolar.estimator.fit_warnings import few_rows_seen
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input, weighted_rows
 from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
@@ -159,10 +159,8 @@ def select(
                 each.n_components,
                 grid.n_parameters(each),
                 failed=grid.failed.get(each),
+                dropped=grid.dropped.get(each),
             )
-            if each in grid.dropped:
-                bound, larger = grid.dropped[each]
-                row = replace(row, bound=bound, bounded_by=larger)
             if row.is_fitted:
                 row, fitted = _fitted(row, grid.optima[each], task, constants, float_type(X))
                 models[row.covariance_type, row.n_components] = fitted

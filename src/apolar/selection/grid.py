@@ -21,18 +21,18 @@ from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import MIN_ROWS, Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
-from apolar.em.row_stats import is_wide
-from apolar.em.run import evidence_of, short_runs
+from apolar.em.row_blocks import is_wide
+from apolar.em.run import evidence_of
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, FitSummary
-from apolar.search.given import resolved_start
+from apolar.search.given import requested_candidates
 from apolar.search.merging import merged_pairs
 from apolar.search.proposals import with_one_more
-from apolar.search.search import portfolio
+from apolar.search.search import is_better, portfolio, race
 from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
 
 __all__ = ["NO_MAXIMUM", "Callback", "Candidate", "Grid", "Optimum", "Task", "contains"]
@@ -127,9 +127,7 @@ class Grid:
     ----------
     optima : dict of Candidate to Optimum
         Of those that were fitted; after `run`, on all rows.
-    failed : dict of Candidate to str
-    dropped : dict of Candidate to (float, str)
-        The bound on the criterion, and the family that it comes from.
+    failed, dropped : dict of Candidate to str
         Why the others were not.
     """
 
@@ -147,7 +145,7 @@ class Grid:
             self.rounding = rounding_variances(self.first)
         self.optima: dict[Candidate, Optimum] = {}
         self.failed: dict[Candidate, str] = {}
-        self.dropped: dict[Candidate, tuple[float, str]] = {}
+        self.dropped: dict[Candidate, str] = {}
         # The criterion of each candidate that was fitted.
         self.values: dict[Candidate, float] = {}
         self._counts, self._lock = ("", 0, 0), threading.Lock()
@@ -279,7 +277,9 @@ class Grid:
             )
             bound = self._criterion(FitSummary(highest, self.n_parameters(candidate), self.first.weight, 0.0))
             if bound > min(self.values.values()) + SETTINGS.final_reach:
-                self.dropped[candidate] = bound, form.name
+                behind = bound - min(self.values.values())
+                why = f"{form.name} contains it and is no likelier"
+                self.dropped[candidate] = f"at least {behind:.1f} behind the best so far: {why}"
                 return True
         return False
 
@@ -348,7 +348,7 @@ class Grid:
         (kind, number), model = candidate, self.task.model
         problem = self._problem(kind)
         if number == 1 and self.is_searched:
-            whole = problem.soft_stats(np.ones((1, problem.n_rows)))
+            whole = problem.imputed().soft_stats(np.ones((1, problem.n_rows)))
             parameters = problem.family.m_step(whole, Prior())
             shares = problem.whitening.noise_shares or (0.0,)
             return [
@@ -359,9 +359,9 @@ class Grid:
         settings = type(model)(**model.get_params()).set_params(n_components=number)
         if callable(model.init_params):
             problem = self.on_all[kind.untied].under(kind)
-        start = resolved_start(settings, problem, self.task.X, self.task.prior, self.task.has_weight)
-        rngs = [np.random.default_rng([self.seed, number, i]) for i in range(start.n_init)]
-        return [candidate for rng in rngs for candidate in start.candidates(rng)]
+        asked = requested_candidates(settings, problem, self.task.X, self.task.prior, self.task.has_weight)
+        rngs = [np.random.default_rng([self.seed, number, i]) for i in range(asked.n_init)]
+        return [start for rng in rngs for start in asked.draw(rng)]
 
     def _best_of(self, problem: Problem, starts: list[Fit]) -> Optimum | None:
         """Return the best optimum near some starts, if there is one.
@@ -371,7 +371,11 @@ class Grid:
         collapses.
         """
         prior = self.task.prior
-        ranked = self._raced(problem, starts, Prior() if prior is None else prior.conjugate)
+        conjugate = Prior() if prior is None else prior.conjugate
+        ranked = race(problem, starts, conjugate, SETTINGS.ranking_steps)
+        # Of those that are equally high, one.
+        gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
+        ranked = [fit for fit, gap in zip(ranked, gaps, strict=True) if gap < -SETTINGS.tolerance]
         best: Optimum | None = None
         # Those that bound others are fitted with more care.
         n_kept = 2 if problem.family in FORMS else 1
@@ -381,22 +385,6 @@ class Grid:
             priors = (Prior(), None) if prior is None and i < n_kept else (prior,)
             best = _better(best, self._optimum(problem, start, priors))
         return best
-
-    def _raced(self, problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
-        """Return starts after short runs, the best first; of those that are equally high, one."""
-        mixtures = batch([start.parameters for start in starts])
-        if has_kernel(problem):
-            n_steps, relative_tol = SETTINGS.ranking_steps, SETTINGS.relative_tolerance
-            runs = plain_runs(problem, mixtures, prior, n_steps=n_steps, relative_tol=relative_tol)
-            mixtures, scores = runs.parameters, runs.log_likelihood
-        else:
-            mixtures, scores = short_runs(problem, mixtures, prior, SETTINGS.ranking_steps)
-        scores = np.where(np.isfinite(scores), scores, -np.inf)
-        order = [int(i) for i in np.argsort(-scores, kind="stable")]
-        apart = [
-            i for j, i in enumerate(order) if j == 0 or scores[order[j - 1]] - scores[i] > self.task.model.tol
-        ]
-        return [replace(starts[i], parameters=mixtures[i], n_iter=SETTINGS.ranking_steps) for i in apart]
 
     def _optimum(self, problem: Problem, start: Fit, priors: tuple[Prior | None, ...]) -> Optimum | None:
         """Return the optimum that runs under some priors lead to; None if a component collapses.
@@ -487,18 +475,18 @@ class Grid:
         rng = np.random.default_rng([self.seed, k, 1])
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
-            completed = problem.completed(smaller.fit.parameters)
+            completed = problem.imputed(smaller.fit.parameters)
             grown = with_one_more(completed, smaller.fit.parameters, rng)
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
-            completed = problem.completed(larger.fit.parameters)
+            completed = problem.imputed(larger.fit.parameters)
             merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.merged_pairs)
             starts += [Fit(problem.m_step(stats, Prior()), f"merger of {k + 1}") for stats in merged]
         for other, optimum in alone.items():
             is_contained = other.n_components == k and contains(kind, other.family)
             if is_contained and (own is None or optimum.log_likelihood > own.log_likelihood):
                 responsibilities = np.asarray(optimum.problem.row_responsibilities(optimum.fit.parameters)[0])
-                parameters = problem.m_step(problem.soft_stats(responsibilities), Prior())
+                parameters = problem.m_step(problem.imputed().soft_stats(responsibilities), Prior())
                 starts.append(Fit(parameters, f"start from {other.family.name}"))
         better = self._best_of(problem, starts) if starts else None
         if np.any(self.rounding) and (own is None or has_rounding(own.problem)):
@@ -579,10 +567,7 @@ def _better(optimum: Optimum | None, other: Optimum | None) -> Optimum | None:
     """Return the better of two fits; the first, if the other is better by no more than a tolerance."""
     if optimum is None or other is None:
         return other if optimum is None else optimum
-    (is_full, score), (other_is_full, other_score) = optimum.fit.rank, other.fit.rank
-    if is_full != other_is_full:
-        return optimum if is_full else other
-    return other if other_score > score + SETTINGS.tolerance else optimum
+    return other if is_better(other.fit, optimum.fit, SETTINGS.tolerance) else optimum
 
 
 def _exact(problem: Problem, fit: Fit) -> Fit:

@@ -51,10 +51,8 @@ class Row:
         Why the candidate is not in the running: it could not be fitted, or collapsed.
     warnings : tuple of str
         The warnings of the fit.
-    bound : float
-        A bound on the criterion of a candidate that was not fitted; NaN if it was.
-    bounded_by : str or None
-        The family that the bound is from: it contains that of the candidate.
+    dropped : str or None
+        Why the candidate was not fitted: a bound on its criterion, from a family that contains it.
     n_samples : float
         The weight of the rows.
     """
@@ -72,21 +70,13 @@ class Row:
     seconds: float = 0.0
     failed: str | None = None
     warnings: tuple[str, ...] = ()
-    bound: float = np.nan
-    bounded_by: str | None = None
+    dropped: str | None = None
     n_samples: float = np.nan
 
     @property
     def is_fitted(self) -> bool:
         """Whether the candidate is in the running."""
         return self.failed is None and self.dropped is None
-
-    @property
-    def dropped(self) -> str | None:
-        """Why the candidate was not fitted; None if it was."""
-        if self.bounded_by is None:
-            return None
-        return f"no lower than {self.bound:.1f}, as {self.bounded_by} contains it and is no more likely"
 
     @property
     def named(self) -> str:
@@ -209,7 +199,7 @@ class Selection:
             import pandas
         except ImportError as error:
             raise ImportError("to_pandas needs pandas: install it, or read the rows of .table.") from error
-        return pandas.DataFrame([asdict(row) | {"dropped": row.dropped} for row in self.table])
+        return pandas.DataFrame([asdict(row) for row in self.table])
 
 
 def _heads() -> tuple[str, ...]:
