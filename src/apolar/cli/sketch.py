@@ -296,7 +296,7 @@ def _print(
     is_standardised: bool,
 ) -> None:
     from apolar._core.numbers import with_error
-    from apolar.reports.analysis import component_deviations
+    from apolar.plots.mixtures import MixtureView
 
     console, n_components = new_console(), len(model.weights_)
     kind = "" if is_standardised else f"{model.covariance_type} "
@@ -310,8 +310,8 @@ def _print(
     ]
     dots = ["..."] if n_features > MAX_SHOWN else []
     grid = new_grid("component", "weight", *names[:MAX_SHOWN], *dots)
-    for k, deviations in enumerate(component_deviations(model)[:, :MAX_SHOWN]):
-        cells = map(with_error, model.means_[k].tolist(), deviations.tolist())
+    for k, variances in enumerate(MixtureView.of(model).variances[:, :MAX_SHOWN].tolist()):
+        cells = map(with_error, model.means_[k].tolist(), map(math.sqrt, variances))
         grid.add_row(str(k + 1), f"{model.weights_[k]:.3f}", *cells, *dots)
     console.print(grid)
     lines = ["Means ± standard deviations within the component."]

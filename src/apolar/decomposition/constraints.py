@@ -478,9 +478,9 @@ def form_rows(tensor: RowTensor, constraint: str) -> SymmetricTensor:
     size = n_monomials(tensor.dim, tensor.order)
     if size > TUNING.max_formed:
         raise ValueError(
-            f"The constraint {constraint!r} needs the coefficients of the tensor, and there are {size:,} of order "
-            f"{tensor.order} in {tensor.dim} variables: reduce the columns of the rows first, or leave out the "
-            "constraint."
+            f"The constraint {constraint!r} needs the coefficients of the tensor: {size:,} of order "
+            f"{tensor.order} in {tensor.dim} variables. Reduce the columns of the rows first, or leave "
+            "out the constraint."
         )
     return tensor.to_tensor()
 
