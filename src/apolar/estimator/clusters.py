@@ -24,7 +24,7 @@ Group = tuple[int, ...]
 """The numbers of the components of a cluster, from zero on."""
 
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
-N_POINTS, MAX_NUMBERS = 2**14, 2**24
+N_POINTS, MAX_POINT_NUMBERS = 2**14, 2**24
 # With more components than this, a display shows the pairs that overlap most.
 MAX_SHOWN, PAIRS_SHOWN = 12, 10
 # A row of a component with a probability within this of one adds nothing to any entropy that could be seen.
@@ -144,7 +144,7 @@ def overlap(predictor: Predictor) -> Overlap:
 
 def _normal_points(n_features: int) -> Array:
     """Return quasi-random points of a standard normal distribution."""
-    n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_NUMBERS // n_features, 2))))
+    n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_POINT_NUMBERS // n_features, 2))))
     # Moved off zero, the first of these points.
     points: Array = ndtri(qmc.Sobol(n_features, scramble=False).random(n_points) + 0.5 / n_points)
     return points
