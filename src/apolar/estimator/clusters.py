@@ -16,7 +16,7 @@ from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.numbers import figures
 from apolar._core.tables import Displayed, TableCells
 from apolar.data import ArrayRows, Rows
-from apolar.estimator.predict import NOISE, Predictor
+from apolar.estimator.predict import NOISE_LABEL, Predictor
 
 __all__ = ["Combination", "Group", "Overlap", "combine", "elbow", "overlap"]
 
@@ -214,7 +214,7 @@ class Combination(Displayed):
             return labels
         # What is missing to one is the probability of noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
-        return xp.where(is_noise, NOISE, labels)
+        return xp.where(is_noise, NOISE_LABEL, labels)
 
     def __repr__(self) -> str:
         groups = ", ".join(_plus(group) for group in self.groups)
