@@ -212,7 +212,6 @@ class ShownRows:
 def choose_rows(
     analysis: Analysis,
     X: Array,
-    model: GaussianMixture,
     columns: list[int],
     most: int,
     row_numbers: Array | None,
@@ -223,8 +222,6 @@ def choose_rows(
     ----------
     analysis : Analysis
     X : ndarray, shape (n_samples, n_features)
-    model : GaussianMixture
-        That of the analysis, without names.
     columns : list of int
     most : int
         How many rows at most: the outermost, those in doubt, some of each cluster, then any.
@@ -233,7 +230,7 @@ def choose_rows(
     positions = _candidates(analysis)
     values = np.asarray(X[positions], dtype=float)
     if np.any(analysis.n_missing):
-        values = np.asarray(model.impute(values))
+        values = np.asarray(nameless(analysis.model).impute(values))
     inside = _inside(values, is_outlying(analysis)[positions])
     n_outside = int(np.count_nonzero(~inside))
     positions, values = positions[inside], values[inside]
