@@ -218,7 +218,7 @@ def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
     m = rows.n_features
     n_numbers = 4 * m**2 + 4 * int(estimator.n_components) * family.n_stats(m)
     if not family.is_axis_aligned:
-        what = f"covariance_type={estimator.covariance_type!r} of {m} columns"
+        what = f"{estimator.covariance_type!r} covariances of {m} columns"
         fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
 
 

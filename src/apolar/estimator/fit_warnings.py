@@ -63,8 +63,8 @@ def warnings_of(
     # components, and there is nothing to advise.
     few = None if warnings or data.is_wide else few_rows_seen(data, fit)
     if few is not None:
-        remedy = "Use a covariance_type with fewer parameters, or fewer components"
-        warnings.append(FewRowsWarning(f"{few} {remedy}: apolar.select(X) compares them."))
+        remedy = "Use a covariance type with fewer parameters, or fewer components"
+        warnings.append(FewRowsWarning(f"{few} {remedy}: `select` compares them."))
     disagreement = _disagreement(sample, prior, fit, candidates)
     return warnings if disagreement is None else [*warnings, disagreement]
 
@@ -124,6 +124,6 @@ def _disagreement(
                 f"Good starts disagree: another optimum, only {max(gap, 0.0):.2g} lower in "
                 f"{what}, parts the rows differently (adjusted Rand index {index:.2f} between "
                 "the two). Components of this form may not be what the data are made of: try another "
-                "covariance_type or n_components."
+                "covariance type or number of components."
             )
     return None

@@ -142,7 +142,7 @@ class Selection:
         """Return how many candidates are not printed, and why."""
         n_dropped = sum(row.dropped is not None for row in self.table)
         n_failed = sum(row.failed is not None for row in self.table)
-        parts = [f"{len(self.table) - len(shown)} more candidates are in .table"]
+        parts = [f"{len(self.table) - len(shown)} more candidates are in the table"]
         if n_dropped:
             parts.append(f"{n_dropped} were not fitted, as a bound shows that they are not the best")
         if n_failed:
@@ -211,7 +211,7 @@ def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str, note: st
         text += f" But: {warning}"
     r, most, least = best.n_components, max(numbers), min(numbers)
     if most > least and r == most:
-        text += f" No more than {r} were tried: try more, as with n_components=range({r}, {2 * r + 1})."
+        text += f" No more than {r} were tried: try more."
     elif most > least and r == least > 1:
-        text += f" No fewer than {r} were tried: try fewer, as with n_components=range(1, {r + 1})."
+        text += f" No fewer than {r} were tried: try fewer."
     return f"{text} {note}" if note else text
