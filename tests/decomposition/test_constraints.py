@@ -199,7 +199,7 @@ def test_sums_of_powers_of_rows_are_formed(constraint):
         ("x^3 + y^3", None, {"constraint": "positive"}, "nonnegative"),
         ("x^3 + y^3", None, {"constraint": "orthogonal", "method": "spm"}, "its own search"),
         ("x^3 + y^3", None, {"constraint": "nonnegative", "field": "complex"}, "real points"),
-        ("x^3 + y^3", None, {"constraint": "nonnegative", "refine": False}, "refine=True"),
+        ("x^3 + y^3", None, {"constraint": "nonnegative", "refine": False}, "enforced by the refinement"),
         ("x^3 + y^3", 3, {"constraint": "orthogonal"}, "rank of at most 2"),
         ("x^3 + y^3", 5, {"constraint": "nonnegative"}, "Ask for fewer"),
         ("2*x^3", 2, {"constraint": "nonnegative"}, "its rank is 1"),

@@ -332,9 +332,9 @@ def decompose(
         return replace(rows, tensor=None)  # not the small one of the projection
     given = as_tensor(tensor).real_if_close(1e-15)
     if constraint is not None and given.is_complex:
-        raise ValueError(f"constraint='{constraint}' is about real tensors, and this one is complex.")
+        raise ValueError(f"The constraint {constraint!r} is about real tensors, and this one is complex.")
     if field == "real" and given.is_complex:
-        raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")
+        raise ValueError("A complex tensor has no real decomposition: use the field 'complex' or 'auto'.")
     budget = Budget(
         check_integer(max_iter, "max_iter", least=1),
         check_integer(n_starts, "n_starts", least=1),

@@ -160,7 +160,7 @@ def orthogonal(problem: DecompositionProblem, rng: np.random.Generator) -> tuple
         if rank > tensor.dim:
             raise ValueError(
                 f"There are no {rank} orthonormal points in {tensor.dim} dimensions: ask for a rank of at "
-                f"most {tensor.dim}, or leave out constraint='orthogonal'."
+                f"most {tensor.dim}, or leave out the constraint."
             )
         return _best_frame(problem, by_variable, rank, rng), source
     rank, source = numerical_rank(values), "the numerical rank of the first flattening"
@@ -292,15 +292,15 @@ CONSTRAINTS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tup
 
 def check_constraint(constraint: str, method: str, field: str, refine: bool) -> None:
     """Refuse what has no meaning together with a constraint."""
-    given = f"constraint='{constraint}'"
+    given = f"The constraint {constraint!r}"
     if method != "auto":
         raise ValueError(
             f"{given} has its own search, and method='{method}' knows nothing of it: leave out one of them."
         )
     if field == "complex":
-        raise ValueError(f"{given} is about real points: leave out field='complex'.")
+        raise ValueError(f"{given} is about real points: leave out the field 'complex'.")
     if not refine:
-        raise ValueError(f"{given} is what the refinement keeps to: it needs refine=True.")
+        raise ValueError(f"{given} is enforced by the refinement, which is switched off.")
 
 
 def form_rows(tensor: RowTensor, constraint: str) -> SymmetricTensor:
@@ -308,9 +308,9 @@ def form_rows(tensor: RowTensor, constraint: str) -> SymmetricTensor:
     size = n_monomials(tensor.dim, tensor.order)
     if size > TUNING.max_formed:
         raise ValueError(
-            f"constraint='{constraint}' needs the coefficients of the tensor, and of order {tensor.order} in "
-            f"{tensor.dim} variables there are {size:,}: reduce the columns of the rows first, or leave out "
-            "the constraint."
+            f"The constraint {constraint!r} needs the coefficients of the tensor: {size:,} of order "
+            f"{tensor.order} in {tensor.dim} variables. Reduce the columns of the rows first, or leave "
+            "out the constraint."
         )
     return tensor.to_tensor()
 
@@ -332,8 +332,8 @@ def constrained_terms(
         return candidate, source
     if not kept.any():
         raise ValueError(
-            f"No term of constraint='{constraint}' was found that is nearer to this tensor than zero: leave "
-            "out the constraint, or change the sign of the tensor."
+            f"No term under the constraint {constraint!r} was found that is nearer to this tensor than zero: "
+            "leave out the constraint, or change the sign of the tensor."
         )
     terms = replace(refined, vectors=refined.vectors[kept], signs=refined.signs[kept])
     source += f", less {np.count_nonzero(~kept)} that would be zero"

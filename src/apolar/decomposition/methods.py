@@ -100,7 +100,7 @@ def _best_unrefined(problem: DecompositionProblem, rank: int, rng: np.random.Gen
         except ValueError as error:
             reason = error
     if not candidates:
-        raise ValueError(f"No method gives rank {rank} without refinement; pass refine=True.") from reason
+        raise ValueError(f"No method gives rank {rank} without refinement: switch it on.") from reason
     return min(candidates, key=lambda candidate: candidate.residual)
 
 
