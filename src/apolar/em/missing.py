@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.data import Scratch
 from apolar.data.rows import map_in_threads
-from apolar.em.blocks import Block, StatsBlock, weighted_posteriors
+from apolar.em.blocks import Block, StatsBlock, posteriors
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.whitening import Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents
@@ -140,12 +139,15 @@ class PatternRows:
             first, second = given.completed(stats[..., 0], stats[..., 1 : 1 + m], second)
             return stats[..., 0].sum(axis=0), first.sum(axis=0), second.sum(axis=0), log_likelihood
         logits = self.logits(given.marginal).reshape(n_mixtures, -1, len(self.values))
-        posteriors, log_likelihood = weighted_posteriors(logits, weights, Scratch())
-        responsibilities, expected = posteriors.reshape(-1, len(self.values)), self.expected(given)
+        responsibilities, densities = posteriors(logits)
+        if weights is not None:
+            responsibilities *= weights
+            densities *= weights
+        responsibilities, expected = responsibilities.reshape(-1, len(self.values)), self.expected(given)
         weighted = responsibilities[..., None] * expected
         counts = np.add.reduceat(responsibilities, self.starts[:-1], axis=1)
         second = np.swapaxes(weighted, 1, 2) @ expected + np.einsum("kp,pkij->kij", counts, given.covariances)
-        return counts.sum(axis=1), weighted.sum(axis=1), second, log_likelihood
+        return counts.sum(axis=1), weighted.sum(axis=1), second, densities.sum(axis=1)
 
     def _marginal_sums(
         self, marginal: NaturalComponents, n_mixtures: int, weights: Array | None, n_threads: int

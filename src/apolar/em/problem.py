@@ -14,24 +14,21 @@ from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar.data import Rows, Scratch
-from apolar.em.blocks import Block, StatsBlock, squares_about, weights_to_device_of
+from apolar.data import Rows
+from apolar.em.blocks import Block, squares_about
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.kernels.compiled import CompiledBlock
 from apolar.em.missing import IncompleteBlock, incomplete_block
-from apolar.em.row_blocks import CHUNK_SIZE, MIN_ROWS, RowBlocks, is_compiled, write_row_stats
+from apolar.em.row_blocks import CHUNK_SIZE, MIN_ROWS, RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples, dense
 from apolar.em.whitening import RowScale, Whitening, add_measurement_noise, scale_of, whitening_of
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 
-# Rows of at most this many numbers (16 MB) are stored in whitened coordinates; the statistics of others are
-# recomputed in each pass.
+# Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
 KEPT_NUMBERS = 2**21
-# Working memory of sums without the extension, relative to row statistics.
-WORKING_FACTOR = 8
 
 
 class Problem(RowSamples):
@@ -93,7 +90,7 @@ class Problem(RowSamples):
             squares = squares_about(rows.take(slice(None))[0], whitening)
             self._blocks = replace(self._blocks, squares=squares)
 
-    def _block_to_keep(self) -> Block | None:
+    def _block_to_keep(self) -> CompiledBlock | IncompleteBlock | None:
         """Return all rows as one block, if it is small; with missing values, if the rows are in memory."""
         rows, family, whitening = self.rows, self.family, self.whitening
         if self.is_incomplete:
@@ -101,19 +98,12 @@ class Problem(RowSamples):
                 return None
             values, weights = rows.take(slice(None))
             return incomplete_block(as_float64_rows(values), weights, family, whitening, self.threads)
-        # `is_distributed` is tested first, as `n_rows` of distributed rows may take a pass over them.
-        if self.is_wide or rows.is_distributed or not rows.can_take or rows.n_rows is None:
+        # The extension computes the statistics of rows faster than it would read them.
+        if not is_compiled(rows, family) or rows.is_distributed or not rows.can_take or rows.n_rows is None:
             return None
-        # The extension computes the statistics of rows faster than it would read them; other sums over one
-        # block take more working memory.
-        uses_extension = is_compiled(rows, family)
-        n_numbers = self.n_features if uses_extension else WORKING_FACTOR * self.n_stats
-        if rows.n_rows * n_numbers > KEPT_NUMBERS:
+        if rows.n_rows * self.n_features > KEPT_NUMBERS:
             return None
         values, weights = rows.take(slice(None))
-        if not uses_extension:
-            row_stats = write_row_stats(values, family, whitening, Scratch())
-            return StatsBlock(row_stats, weights_to_device_of(weights, row_stats))
         whitened = np.empty((self.n_features, values.shape[0]))
         whitening.write(values, whitened)
         return CompiledBlock(whitened.T, weights, family, n_threads=self.threads)
@@ -324,11 +314,9 @@ class Problem(RowSamples):
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if isinstance(self._kept, CompiledBlock):
             return CompiledBlock(self._kept.values[rows], None, self.family).logits(natural)
-        if isinstance(self._kept, StatsBlock):
-            return natural @ to_numpy(self._kept.row_stats[:, rows])
         # Block by block: all row statistics together would take too much memory.
         parts = self._without_noise().map_blocks(
-            lambda block: block.posteriors(natural, "logits"), 2 * len(natural)
+            lambda block: to_numpy(block.posteriors(natural, "logits")), 2 * len(natural)
         )
         return np.concatenate(list(parts), axis=1)[:, rows]
 
@@ -342,8 +330,6 @@ class Problem(RowSamples):
         self._require_complete()
         if isinstance(self._kept, CompiledBlock):
             return self._kept.values.T
-        if isinstance(self._kept, StatsBlock):
-            return to_numpy(self._kept.row_stats[1 : 1 + self.n_features, ...])
         parts = []
         for block, _ in self._read():
             parts.append(np.empty((self.n_features, block.shape[0])))

@@ -464,7 +464,7 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
 
     def statistic(block: StatsBlock) -> Array:
         row_stats, weights = block.row_stats, block.weights
-        responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
+        responsibilities = posteriors((natural @ row_stats)[None])[0][0]
         mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))
         if coordinates.has_noise:
