@@ -156,14 +156,6 @@ def test_rows_and_columns_without_values():
         fitted(stored)
 
 
-def test_files_and_checkpoints(tmp_path):
-    model = fitted(Z, checkpoint=tmp_path / "check.npz")
-    model.save(tmp_path / "model.npz")
-    for name in ("model.npz", "check.npz"):
-        loaded = GaussianMixture.load(tmp_path / name)
-        np.testing.assert_array_equal(loaded.predict_proba(Z), model.predict_proba(Z))
-
-
 def test_a_stream_with_missing_values(monkeypatch):
     monkeypatch.setattr("apolar.estimator.stream.MIN_ROWS", 300)
     monkeypatch.setattr("apolar.estimator.stream.ROWS_PER_PARAMETER", 1)

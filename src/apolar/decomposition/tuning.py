@@ -113,6 +113,20 @@ class Tuning:
     max_family_condition: float = 1e7
     max_family_weight: float = 1e3
 
+    # Bits of a number in floating point that are right: at best, mostly, and at least; of the first attempt
+    # with more, each further one having three times as many; those that rounding may take in sums, and in a
+    # number.
+    float_bits: tuple[int, int, int] = (48, 42, 34)
+    first_bits: int = 128
+    guard_bits: int = 40
+    margin_bits: int = 4
+    # A relation between numbers counts if it needs this share of their digits: one by chance needs all.
+    relation_share: float = 0.7
+    # The largest denominator of a coefficient of a form in floating point.
+    max_denominator: int = 10**5
+    # Square factors of a radicand are looked for among so many primes.
+    trial_primes: int = 1000
+
     # --- proofs
     # Multiplications of one matrix decomposition; of the minors for a Kruskal rank; of a Gram matrix.
     proof_work: float = 3e8

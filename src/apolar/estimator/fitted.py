@@ -11,7 +11,7 @@ from apolar._core.arrays import Array
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import evidence_of
-from apolar.estimator.predict import Predictor, is_fitted_as, predictor_of
+from apolar.estimator.predict import Predictor, predictor_of
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters
@@ -146,3 +146,10 @@ class FittedState:
 def fitted_parameters(estimator: Any) -> MixtureParameters:
     """Return the mixture of a fitted estimator, in the units of the data and in double precision."""
     return predictor_of(estimator).parameters
+
+
+def is_fitted_as(estimator: Any, kind: Family, n_components: int, n_features: int) -> bool:
+    """Return whether an estimator holds a fitted mixture of that family and size."""
+    if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
+        return False
+    return np.shape(estimator.covariances_) == kind.covariance_shape(n_components, n_features)

@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,9 +16,8 @@ from apolar import __version__
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of, positive_number
 from apolar._core.files import (
-    check_regular,
+    check_target,
     load_arrays,
-    real_path,
     save_arrays,
     stored_numbers,
     stored_strings,
@@ -354,14 +352,7 @@ class Checkpoint:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path to which no checkpoint can be written, before the fit begins."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"checkpoint={str(path)!r} is a folder: give the path of a file in it.")
-    check_regular(real_path(target))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {target.parent} for the checkpoint {target.name}: make it first."
-        )
+    target = check_target(path)
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass

@@ -27,7 +27,7 @@ def test_bad_parameters_are_refused(parameters, error, message):
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_rows_are_read(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="no folder .*missing for the checkpoint fit.npz: make it"):
+    with pytest.raises(FileNotFoundError, match="no folder .*missing to save fit.npz to: make it"):
         mixture(checkpoint=tmp_path / "missing" / "fit.npz").fit(Unread())
     with pytest.raises(IsADirectoryError, match="is a folder: give the path of a file in it"):
         mixture(checkpoint=tmp_path).fit(Unread())
