@@ -204,7 +204,7 @@ def test_the_gradient_is_that_of_the_likelihood(name):
 def test_rows_with_noise_and_missing_values_have_an_objective_that_rises(name):
     X, labels = incomplete_rows(200, 0.2, spread=1.0)
     data = Problem(open_rows(X), FAMILIES[name])
-    data = data.with_noise(np.array([0.5, 2.0, 0.1]))
+    data = data.with_measurement(np.array([0.5, 2.0, 0.1]))
     parameters, before = start(data, labels), -np.inf
     for _ in range(8):
         stats, objective = data.e_step(parameters[None])

@@ -10,7 +10,7 @@ from apolar.data import Scratch, open_rows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.kernels import launch, triton
 from apolar.em.row_blocks import write_row_stats
-from apolar.em.whitening import whitening_of
+from apolar.em.row_scale import whitening_of
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from kernel_device import DEVICE, interpreted, torch
