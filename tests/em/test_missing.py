@@ -217,7 +217,7 @@ def test_noise_of_complete_rows_is_that_without_missing_values(name):
     X, labels = incomplete_rows(100, 0.0)
     X = np.delete(X, 50, axis=0)
     labels = np.delete(labels, 50)
-    complete = Problem(open_rows(X), FAMILIES[name], noise=0.3)
+    complete = Problem(open_rows(X), FAMILIES[name], measurement=0.3)
     incomplete = Problem(open_rows(X), FAMILIES[name], complete.whitening.as_incomplete())
     parameters = start(complete, labels)
     stats, objective = complete.e_step(parameters[None])
