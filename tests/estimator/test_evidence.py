@@ -114,15 +114,18 @@ def test_files_hold_it_and_older_ones_need_not(tmp_path):
     model = fitted(X)
     model.save(tmp_path / "model.npz")
     assert GaussianMixture.load(tmp_path / "model.npz").evidence_ == model.evidence_
-    arrays = load_arrays(tmp_path / "model.npz", storage.FORMAT, storage.VERSION, "a model")
+    arrays = load_arrays(tmp_path / "model.npz", storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
     del arrays["evidence_"]
-    save_arrays(tmp_path / "older.npz", storage.FORMAT, storage.VERSION, arrays)
+    save_arrays(tmp_path / "older.npz", storage.MODEL_FORMAT, storage.MODEL_VERSION, arrays)
     older = GaussianMixture.load(tmp_path / "older.npz")
     assert not hasattr(older, "evidence_")
     older.save(tmp_path / "again.npz")
     np.testing.assert_array_equal(GaussianMixture.load(tmp_path / "again.npz").predict(X), model.predict(X))
     save_arrays(
-        tmp_path / "bad.npz", storage.FORMAT, storage.VERSION, arrays | {"evidence_": np.array(np.inf)}
+        tmp_path / "bad.npz",
+        storage.MODEL_FORMAT,
+        storage.MODEL_VERSION,
+        arrays | {"evidence_": np.array(np.inf)},
     )
     with pytest.raises(ValueError, match="evidence_ must be finite"):
         GaussianMixture.load(tmp_path / "bad.npz")

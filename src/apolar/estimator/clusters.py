@@ -16,7 +16,7 @@ from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.numbers import figures
 from apolar._core.tables import Displayed, TableCells
 from apolar.data import ArrayRows, Rows
-from apolar.estimator.predict import NOISE, Predictor
+from apolar.estimator.predict import NOISE_LABEL, Predictor
 
 __all__ = ["Combination", "Group", "Overlap", "combine", "elbow", "overlap"]
 
@@ -24,7 +24,7 @@ Group = tuple[int, ...]
 """The numbers of the components of a cluster, from zero on."""
 
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
-N_POINTS, MAX_NUMBERS = 2**14, 2**24
+N_POINTS, MAX_POINT_NUMBERS = 2**14, 2**24
 # With more components than this, a display shows the pairs that overlap most.
 MAX_SHOWN, PAIRS_SHOWN = 12, 10
 # A row of a component with a probability within this of one adds nothing to any entropy that could be seen.
@@ -144,7 +144,7 @@ def overlap(predictor: Predictor) -> Overlap:
 
 def _normal_points(n_features: int) -> Array:
     """Return quasi-random points of a standard normal distribution."""
-    n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_NUMBERS // n_features, 2))))
+    n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_POINT_NUMBERS // n_features, 2))))
     # Moved off zero, the first of these points.
     points: Array = ndtri(qmc.Sobol(n_features, scramble=False).random(n_points) + 0.5 / n_points)
     return points
@@ -214,7 +214,7 @@ class Combination(Displayed):
             return labels
         # What is missing to one is the probability of noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
-        return xp.where(is_noise, NOISE, labels)
+        return xp.where(is_noise, NOISE_LABEL, labels)
 
     def __repr__(self) -> str:
         groups = ", ".join(_plus(group) for group in self.groups)

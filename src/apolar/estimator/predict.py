@@ -21,9 +21,9 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.scores import CRITERIA, FitSummary
 
-__all__ = ["NOISE", "Likelihood", "Predictor", "map_rows", "predictor_of"]
+__all__ = ["NOISE_LABEL", "Likelihood", "Predictor", "map_rows", "predictor_of"]
 
-NOISE = -1
+NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
 
 
@@ -98,7 +98,7 @@ class Predictor:
         if self.parameters.noise is None or what == "densities":
             return values
         if what == "labels":
-            return namespace(values).where(values == n_components, NOISE, values)
+            return namespace(values).where(values == n_components, NOISE_LABEL, values)
         return values[:, :n_components]
 
     def likelihood(self, rows: Rows, threads: int = 1) -> Likelihood:

@@ -45,7 +45,7 @@ FAILURES = (ValueError, ArithmeticError, MemoryError)
 # What is said of a candidate for which no maximum of the likelihood is found.
 NO_MAXIMUM = (
     "the likelihood has no maximum: a component would collapse on a few rows. Ask for fewer components, a "
-    "covariance_type with fewer parameters, or criterion='evidence', which fits under a prior."
+    "covariance type with fewer parameters, or the criterion 'evidence', which fits under a prior."
 )
 # For the orientation: axis-aligned components are a special case of the same orientation, that of any.
 _ORIENTATIONS = {"I": "IEV", "E": "EV", "V": "V"}
@@ -111,7 +111,7 @@ class Task:
     def problem(self, form: Family) -> Problem:
         """Return the rows under a family."""
         model = self.model
-        problem = Problem(self.rows, form, threads=self.n_threads, noise=model.reg_covar or 0.0)
+        problem = Problem(self.rows, form, threads=self.n_threads, measurement=model.reg_covar or 0.0)
         return with_noise_component(problem, model.noise) if model.noise else problem
 
 
@@ -246,15 +246,14 @@ class Grid:
             n_values = whole.weight * whole.n_features
             if number > whole.n_rows:
                 self.failed[each] = (
-                    f"n_components = {number} components need at least as many rows; got "
-                    f"n_samples = {whole.n_rows}."
+                    f"{number} components need at least as many rows; there are {whole.n_rows}."
                 )
             elif self.task.prior is None and np.any(constant) and not kind.is_spherical:
-                self.failed[each] = f"column {int(np.argmax(constant))} of X is constant: leave it out."
+                self.failed[each] = f"column {int(np.argmax(constant))} is constant: leave it out."
             elif self.is_compared and number > 1 and n_values < SETTINGS.values_per_parameter * n_parameters:
                 self.failed[each] = (
                     f"{n_parameters} parameters are too many for {whole.weight:.6g} rows of "
-                    f"{whole.n_features} columns: ask for fewer components, or a covariance_type with fewer "
+                    f"{whole.n_features} columns: ask for fewer components, or a covariance type with fewer "
                     "parameters."
                 )
         return len(self.failed)
@@ -441,7 +440,7 @@ class Grid:
         if is_checked:
             checked_on = problem if problem.n_rows <= self.first.n_rows else self._problem(problem.family)
             if checked_on is not problem and has_rounding(problem):
-                checked_on = checked_on.with_noise(np.asarray(problem.whitening.noise))
+                checked_on = checked_on.with_measurement(np.asarray(problem.whitening.measurement))
         limits = {"tol": model.tol, "max_iter": model.max_iter}
         fit = converge(problem, start, prior, **limits, checked_on=checked_on)
         return _exact(problem, replace(fit, n_iter=start.n_iter + fit.n_iter))
@@ -463,7 +462,7 @@ class Grid:
             min_rows = SETTINGS.values_per_parameter * (of_three - of_two - 1) / n_features
         if float(parameters.weights.min()) * problem.weight < min_rows:
             return False
-        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.noise)
+        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.measurement)
         return bool(is_kept_wide or kind.smallest_variance(parameters.covariances) > SETTINGS.min_variance)
 
     # --- from one candidate to another ------------------------------------------------------------
@@ -525,7 +524,7 @@ class Grid:
         for each, (problem, fit) in list(self.optima.items()):
             on_all = self.on_all[problem.family.untied].under(problem.family)
             if has_rounding(problem):
-                on_all = on_all.with_noise(np.asarray(problem.whitening.noise))
+                on_all = on_all.with_measurement(np.asarray(problem.whitening.measurement))
             if each in near:
                 fit = self._converged(on_all, fit, self._prior(on_all))
                 self._step()
@@ -575,7 +574,7 @@ def _exact(problem: Problem, fit: Fit) -> Fit:
     """Return a fit with the likelihood of the mixture itself, also if that of EM has rounding errors."""
     if not has_rounding(problem):
         return fit
-    without = problem.with_noise(np.zeros(problem.n_features))
+    without = problem.with_measurement(np.zeros(problem.n_features))
     return replace(fit, log_likelihood=float(without.e_step(fit.parameters[None])[1][0]))
 
 

@@ -84,11 +84,11 @@ def test_a_file_cannot_say_where_to_write(path):
     with np.load(path) as file:
         text = str(file["parameters"])
     arrays = apolar._core.files.load_arrays(
-        path, apolar.estimator.storage.FORMAT, apolar.estimator.storage.VERSION, "a model"
+        path, apolar.estimator.storage.MODEL_FORMAT, apolar.estimator.storage.MODEL_VERSION, "a model"
     )
     arrays["parameters"] = np.array(re.sub('"checkpoint": null', '"checkpoint": "x"', text))
     apolar._core.files.save_arrays(
-        path, apolar.estimator.storage.FORMAT, apolar.estimator.storage.VERSION, arrays
+        path, apolar.estimator.storage.MODEL_FORMAT, apolar.estimator.storage.MODEL_VERSION, arrays
     )
     with pytest.raises(ValueError, match="checkpoint must be one of None"):
         GaussianMixture.load(path)

@@ -100,7 +100,7 @@ def has_kernel(data: Problem) -> bool:
         return False
     if data.is_incomplete or data.whitening.has_noise_component:
         return False
-    return data.whitening.noise_covariance(data.family) is None
+    return data.whitening.measurement_covariance(data.family) is None
 
 
 def _compiled_runs(
