@@ -204,7 +204,7 @@ def test_a_saddle_is_refused():
     mean, covariance = X.mean(axis=0), np.cov(X.T, bias=True)
     # Two components in the one place: stationary, and no maximum.
     saddle = WhitenedParameters(np.array([0.5, 0.5]), np.stack([mean] * 2), np.stack([covariance] * 2))
-    with pytest.raises(ComponentError, match="not at a maximum .* larger max_iter, a smaller tol"):
+    with pytest.raises(ComponentError, match="not at a maximum .* more iterations, a smaller tol"):
         standard_errors(data, saddle)
 
 
@@ -222,7 +222,7 @@ def test_components_that_are_the_same_are_refused():
 def test_a_mixture_of_other_rows_is_refused():
     X, labels = clusters(6.0)
     fit = optimum(opened(X, "diag"), labels)
-    with pytest.raises(ValueError, match="standard errors from the maximum .* sample_weight of the fit"):
+    with pytest.raises(ValueError, match="standard errors from the maximum .* weights of the fit"):
         standard_errors(opened(X + 0.3, "diag"), fit)
 
 

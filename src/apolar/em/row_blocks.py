@@ -34,8 +34,8 @@ COMPILED_CHUNK_SIZE = 2**18
 MIN_ROWS = 64
 
 NOISE_AND_MISSING = (
-    "A noise component needs complete rows, and values of X are missing (NaN). Fit without noise, leave "
-    "those rows out, or fill them in first: apolar.MixtureImputer does."
+    "A noise component needs complete rows, and values are missing (NaN). Fit without noise, leave "
+    "those rows out, or fill them in first (MixtureImputer)."
 )
 
 

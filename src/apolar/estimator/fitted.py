@@ -115,14 +115,14 @@ class FittedState:
         if not parameters.is_finite:
             raise ValueError(
                 "EM ended in parameters that are not finite: components vary by less than rounding errors. "
-                "Ask for fewer components, or use the default prior in place of prior=None."
+                "Ask for fewer components, or use the default prior."
             )
         try:
             whiteners = kind.whiteners(parameters.covariances)
         except np.linalg.LinAlgError:
             raise ValueError(
-                "In the units of X, a covariance is singular up to rounding: leave out columns that "
-                "hardly vary or nearly repeat others, or give a larger reg_covar."
+                "In the units of the data, a covariance is singular up to rounding: leave out columns that "
+                "hardly vary or nearly repeat others, or regularise the covariances more."
             ) from None
         double = {
             "weights_": parameters.weights,

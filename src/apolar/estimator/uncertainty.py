@@ -286,7 +286,7 @@ def standard_errors(
     if not away <= MAX_AWAY:
         raise ValueError(
             f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
-            "the sample_weight of the fit; if they are those, fit with a larger max_iter or a smaller tol."
+            "the weights of the fit; if they are those, fit with more iterations or a smaller tolerance."
         )
     inverse = (vectors / values) @ vectors.T
     weights, means, covariances = _errors(inverse, whitened, data, positions, slopes[:, :, data.n_stats :])
@@ -336,14 +336,14 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
         raise ComponentError(
             worst,
             "is not at a maximum of the likelihood of these rows: the likelihood rises if it is changed. Fit "
-            "the mixture to these rows and their weights with a larger max_iter, a smaller tol, or another "
-            "start; if this message stays, the component is determined by the prior and not by the rows: ask "
-            "for fewer components.",
+            "the mixture to these rows and their weights with more iterations, a smaller tolerance, or "
+            "another start; if this message stays, the component is determined by the prior and not by the "
+            "rows: ask for fewer components.",
         )
     raise ComponentError(
         worst,
         "has parameters that the rows do not determine: the likelihood is flat in a direction, because "
-        "components are the same or one has collapsed. Ask for fewer components or a covariance_type with "
+        "components are the same or one has collapsed. Ask for fewer components or a covariance type with "
         "fewer parameters, or fit with the default prior.",
     )
 

@@ -35,7 +35,7 @@ class MixtureStatus(enum.Enum):
     POOR_FIT = (
         "The mixture does not have the covariance of the data: groups are not round in these columns, or not "
         "all of one scale. Divide the columns by their deviations, or fit the rows with another "
-        "covariance_type."
+        "covariance type."
     )
 
 

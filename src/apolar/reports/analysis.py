@@ -263,6 +263,7 @@ def analyse(
     if selection is not None:
         # Only those of the chosen candidate; those of the others are in the table of the selection.
         others = list(selection.best_row.warnings)
+    others = [message for message in others if message != fitted.message_]  # told by `findings`
     messages = [*of_rows, *others]
     errors, no_errors, fault = _standard_errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_

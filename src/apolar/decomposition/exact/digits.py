@@ -160,7 +160,7 @@ def refine_digits(
                 raise ValueError(
                     "The terms do not sum to the form: they come no nearer than "
                     f"{2.0 ** max(best, -1000):.1e} of its size. If the form is exact, raise the "
-                    "rank, or decompose it again with another random_state."
+                    "rank, or decompose it again with another seed."
                 )
             best, unit = min(best, size), flint.arb(2) ** size
             by_weight, by_form = terms.step((residual / unit).astype(complex))
@@ -238,7 +238,7 @@ def move_terms(terms: ScaledTerms, goal: Array) -> tuple[ScaledTerms, dict[tuple
     if not terms.are_isolated:
         raise ValueError(
             "The terms are one of a continuous family, along which they could not be moved to simple points. "
-            "Decompose the form with another random_state."
+            "Decompose the form with another seed."
         )
     return terms, held
 

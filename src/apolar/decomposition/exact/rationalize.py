@@ -118,7 +118,7 @@ def _prove(
         known = f" It has rank {proof.rank_bound} or more." if proof.rank_bound > rank else ""
         raise ValueError(
             f"The terms do not sum to the form: they leave {residual:.1e} of it.{known} Raise the rank, or "
-            "decompose the form again with another random_state."
+            "decompose the form again with another seed."
         )
     held: dict[tuple[int, int], Fraction] = {}
     if not start.are_isolated:
@@ -129,8 +129,9 @@ def _prove(
         if not move:
             raise ValueError(
                 "The terms are one of a continuous family, or too near to one to tell, and their numbers are "
-                "not simple ones: a point of a family may be any number. Pass move=True for other terms of "
-                "the family, with rational points as far as it allows; or a rank at which terms are isolated."
+                "not simple ones: a point of a family may be any number. Use the option `move` for other "
+                "terms of the family, with rational points as far as it allows; or a rank at which terms are "
+                "isolated."
             )
         start, held = move_terms(start, goal)
     bits = min(TUNING.first_bits, max_bits)
@@ -146,13 +147,13 @@ def _prove(
     if not unknown:
         raise ValueError(
             f"To {n_digits} digits the terms have simple numbers, but in exact arithmetic these do not sum "
-            "to the form. Raise max_digits, or the rank: a part of the form may be too small to be seen in "
-            "floating point."
+            "to the form. Allow more digits, or raise the rank: a part of the form may be too small to be "
+            "seen in floating point."
         )
     raise ValueError(
         f"The coordinates of {_listed(unknown, rank)} are not recognised: to {n_digits} digits they are "
         f"neither rational, nor in a number field of degree up to {max_degree}, nor together those of all "
-        "roots of a rational polynomial. Raise max_digits if the numbers are long."
+        "roots of a rational polynomial. Allow more digits if the numbers are long."
     )
 
 
