@@ -12,10 +12,9 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import plain_em
+from apolar.em.run import Stop, run
 from apolar.mixture.families import family
 
 # Colours that the colour-blind can tell apart.
@@ -43,8 +42,12 @@ rows, _ = apolar.datasets.make_example(2, 1000, random_state=9)
 data = Problem(open_rows(rows), family("spherical"))
 first = KMeans(3, n_init=1, random_state=9).fit_predict(rows)
 start = Fit(data.family.m_step(data.hard_stats(first, 3), apolar.Prior()), "kmeans")
-slow = plain_em(data, start, apolar.Prior(), relative_tol=0.0, max_iter=1000).history
-fast = converge(data, start, apolar.Prior(), tol=1e-3, max_iter=1000, checked_on=data).history
+slow, parameters = [], start.parameters
+for _ in range(1000):
+    stats, likelihood = data.e_step(parameters[None])
+    slow.append(float((likelihood + data.family.log_prior(parameters[None], apolar.Prior()))[0]))
+    parameters = data.m_step(stats[0], apolar.Prior())
+fast = run(data, [start], apolar.Prior(), Stop(1000, gain=1e-3), checked_on=data)[0].history
 top = max(*slow, *fast) + 1e-3
 panels[2].semilogx(
     np.arange(1, len(slow) + 1), np.array(slow) - top, "--", color=COLOURS[1], label="EM, step by step"

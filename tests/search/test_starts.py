@@ -8,13 +8,12 @@ import pytest
 import apolar
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
-from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import evaluate_batch
+from apolar.em.run import Stop, run
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.parameters import SufficientStats, batch
+from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.search import starts
 from apolar.search.merging import greedily_merged_stats, mixture_distances
@@ -29,6 +28,7 @@ from apolar.search.starts import (
     random_rows,
     spread_rows,
 )
+from em_steps import objective_of
 from mixtures import FAMILY_NAMES
 
 NAMES = FAMILY_NAMES
@@ -151,7 +151,7 @@ def test_splitting_finds_the_component_that_is_two():
     truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
 
     def objective(mixture):
-        return float(evaluate_batch(rows, mixture[None], Prior())[1][0])
+        return objective_of(rows, mixture[None], Prior())
 
     best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
     before, top = objective(components), objective(truth)
@@ -221,8 +221,11 @@ def test_by_evidence_almost_empty_components_are_last(prior, expected):
     mixture = rows.family.m_step(rows.hard_stats(np.arange(300) % 2, 2), Prior())
     # Half a row of the third mixture is in its second component.
     weights = [(0.5, 0.5), (0.9, 0.1), (599 / 600, 1 / 600)]
-    runs = batch([replace(mixture, weights=np.array(pair)) for pair in weights])
-    ordered = search._best_first(runs, np.array([-3.0, -2.0, -1.0]), list("abc"))
+    runs = [
+        Fit(replace(mixture, weights=np.array(pair)), name, log_likelihood=likelihood)
+        for pair, name, likelihood in zip(weights, "abc", (-3.0, -2.0, -1.0), strict=True)
+    ]
+    ordered = search._best_first(runs)
     assert "".join(result.start for result in ordered) == expected
 
 
@@ -244,7 +247,7 @@ def test_where_a_sample_cannot_tell_the_search_continues_on_a_larger_one():
     assert not any(optimum.is_contender for optimum in optima)
     assert "far" not in {optimum.start for optimum in optima}
     # They are optima there, up to the tolerance on samples, and more rows have a lower log-likelihood.
-    again = converge(larger.sample, optima[0], Prior(), tol=1e-3, max_iter=100)
+    again = run(larger.sample, [optima[0]], Prior(), Stop(100, gain=1e-3))[0]
     assert again.log_likelihood == pytest.approx(optima[0].log_likelihood, abs=0.2)
     assert optima[0].log_likelihood == pytest.approx(SETTINGS.growth * best.log_likelihood, rel=0.05)
     # Of many parameters more rows would cost too much.
@@ -287,7 +290,7 @@ def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
     by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12)
     by_chance = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, from_rows=False)
-    values = [float(evaluate_batch(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
+    values = [objective_of(rows, c[None], Prior()) for c in (by_rows, by_chance)]
     assert values[0] > values[1]
 
 

@@ -12,9 +12,9 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, positive_number
 from apolar.data import open_rows
 from apolar.data.derived import WeightedRows
-from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
+from apolar.em.run import Stop, run
 from apolar.estimator.standard_errors import StandardErrors, errors_table
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
@@ -143,7 +143,8 @@ def bootstrap(
     fitted = whitening.transform_parameters(parameters)
     resamples = _drawn(data, parameters, rng) if parametric else _reweighted(data, rng)
     start = Fit(fitted, "fitted")
-    fits = [converge(next(resamples), start, prior, tol=tol, max_iter=max_iter) for _ in range(n_resamples)]
+    stop = Stop(max_iter, gain=tol)
+    fits = [fit for _ in range(n_resamples) for fit in run(next(resamples), [start], prior, stop)]
     aligned = whitening.inverse_transform_parameters(
         batch([_aligned(fit.parameters, fitted, family) for fit in fits])
     )

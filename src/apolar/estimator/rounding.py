@@ -86,7 +86,7 @@ def fit_beyond_rounding(
     rounded_result = search(rounded, None)
     if rounded_result.status is not FitStatus.CONVERGED:
         return rounded_result, rounded
-    start = replace(rounded_result, status=FitStatus.NOT_RUN, curvature=None, is_from_all_rows=True)
+    start = replace(rounded_result, status=FitStatus.NOT_RUN, is_from_all_rows=True)
     result = search(problem, start)
     if result.status is not FitStatus.CONVERGED or is_narrower(problem.data, result.parameters, variances):
         return rounded_result, rounded

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.run import Callback, evidences
+from apolar.em.run import Callback, Stop, evidences, run
 from apolar.em.tails import has_long_tails
 from apolar.estimator.few_rows import few_rows_warning
 from apolar.exceptions import (
@@ -44,8 +43,6 @@ MAX_OTHERS = 3
 # adjusted Rand index between their partitions is below the second.
 NEARLY_EQUAL = 0.15
 DIFFERENT = 0.5
-# Log-likelihoods with a relative difference below this are equal up to rounding.
-ROUNDING = 1e-12
 
 
 def best_fit(
@@ -85,8 +82,9 @@ def best_fit(
     rivals: list[Fit] = []
     skipped: dict[str, None] = {}
 
-    def run(first: Fit, prior: Prior | None) -> Fit:
-        return converge(data, first, prior, tol=tol, max_iter=max_iter, callback=callback, checked_on=sample)
+    def optimum(first: Fit, prior: Prior | None) -> Fit:
+        stop = Stop(max_iter, gain=tol)
+        return run(data, [first], prior, stop, callback=callback, checked_on=sample)[0]
 
     for _ in range(start.n_init):
         candidates = [as_start_on(data, candidate) for candidate in start.candidates(rng)]
@@ -96,12 +94,12 @@ def best_fit(
         used = prior.conjugate if prior is not None and candidates[0].has_long_tails else prior
         contenders = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
         for candidate, approached in _approached_all(data, contenders, used, max_iter):
-            result = run(approached, used)
+            result = optimum(approached, used)
             if candidate.status is FitStatus.NOT_RUN and _is_misled(sample, result):
                 # The start was no search, which would have seen that the tails are long.
                 assert used is not None
-                result = run(approached, used.conjugate)
-            if best is None or _is_better(result, best):
+                result = optimum(approached, used.conjugate)
+            if best is None or result.is_better_than(best):
                 best, winner = result, candidate
             is_stopped = result.status is FitStatus.STOPPED
             if is_stopped:
@@ -111,16 +109,16 @@ def best_fit(
             # A component has emptied on the way: of another candidate it may stay.
             others = [other for other in candidates if other not in contenders and _is_full_optimum(other)]
             for candidate in others[:MAX_OTHERS]:
-                result = run(candidate, used)
+                result = optimum(candidate, used)
                 is_stopped = result.status is FitStatus.STOPPED
-                if _is_better(result, best):
+                if result.is_better_than(best):
                     best, winner = result, candidate
                 if is_stopped or best.rank[0]:
                     break
         if is_stopped:
             break
     assert best is not None
-    is_collapsed = _is_collapsed(data, best)
+    is_collapsed = data.family.is_collapsed(best.parameters.covariances)
     warnings = _almost_empty(data, best, sample)
     if is_collapsed:
         warnings.append(_collapsed(prior))
@@ -150,16 +148,6 @@ def _collapsed(prior: Prior | None) -> ApolarWarning:
         "A component has collapsed: its variance is zero in some direction, and the likelihood has no "
         f"maximum. {remedy}sk for fewer components, or remove columns that depend on others."
     )
-
-
-def _is_better(result: Fit, other: Fit) -> bool:
-    """Return whether a result is better by more than rounding; of equal ones the first is kept."""
-    if (result.evidence is None) != (other.evidence is None):
-        # In one of two searches the tails seemed long: only the likelihood is known of both.
-        return result.log_likelihood > other.log_likelihood + ROUNDING * abs(other.log_likelihood)
-    if result.rank[0] != other.rank[0]:
-        return result.rank[0]
-    return result.score > other.score + ROUNDING * abs(other.score)
 
 
 def _approached_all(
@@ -194,7 +182,7 @@ def _approached(data: Problem, start: Fit, prior: Prior | None) -> Fit:
         step *= GROWTH
     for step in reversed(steps):
         sample = data.systematic_sample(step)
-        start = converge(sample, start, prior, tol=SAMPLE_TOLERANCE, max_iter=SAMPLE_PASSES)
+        (start,) = run(sample, [start], prior, Stop(SAMPLE_PASSES, gain=SAMPLE_TOLERANCE))
     return start
 
 
@@ -218,12 +206,6 @@ def _too_few_distinct(rows: Problem, n_components: int) -> list[ApolarWarning]:
         "for fewer components."
     )
     return [EmptyComponentWarning(message)]
-
-
-def _is_collapsed(data: Problem, result: Fit) -> bool:
-    """Return whether a component has no variance in some direction."""
-    smallest = data.family.smallest_variance(result.parameters.covariances)
-    return smallest <= 2 * data.family.min_variance
 
 
 def _disagreeing(sample: Problem, result: Fit, rivals: list[Fit]) -> list[ApolarWarning]:

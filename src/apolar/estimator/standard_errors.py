@@ -206,7 +206,7 @@ def _check_rows_held(data: Problem, parameters: Parameters) -> None:
 
 
 def _check_not_collapsed(family: Family, whitened: WhitenedParameters) -> None:
-    if family.smallest_variance(whitened.covariances) > 2 * family.min_variance:
+    if not family.is_collapsed(whitened.covariances):
         return
     matrices = family.matrices(whitened.covariances, *whitened.means.shape)
     narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))

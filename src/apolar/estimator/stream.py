@@ -13,12 +13,11 @@ from apolar._core.checks import random_generator
 from apolar._core.threads import one_blas_thread
 from apolar.data import Checked, Rows, fetch_rows, open_rows
 from apolar.data.arrays import stack_rows
-from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, in_canonical_order
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
-from apolar.em.run import evidence_of
+from apolar.em.run import Stop, evidence_of, run
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fit import CHECKED_ROWS
 from apolar.estimator.fitted import FittedState
@@ -190,7 +189,7 @@ class Stream:
         else:
             first = data.whitening.transform_parameters(parameters)
         start = as_start_on(data, Fit(first, "stream"))
-        return converge(data, start, prior, tol=TOLERANCE, max_iter=PASSES)
+        return run(data, [start], prior, Stop(PASSES, gain=TOLERANCE))[0]
 
     def _step(self, rows: Rows, threads: int) -> None:
         """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""

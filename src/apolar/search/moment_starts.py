@@ -10,7 +10,8 @@ from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.data.derived import Divided
 from apolar.em.problem import Problem
-from apolar.em.run import short_runs
+from apolar.em.result import Fit
+from apolar.em.run import Stop, run
 from apolar.em.whitening import metric_of
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, Invariance
@@ -80,10 +81,9 @@ def from_moments_with_one_merged(data: Problem, n_components: int, prior: Prior 
     """Return the moment mixture of one component more, with two merged after a few steps of EM."""
     larger = from_moments(data, n_components + 1, refine=False)
     data = data.completed()
-    runs, _ = short_runs(
-        data, larger[None], Prior() if prior is None else prior, SETTINGS.merge_steps, is_scored=False
-    )
-    stats = resized_stats(data, merged_stats(data, runs[0], n_components), n_components)
+    used, stop = Prior() if prior is None else prior, Stop(SETTINGS.merge_steps)
+    (fit,) = run(data, [Fit(larger, "moments+1")], used, stop, is_scored=False)
+    stats = resized_stats(data, merged_stats(data, fit.parameters, n_components), n_components)
     return data.family.m_step(stats, prior)
 
 

@@ -9,13 +9,12 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
-from apolar.em.loop import converge
 from apolar.em.low_density import without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import MIN_ROWS, Fit
-from apolar.em.run import short_runs
+from apolar.em.result import Fit, is_empty
+from apolar.em.run import Stop, run
 from apolar.em.tails import has_long_tails
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments, from_moments_with_one_merged
@@ -255,23 +254,24 @@ class _Search:
 
     def after_short_runs(self, candidates: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
-        runs = batch([candidate.parameters for candidate in candidates])
-        runs, scores = short_runs(self.sample, runs, self.prior, SETTINGS.short_steps)
+        runs = run(self.sample, candidates, self.prior, Stop(SETTINGS.short_steps))
+        scores = np.array([each.score for each in runs])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
-        return self._best_first(runs, scores, [candidate.start for candidate in candidates])
+        return self._best_first(runs)
 
-    def _best_first(self, runs: WhitenedParameters, scores: Array, starts: list[str]) -> list[Fit]:
+    def _best_first(self, runs: list[Fit]) -> list[Fit]:
         """Return mixtures after short runs, the best first: see `Fit.rank`.
 
         Those with an almost empty component often have the highest evidence. If they were first, no other
         would be run to its optimum.
         """
-        is_full = np.ones(len(scores), dtype=bool)
-        if self.prior.compares_by_evidence:
-            is_full = runs.weights.min(axis=-1) * self.sample.weight >= MIN_ROWS
-        order = np.lexsort((-scores, ~is_full))
-        return [Fit(runs[i], starts[i], log_likelihood=float(scores[i])) for i in map(int, order)]
+
+        def rank(fit: Fit) -> tuple[bool, float]:
+            counts = fit.parameters.weights * self.sample.weight
+            return self.prior.compares_by_evidence and bool(np.any(is_empty(counts))), -fit.score
+
+        return sorted(runs, key=rank)
 
     def finalists(self, short_run_results: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
@@ -337,17 +337,18 @@ class _Search:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
         completed = sample.completed(best.parameters)
-        proposals = batch(with_one_more(completed, best.parameters, self.rng))
-        larger, scores = short_runs(sample, proposals, prior, SETTINGS.split_steps)
+        start = best.start if best.start.endswith("+split") else f"{best.start}+split"
+        proposals = [Fit(each, start) for each in with_one_more(completed, best.parameters, self.rng)]
+        larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
         merged = []
-        for i in np.argsort(-scores, kind="stable")[: SETTINGS.kept]:
-            merged += [stats.array for stats in merged_pairs(completed, larger[int(i)], SETTINGS.kept)]
-            merged += [stats.array for stats in dropped_stats(completed, larger[int(i)], SETTINGS.kept)]
+        for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
+            merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
+            merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
-        runs, scores = short_runs(sample, starts, prior, SETTINGS.merge_steps)
-        start = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        return self._new_optima(self._best_first(runs, scores, [start] * len(scores)), most=1)
+        fits = [Fit(starts[i], start) for i in range(len(merged))]
+        runs = run(sample, fits, prior, Stop(SETTINGS.merge_steps))
+        return self._new_optima(self._best_first(runs), most=1)
 
     def _new_optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return candidates run to their optima, without those that start near a mixture already visited.
@@ -378,7 +379,7 @@ class _Search:
         is_shrunk = self.prior.shrinks(self.sample.family, self.n_components)
         is_loose = self.is_on_sample or self.is_continued or is_shrunk
         tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
-        return converge(self.sample, candidate, self.prior, tol=tol, max_iter=SETTINGS.sample_passes)
+        return run(self.sample, [candidate], self.prior, Stop(SETTINGS.sample_passes, gain=tol))[0]
 
 
 def _sorted(candidates: list[Fit]) -> list[Fit]:

@@ -15,17 +15,15 @@ from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import run_in_threads
 from apolar.data import Rows
-from apolar.em.kernels.runs import has_kernel, plain_runs
-from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import MIN_ROWS, Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.row_stats import is_wide
-from apolar.em.run import evidence_of, short_runs
+from apolar.em.run import Stop, evidence_of, has_kernel, run
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, FitSummary
@@ -385,19 +383,15 @@ class Grid:
 
     def _raced(self, problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
         """Return starts after short runs, the best first; of those that are equally high, one."""
-        mixtures = batch([start.parameters for start in starts])
-        if has_kernel(problem):
-            n_steps, relative_tol = SETTINGS.ranking_steps, SETTINGS.relative_tolerance
-            runs = plain_runs(problem, mixtures, prior, n_steps=n_steps, relative_tol=relative_tol)
-            mixtures, scores = runs.parameters, runs.log_likelihood
-        else:
-            mixtures, scores = short_runs(problem, mixtures, prior, SETTINGS.ranking_steps)
-        scores = np.where(np.isfinite(scores), scores, -np.inf)
+        relative = SETTINGS.relative_tolerance if has_kernel(problem) else None
+        runs = run(problem, starts, prior, Stop(SETTINGS.ranking_steps, relative))
+        scores = np.array([each.score if np.isfinite(each.score) else -np.inf for each in runs])
         order = [int(i) for i in np.argsort(-scores, kind="stable")]
         apart = [
             i for j, i in enumerate(order) if j == 0 or scores[order[j - 1]] - scores[i] > self.task.model.tol
         ]
-        return [replace(starts[i], parameters=mixtures[i], n_iter=SETTINGS.ranking_steps) for i in apart]
+        n_iter = SETTINGS.ranking_steps
+        return [replace(starts[i], parameters=runs[i].parameters, n_iter=n_iter) for i in apart]
 
     def _optimum(self, problem: Problem, start: Fit, priors: tuple[Prior | None, ...]) -> Optimum | None:
         """Return the optimum that runs under some priors lead to; None if a component collapses.
@@ -420,23 +414,10 @@ class Grid:
         max_iter = min(SETTINGS.sample_passes, max(self.task.model.max_iter, 1))
         if not has_kernel(problem) or (prior is not None and prior.compares_by_evidence):
             tol = max(self.task.model.tol, SETTINGS.sample_tolerance)
-            fit = converge(problem, start, prior, tol=tol, max_iter=max_iter)
-            return replace(fit, n_iter=start.n_iter + fit.n_iter)
-        first, relative_tol = start.parameters[None], SETTINGS.relative_tolerance
-        runs = plain_runs(problem, first, prior, n_steps=max_iter, relative_tol=relative_tol)
-        n_steps = int(runs.n_steps[0])
-        return Fit(
-            runs.parameters[0],
-            start.start,
-            FitStatus.CONVERGED if n_steps < max_iter else FitStatus.MAX_ITER,
-            objective=float(runs.objective[0]),
-            log_likelihood=float(runs.log_likelihood[0]),
-            stats=runs.stats[0],
-            prior=prior,
-            is_collapsed=bool(runs.is_collapsed[0]),
-            n_iter=start.n_iter + n_steps,
-            history=(float(runs.objective[0]),),
-        )
+            (fit,) = run(problem, [start], prior, Stop(max_iter, gain=tol))
+        else:
+            (fit,) = run(problem, [start], prior, Stop(max_iter, SETTINGS.relative_tolerance))
+        return replace(fit, n_iter=start.n_iter + fit.n_iter)
 
     def _rounded_optimum(self, problem: Problem, start: Fit) -> Optimum | None:
         """Return the optimum for rows that are known up to their rounding errors; None if there is none."""
@@ -454,8 +435,8 @@ class Grid:
             checked_on = problem if problem.n_rows <= self.first.n_rows else self._problem(problem.family)
             if checked_on is not problem and has_rounding(problem):
                 checked_on = checked_on.with_noise(np.asarray(problem.whitening.noise))
-        limits = {"tol": model.tol, "max_iter": model.max_iter}
-        fit = converge(problem, start, prior, **limits, checked_on=checked_on)
+        stop = Stop(model.max_iter, gain=model.tol)
+        (fit,) = run(problem, [start], prior, stop, checked_on=checked_on)
         return _exact(problem, replace(fit, n_iter=start.n_iter + fit.n_iter))
 
     def _is_regular(self, problem: Problem, parameters: WhitenedParameters) -> bool:
@@ -543,7 +524,7 @@ class Grid:
                 self._step()
             else:
                 # The likelihood is that of all rows, though EM has not seen them.
-                there = converge(on_all, fit, self._prior(on_all), tol=0.0, max_iter=0)
+                (there,) = run(on_all, [fit], self._prior(on_all), Stop(0, gain=0.0))
                 fit = _exact(on_all, replace(there, n_iter=fit.n_iter))
             if each in near and not self._is_regular(on_all, fit.parameters):
                 self.failed[each] = NO_MAXIMUM
