@@ -54,7 +54,7 @@ $(VENV)/.%: $(VENV)/.base
 
 setup: $(VENV)/.base $(VENV)/.test $(VENV)/.lint  ## Make .venv with all that tests and lint need
 
-demo: $(VENV)/.report  ## Cluster a bundled table and write its report; learn from moments; decompose a cubic; check all
+demo: $(VENV)/.cli $(VENV)/.report  ## Cluster a bundled table and write its report; learn from moments; decompose a cubic; check all
 	@$(BIN)/apolar fit src/apolar/datasets/data/olive.csv -k 3 --label-column area -o demo
 	@echo "Open demo/report.html in a browser."
 	@echo
@@ -115,7 +115,7 @@ docs: $(VENV)/.docs  ## Execute the examples and build the documentation into do
 	$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-reproduce: $(VENV)/.report  ## Make every table and figure of the paper, in half an hour, into reproduced/
+reproduce: $(VENV)/.cli $(VENV)/.report  ## Make every table and figure of the paper, in half an hour, into reproduced/
 	$(BIN)/apolar reproduce all -o reproduced
 
 clean:  ## Remove both environments and everything that was built

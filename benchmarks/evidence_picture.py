@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 import apolar
-from apolar.plots.palette import COLOURS, GREY, INK, MARKERS
+from apolar.plots.chart import COLOURS, GREY, INK, MARKERS
 from benchmarks.evidence import described, ours, wine, wine_optima
 from benchmarks.generalise import banknotes
 

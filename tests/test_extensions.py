@@ -4,13 +4,13 @@ import dataclasses
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 import apolar
 from apolar import GaussianMixture, Prior
 from apolar.cli.tables import read_table
-from apolar.cli.tables.source import FORMATS, TableFormat
-from apolar.cli.tables.table import Column, RowBatch, TableContent
+from apolar.cli.tables.formats import FORMATS, TableFormat, open_lazily
 from apolar.data import Rows
 from apolar.data.opening import SOURCES, SourceKind
 from apolar.decomposition.methods import METHODS
@@ -156,18 +156,9 @@ def test_a_prior(kind, monkeypatch, tmp_path):
 
 def test_a_file_format(monkeypatch, tmp_path):
     def open_json(file):
-        rows = json.load(file.file)
-        names = list(rows[0])
+        return open_lazily(file, "JSON", lambda path: pl.read_json(path).lazy())
 
-        def batches(choice):
-            values = np.array(
-                [[row[names[column]] for column in choice.columns] for row in rows], dtype=float
-            )
-            yield RowBatch(values, None, range(1, len(rows) + 1), 0)
-
-        return TableContent(tuple(Column(name, True) for name in names), "row", batches)
-
-    monkeypatch.setitem(FORMATS, "json", TableFormat(open_json, (".json",), b"[{"))
+    monkeypatch.setitem(FORMATS, "json", TableFormat(open_json, (".json",), (b"[{",)))
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"a": float(i), "b": float(i % 3)} for i in range(9)]))
     with read_table(str(path)) as table:

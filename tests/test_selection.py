@@ -455,5 +455,5 @@ def test_a_longer_list_does_not_make_a_candidate_worse():
             assert among.models[kind, 3].lower_bound_ > alone.best.lower_bound_ - 1e-3
         else:
             # Not fitted, as it cannot be the best: nor is it if it is fitted by itself.
-            assert rows[kind, 3].dropped.startswith("no lower than")
+            assert rows[kind, 3].dropped.startswith("at least ")
             assert alone.best_row.bic > among.best_row.bic + 9

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apolar.reports.pages import rendered
+from apolar.reports.page import render_page
 from apolar.scores import mclust_bic
 from apolar_reproduction.methods import METHODS, PAPER_METHODS, PREPARATION, Clustering, Task
 from apolar_reproduction.printed import ITEMS, STUDIES, TABLES, printed_values
@@ -225,7 +225,7 @@ def page_of(parts: dict[str, list[Grid] | str], command: str, version: str) -> s
     version : str
         The version of apolar.
     """
-    return rendered(
+    return render_page(
         "apolar_reproduction",
         {},
         parts=parts,

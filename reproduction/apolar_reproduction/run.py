@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from apolar import __version__
 from apolar._core.files import atomic_file
 from apolar.plots import scatter_matrix
-from apolar.plots.canvas import file_bytes, need_matplotlib
-from apolar.reports.pages import need_jinja2
+from apolar.plots.chart import file_bytes, need_matplotlib
+from apolar.reports.page import need_jinja2
 from apolar_reproduction.methods import METHODS, cluster, load_task, time_method
 from apolar_reproduction.output import Grid, markdown_of, page_of, study_grid, table_grids
 from apolar_reproduction.printed import FIGURES, ITEMS, STUDIES
@@ -138,6 +138,8 @@ def draw_figure(label: str, seed: int = 0) -> Figure:
     -------
     figure : matplotlib.figure.Figure
     """
+    from matplotlib.figure import Figure
+
     item = FIGURES[label]
     task = load_task(item.source, seed)
     result = cluster(FIGURE_METHOD, task, seed)
@@ -150,6 +152,7 @@ def draw_figure(label: str, seed: int = 0) -> Figure:
         feature_names=task.feature_names,
         class_names=task.class_names or None,
         title=item.caption,
+        figure=Figure(figsize=(1.9 * item.size + 0.6, 1.9 * item.size + 1.5)),
     )
 
 

@@ -163,7 +163,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("missing", "names", "message"),
     [
-        ("matplotlib", ["figure1"], 'Pictures need matplotlib: pip install "apolar[plots]".'),
+        ("matplotlib", ["figure1"], 'Pictures need matplotlib: pip install "apolar[report]".'),
         ("jinja2", ["all"], 'Pages need jinja2: pip install "apolar[report]".'),
     ],
 )

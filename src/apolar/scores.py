@@ -74,8 +74,28 @@ def error_rate(true: Any, predicted: Any) -> float:
     0.25
     """
     counts = confusion(true, predicted)
-    matched = counts[linear_sum_assignment(-counts)].sum()
-    return float(1 - matched / counts.sum())
+    rows, columns = linear_sum_assignment(-counts)
+    return float(1 - counts[rows, columns].sum() / counts.sum())
+
+
+def match_labels(counts: Array) -> Array:
+    """Return the column that matches each row of a table of counts best, one to one.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (n_first, n_second)
+        How often two labels occur together, as `confusion` returns it.
+
+    Returns
+    -------
+    matched : ndarray of int, shape (n_first,)
+        -1 where none is left that has anything in common.
+    """
+    rows, columns = linear_sum_assignment(-counts)
+    common = counts[rows, columns] > 0
+    matched = np.full(len(counts), -1)
+    matched[rows[common]] = columns[common]
+    return matched
 
 
 def majority_error_rate(true: Any, predicted: Any) -> float:

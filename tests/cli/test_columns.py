@@ -24,10 +24,10 @@ def people(tmp_path):
 
 
 LEFT_OUT = (
-    "Column 'when' holds dates: left out.",
-    "Column 'id' numbers the rows: left out. --keep id uses it.",
-    "Column 'sex' has 2 values and would become the clusters by itself: left out. --keep sex uses it.",
-    "Column 'flat' is constant: left out. --keep flat uses it.",
+    "Dropped column 'when': it holds dates.",
+    "Dropped column 'id': it numbers the rows. Use --keep id to include it.",
+    "Dropped column 'sex': it has only 2 distinct values. Use --keep sex to include it.",
+    "Dropped column 'flat': it is constant. Use --keep flat to include it.",
 )
 
 
@@ -53,7 +53,7 @@ def test_columns_that_are_kept_are_noted_once(people, tmp_path):
     answer = json.loads(run(*arguments, "--keep", "sex,flat", "--keep", "id").output)
     assert answer["columns"] == ["id", "a", "b", "c", "d", "sex", "flat"]
     assert not any("constant" in warning for warning in answer["warnings"])
-    assert "Column 'flat' is constant: kept, as --keep says." in answer["notes"]
+    assert "Column 'flat' is constant; kept (--keep)." in answer["notes"]
     answer = json.loads(run(*arguments, "--columns", "a,sex").output)
     assert answer["columns"] == ["a", "sex"]
 
@@ -74,7 +74,7 @@ def test_constant_columns_do_not_change_the_choice(tmp_path):
     assert answers[1]["best"]["components"] > 1
     assert len(answers[1]["notes"]) == 3
     shown = run("select", flat, "--components", "1-2", "--covariance", "full")
-    assert "Column 'e' is constant: left out. --keep e uses it." in " ".join(shown.output.split())
+    assert "Dropped column 'e': it is constant. Use --keep e to include it." in " ".join(shown.output.split())
 
 
 def test_several_files_and_a_folder(people, tmp_path):

@@ -35,7 +35,7 @@ def test_the_default_folder_has_the_name_of_the_table(flowers, monkeypatch):
         "labels.csv",
         "model.npz",
     }
-    assert "Column 'species' holds text: left out." in result.output
+    assert "Dropped column 'species': it holds text." in result.output
 
 
 def test_json_is_one_object(flowers, tmp_path):
@@ -77,7 +77,10 @@ def test_rows_with_missing_values(flowers, tmp_path):
     result = run("fit", flowers, "-k", 2, "-o", tmp_path / "kept")
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
-    assert "2 values of 600 are missing, in columns 'sepal_length' (1) and 'sepal_width' (1): rows" in said
+    assert (
+        "2 of 600 values are missing (columns 'sepal_length' (1) and 'sepal_width' (1)); incomplete rows"
+        in said
+    )
     assert [row for row, _, _ in labels(tmp_path / "kept" / "labels.csv")] == list(range(1, 151))
     page = (tmp_path / "kept" / "report.html").read_text()
     assert "2 values are missing" in page
@@ -85,10 +88,10 @@ def test_rows_with_missing_values(flowers, tmp_path):
     assert json.loads(result.stdout)["n_missing"] == [1, 1, 0, 0]
     result = run("predict", tmp_path / "kept" / "model.npz", flowers)
     assert result.exit_code == 0, result.output
-    assert "2 values of 600 are missing" in " ".join(result.output.split())
+    assert "2 of 600 values are missing" in " ".join(result.output.split())
     assert len(re.findall(r"^\d+,\d", result.output, flags=re.MULTILINE)) == 150
     result = run("select", flowers, "--components", "1-2", "--covariance", "diag")
-    assert "2 values of 600 are missing" in " ".join(result.output.split())
+    assert "2 of 600 values are missing" in " ".join(result.output.split())
     result = run("fit", flowers, "-k", 2, "-o", tmp_path / "out", "--drop-missing", "--no-report")
     assert result.exit_code == 0, result.output
     assert "Left out 2 rows with missing values." in result.output
@@ -146,4 +149,4 @@ def test_names_in_messages_are_those_of_the_table(tmp_path):
     (tmp_path / "t.csv").write_text("x,y,c\n" + rows + "\n")
     result = run("fit", tmp_path / "t.csv", "-k", 2, "-o", tmp_path / "o", "--covariance", "diag")
     assert result.exit_code == 0, result.output
-    assert "Column &#39;c&#39; is constant" in (tmp_path / "o" / "report.html").read_text()
+    assert "Dropped column &#39;c&#39;: it is constant" in (tmp_path / "o" / "report.html").read_text()

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.cli.append import appended
-from apolar.cli.errors import BadInput
-from apolar.cli.labels import label_lines
-from apolar.cli.tables import TableError, read_table
+from apolar.cli.tables import read_table
 from cli.commands import labels, run
 
 pa = pytest.importorskip("pyarrow")
@@ -71,7 +68,7 @@ def test_noise_has_its_own_probability(points, tmp_path):
 
 
 def test_a_table_keeps_its_text_and_its_rows(tmp_path, points):
-    lines = [f'"n {i}, ""{i}""" ; {x:+.3f};{y:.4e}' for i, (x, y) in enumerate(points)]
+    lines = [f'"n {i}, ""{i}""";{x:+.3f};{y:.4e}' for i, (x, y) in enumerate(points)]
     lines[3] = '"two\nlines";;1.5'
     text = "# above\nname;x;cluster\n" + "\n\n".join(lines) + "\n"
     fitted(tmp_path, "t.csv", text, "--drop-missing")
@@ -109,11 +106,12 @@ def test_ways_to_write_a_table(tmp_path, points, kind):
             "comma": "x;y;cluster;p1;p2;outlier",
             "space": "x y cluster p1 p2 outlier",
             "no header": "x1,x2,cluster,p1,p2,outlier",
-            "row names": "x,y,cluster,p1,p2,outlier",
-            "trailing": "x,y,,cluster,p1,p2,outlier",
+            "row names": "column 1,x,y,cluster,p1,p2,outlier",
+            "trailing": "x,y,column 3,cluster,p1,p2,outlier",
         }[kind]
     )
-    assert [new.startswith(old) for old, new in zip(lines, written[1:], strict=True)] == [True] * 61
+    for old, new in zip(lines, written[1:], strict=True):
+        assert new.startswith(" ".join(old.split()))
     # What was written is a table with four more columns.
     again = read_table(tmp_path / "o" / "table.csv")
     numbers = ("x1", "x2") if kind == "no header" else ("x", "y")
@@ -152,7 +150,7 @@ def test_outliers_are_listed_by_a_rule_that_is_said(tmp_path, points):
     squares = [offset @ np.linalg.solve(model.covariances_, offset) for offset in offsets]
     assert float(written[0]["distance"]) == pytest.approx(min(squares) ** 0.5, rel=1e-4)
     result = fitted(tmp_path, "t.csv", text, "--outliers")
-    assert "No row is an outlier: further from every cluster than rows of this mixture are" in result.output
+    assert "No outliers (5% chance of any false alarm per table)." in result.output
     assert (tmp_path / "o" / "outliers.csv").read_text() == "row,cluster,distance,x,y\n"
     result = fitted(tmp_path, "t.csv", text, "--json")
     assert json.loads(result.output)["outliers"] == []
@@ -178,22 +176,17 @@ def test_a_table_is_not_replaced_by_its_own_results(flowers):
     assert not (table.parent / "labels.csv").exists()
 
 
-@pytest.mark.filterwarnings("ignore:Row 60 is more than 100 standard deviations")
 def test_several_files_are_one_table(tmp_path, points):
-    model = apolar.GaussianMixture(2, covariance_type="tied", random_state=0).fit(points)
     for name, rows in (("a.csv", points[:40]), ("b.csv", points[40:])):
         (tmp_path / name).write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
-    lines = []
-    sources = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    appended(sources, model, points, None, 0.05, lines.extend)
-    assert [line.split(",")[0] for line in lines] == ["x", *map(str, points[:, 0].tolist())]
-    assert [int(line.split(",")[2]) - 1 for line in lines[1:]] == model.predict(points).tolist()
+    command = ("fit", tmp_path / "a.csv", tmp_path / "b.csv", "-k", 2, "--covariance", "tied", "--no-report")
+    result = run(*command, "--append", "-o", tmp_path / "o")
+    assert result.exit_code == 0, result.output
+    table, marked = (rows_of(tmp_path / "o" / name) for name in ("table.csv", "labels.csv"))
+    assert [float(row["x"]) for row in table] == points[:, 0].tolist()
+    assert [row["cluster"] for row in table] == [row["cluster"] for row in marked]
+    assert [row["file"] for row in marked] == [str(tmp_path / "a.csv")] * 40 + [str(tmp_path / "b.csv")] * 21
     (tmp_path / "b.csv").write_text("y,x\n" + "".join(f"{y},{x}\n" for x, y in points[40:]))
-    with pytest.raises(TableError, match="in the same order"):
-        appended(sources, model, points, None, 0.05, lines.extend)
-    (tmp_path / "b.csv").write_text("x,y\n1,2\n3,4\n")
-    with pytest.raises(BadInput, match="changed while it was read"):
-        appended(sources, model, points, None, 0.05, lines.extend)
-    files = ["a, first.csv"] * 40 + ["b.csv"] * 21
-    written = list(csv.DictReader("".join(label_lines(model, points, level=0.05, files=files)).splitlines()))
-    assert [row["file"] for row in written] == files
+    result = run(*command, "--append", "-o", tmp_path / "o")
+    assert result.exit_code == 2
+    assert "has other columns or another delimiter" in result.output

@@ -14,11 +14,10 @@ from apolar.cli.tables import TableError
 from apolar.decomposition.methods import METHODS
 from apolar.em.result import FitStatus
 from apolar.em.row_stats import NOISE_AND_MISSING
-from apolar.estimator import few_rows, standard_errors
-from apolar.estimator import search as estimator_search
+from apolar.estimator import fit_warnings, uncertainty
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture import families
-from apolar.reports import analysis, words
+from apolar.reports import analysis
 from apolar.scores import CRITERIA
 from apolar.selection import result as selection_result
 from apolar.selection.grid import NO_MAXIMUM
@@ -67,7 +66,7 @@ def test_messages_name_options_of_the_command_line():
         "nearly repeat others, or give a larger reg_covar.",
         *(
             text
-            for module in (standard_errors, estimator_search, few_rows, analysis, selection_result, words)
+            for module in (fit_warnings, uncertainty, analysis, selection_result)
             for text in texts_of(module)
         ),
     ],

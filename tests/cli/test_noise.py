@@ -38,7 +38,7 @@ def test_rows_of_noise_have_the_label_minus_one(table, tmp_path, option):
     model.__dict__.pop("feature_names_in_")
     expected = model.predict(X)
     np.testing.assert_array_equal(clusters, np.where(expected < 0, -1, expected + 1))
-    assert f"{n_noise} of them" in result.output
+    assert f"{n_noise} rows" in result.output
     lines = result.output.splitlines()
     assert any(line.split()[:2] == ["noise", str(n_noise)] for line in lines)
     report = (out / "report.html").read_text()

@@ -81,7 +81,7 @@ def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("apolar.reports.analysis.analysed", stop)
+    monkeypatch.setattr("apolar.reports.analysis.analyse", stop)
     result = run("fit", flowers, "-k", 2, "-o", tmp_path / "a" / "b")
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."

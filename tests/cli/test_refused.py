@@ -45,7 +45,7 @@ def test_equal_rows_are_refused(tmp_path):
     for k in (2, "auto"):
         result = run("fit", tmp_path / "equal.csv", "-k", k, "-o", tmp_path / "o")
         assert result.exit_code == 2
-        assert "All rows are equal" in result.output
+        assert "all rows are equal" in result.output
 
 
 def test_absurd_numbers_of_components(flowers):

@@ -102,7 +102,7 @@ def test_columns_of_mixed_units_are_standardised_from_the_sketch(tmp_path):
 
 def test_columns_in_one_unit_are_left_as_they_are(tmp_path, flowers):
     result = run("sketch", flowers, "-o", tmp_path / "flowers.npz")
-    assert "Column 'species' holds text: left out." in result.output
+    assert "Dropped column 'species': it holds text." in result.output
     arguments = ("fit", "--sketch", tmp_path / "flowers.npz", "-k", 3, "--json", "-o", tmp_path / "out")
     assert not json.loads(run(*arguments).output)["standardised"]
     assert json.loads(run(*arguments, "--standardise").output)["standardised"]
@@ -117,8 +117,8 @@ def test_what_is_left_out_of_a_sketch_and_of_its_fit(tmp_path):
         np.savetxt(tmp_path / f"{part}.csv", table, delimiter=",", header=header, comments="")
         result = run("sketch", tmp_path / f"{part}.csv", "-o", tmp_path / f"{part}.npz")
         assert result.exit_code == 0, result.output
-        assert "Column 'id' numbers the rows: left out. --keep id uses it." in result.output
-        assert "Column 'flat' is constant: kept, as other parts of the table may differ." in result.output
+        assert "Dropped column 'id': it numbers the rows. Use --keep id to include it." in result.output
+        assert "Column 'flat' is constant; kept because other parts of the table may differ." in result.output
     merged = run("merge", tmp_path / "0.npz", tmp_path / "1.npz", "-o", tmp_path / "both.npz")
     assert merged.exit_code == 0, merged.output
     answer = json.loads(

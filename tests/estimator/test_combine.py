@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from apolar import GaussianMixture
-from apolar.estimator.combine import elbow
+from apolar.estimator.clusters import elbow
 from apolar.mixture.families import family
 from estimator.clusters import example, fitted
 from references import FOLDER, table

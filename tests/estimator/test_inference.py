@@ -9,8 +9,7 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, run
-from apolar.estimator.bootstrap import _aligned, bootstrap
-from apolar.estimator.standard_errors import standard_errors
+from apolar.estimator.uncertainty import align_components, bootstrap, standard_errors
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
@@ -330,7 +329,7 @@ def test_switched_components_are_switched_back():
         switched = WhitenedParameters(
             weights[order], means[order] + 0.1, covariances[order] if covariances.ndim else covariances
         )
-        aligned = _aligned(switched, fitted, family(name))
+        aligned = align_components(switched, fitted, family(name))
         np.testing.assert_allclose(aligned.weights, weights)
         np.testing.assert_allclose(aligned.means, means + 0.1)
 
@@ -356,5 +355,5 @@ def test_what_bootstrap_refuses():
     with pytest.raises(ValueError, match="n_resamples must be at least 2"):
         bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=1)
     resamples = bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=2)
-    with pytest.raises(ValueError, match="level must be below 1"):
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
         resamples.interval(95)

@@ -273,7 +273,7 @@ def test_columns_that_are_not_there():
     model = fitted(X)
     for columns, message in (
         ("a", "no column 'a'"),
-        (4, "none of number 4"),
+        (4, "there is no 4"),
         ([], "at least one"),
         ([1, 1], "twice"),
     ):

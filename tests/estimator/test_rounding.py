@@ -6,12 +6,12 @@ import pytest
 from array_api_strict import asarray
 from scipy import sparse
 
-import apolar
 from apolar import GaussianMixture, Prior
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.estimator import rounding
+from apolar.em.rounding import has_rounding
+from apolar.estimator import fit
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.scores import adjusted_rand_index
@@ -87,22 +87,20 @@ def test_components_are_as_wide_as_rounding_errors_in_every_family(name):
 def test_measurements_are_fitted_once(name, monkeypatch):
     X, _ = example()
     searched = []
-    search = rounding.RoundingProblem.with_rounding
-    monkeypatch.setattr(
-        rounding.RoundingProblem, "with_rounding", lambda *a: searched.append(a) or search(*a)
-    )
+    search = fit.with_rounding
+    monkeypatch.setattr(fit, "with_rounding", lambda *a: searched.append(a) or search(*a))
     model = fitted(X, name, 3)
     np.testing.assert_array_equal(model.rounding_variances_, 0)
     # One decimal is far below the width of these clusters: the fit is that of the rows as they are.
     rounded = fitted(np.round(X, 1), name, 3)
     np.testing.assert_array_equal(rounded.rounding_variances_, 0)
     assert not searched
-    monkeypatch.setattr(apolar.estimator.fit, "allows_rounding", lambda _: False)
+    monkeypatch.setattr(fit, "allows_rounding", lambda _: False)
     plain = fitted(np.round(X, 1), name, 3)
     np.testing.assert_array_equal(rounded.covariances_, plain.covariances_)
 
 
-def test_an_optimum_without_narrow_components_is_preferred():
+def test_an_optimum_without_narrow_components_is_preferred(monkeypatch):
     X, _ = scores()
     kind = family("diag")
     data = Problem(open_rows(X), kind)
@@ -110,17 +108,18 @@ def test_an_optimum_without_narrow_components_is_preferred():
     flat = WhitenedParameters(wide.weights, wide.means, 1e-6 * wide.covariances)
     calls = []
 
-    def search(problem, start):
-        calls.append((problem.is_rounded, start is not None))
+    def search(problem, _prior, start, **_):
+        calls.append((has_rounding(problem), start.n_init, start.draw(np.random.default_rng(0))[0].start))
         # Flat as the rows are, and wide from where the search with rounding errors ended.
         mixture = flat if len(calls) == 1 else wide
-        return Fit(mixture, "test", FitStatus.CONVERGED)
+        stats, _ = problem.e_step(mixture[None])
+        return Fit(mixture, f"search {len(calls)}", FitStatus.CONVERGED, stats=stats[0]), []
 
-    problem = rounding.RoundingProblem(data, data, Prior())
-    result, solved = rounding.fit_beyond_rounding(problem, search)
-    assert calls == [(False, False), (True, False), (False, True)]
-    assert result.parameters is wide
-    assert solved is problem
+    monkeypatch.setattr(fit, "best_fit", search)
+    model = fitted(X, init_params="random_from_data")
+    assert calls == [(False, 1, "random_from_data"), (True, 1, "random_from_data"), (False, 1, "search 2")]
+    np.testing.assert_array_equal(model.rounding_variances_, 0)
+    np.testing.assert_allclose(model.weights_, np.sort(wide.weights)[::-1])
 
 
 @pytest.mark.parametrize("kwargs", [{"prior": None}, {"prior": Prior()}, {"reg_covar": 1e-6}])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from apolar.plots.chart import COLOURS
 from apolar.plots.clusters import kept_rows, numbered_clusters
-from apolar.plots.palette import COLOURS
 from apolar.scores import error_rate
 from plots.reading import three_clusters
 
@@ -16,7 +16,7 @@ from plots.reading import three_clusters
 def test_found_clusters_have_the_numbers_of_their_classes(names, numbers):
     _, labels = three_clusters()
     clusters = numbered_clusters(labels, np.array(names)[labels], None, 60)
-    np.testing.assert_array_equal(clusters.below, labels)
+    np.testing.assert_array_equal(clusters.found, labels)
     assert not clusters.wrong.any()
     assert clusters.component_numbers == numbers
 
@@ -26,8 +26,8 @@ def test_a_class_and_a_cluster_without_a_common_row_do_not_match():
     labels, predicted = [0] * 7 + [1], ["a"] * 5 + ["b"] * 2 + ["a"]
     clusters = numbered_clusters(labels, predicted, None, 8)
     assert clusters.names == ["class 0", "class 1", "extra b"]
-    np.testing.assert_array_equal(np.bincount(clusters.above, minlength=3), [7, 1, 0])
-    np.testing.assert_array_equal(np.bincount(clusters.below), [6, 0, 2])
+    np.testing.assert_array_equal(np.bincount(clusters.true, minlength=3), [7, 1, 0])
+    np.testing.assert_array_equal(np.bincount(clusters.found), [6, 0, 2])
     assert np.mean(clusters.wrong) == error_rate(labels, predicted) == 3 / 8
 
 
@@ -48,8 +48,8 @@ def test_clusters_of_a_mixture_keep_their_numbers_and_classes_take_them():
     predicted = np.array([2, 2, 2, 2, 0, 0, 0, 0, 0, 2, 2])
     clusters = numbered_clusters(labels, predicted, None, 11, 3)
     assert clusters.names == ["cluster 1: b", "cluster 2", "cluster 3: a", "c"]
-    np.testing.assert_array_equal(clusters.below, predicted)
-    np.testing.assert_array_equal(clusters.above, [2] * 5 + [0] * 4 + [3] * 2)
+    np.testing.assert_array_equal(clusters.found, predicted)
+    np.testing.assert_array_equal(clusters.true, [2] * 5 + [0] * 4 + [3] * 2)
     assert np.flatnonzero(clusters.wrong).tolist() == [4, 9, 10]
     assert [clusters.component_colour(k) for k in range(3)] == list(COLOURS[:3])
     assert numbered_clusters(None, predicted, None, 11, 3).names == ["cluster 1", "cluster 2", "cluster 3"]
@@ -58,7 +58,6 @@ def test_clusters_of_a_mixture_keep_their_numbers_and_classes_take_them():
 @pytest.mark.parametrize("max_points", [1, 10, 100, 599, 600, 601])
 def test_never_more_rows_than_asked_for(max_points):
     X, labels = three_clusters(600)
-    clusters = numbered_clusters(labels, labels[::-1], None, 600)
-    kept = kept_rows(X, clusters, max_points, np.random.default_rng(0))
+    kept = kept_rows(X, [labels, labels[::-1]], max_points, np.random.default_rng(0))
     assert len(kept) == min(max_points, 600)
     assert np.all(np.diff(kept) > 0)

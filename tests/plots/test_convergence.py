@@ -37,7 +37,7 @@ def test_distances_are_those_to_the_best_value(model):
     np.testing.assert_array_equal(drawn.get_ydata(), np.where(left > 0, left, np.nan))
     assert axes.get_yscale() == "log"
     # What is zero has no place on the axis, and stands at its bottom.
-    zero = lines(axes)["best value"]
+    zero = lines(axes)["best"]
     np.testing.assert_array_equal(zero.get_xdata(), 1 + np.flatnonzero(left == 0))
     assert set(zero.get_ydata()) < {value for value in zero.get_ydata() if value < left[left > 0].min()} | {0}
     assert axes.get_xlabel() == "passes over the data"
@@ -91,7 +91,7 @@ def test_a_single_pass_has_nothing_to_gain():
     axes = convergence([2.0])
     assert axes.get_yscale() == "linear"
     assert legend(axes) == ["at the best value: 0"]
-    assert lines(axes)["best value"].get_xydata().tolist() == [[1, 0]]
+    assert lines(axes)["best"].get_xydata().tolist() == [[1, 0]]
     assert axes.get_title() == "The values of 1 pass"
     check_texts(axes)
 
@@ -111,7 +111,7 @@ def test_a_stream_shows_its_values():
     for part in np.array_split(X[np.random.default_rng(1).permutation(200)], 3):
         model.partial_fit(part)
     axes = convergence(model)
-    np.testing.assert_array_equal(lines(axes)["a batch"].get_ydata(), model.lower_bounds_)
+    np.testing.assert_array_equal(lines(axes)["values"].get_ydata(), model.lower_bounds_)
     assert axes.get_yscale() == "linear"
     assert axes.get_title() == "A mixture that follows a stream"
     assert axes.get_xlabel() == "calls of partial_fit"

@@ -5,7 +5,8 @@ import pytest
 from matplotlib.text import Text
 
 import apolar
-from apolar.plots import palette, scatter_matrix, uncertainty
+from apolar.plots import scatter_matrix, uncertainty
+from apolar.plots.chart import NOISE_STYLE
 from apolar.plots.clusters import numbered_clusters
 from apolar.plots.mixtures import MixtureView
 from plots.reading import colour_by_point, panel, texts, three_clusters
@@ -24,20 +25,19 @@ def test_rows_of_noise_are_in_no_cluster():
     labels = np.array([0, 0, 1, 1, 1, -1])
     predicted = np.array([1, 1, 0, 0, -1, 0])
     clusters = numbered_clusters(labels, predicted, None, 6)
-    np.testing.assert_array_equal(clusters.above, labels)
-    np.testing.assert_array_equal(clusters.below, [0, 0, 1, 1, -1, 1])
+    np.testing.assert_array_equal(clusters.true, labels)
+    np.testing.assert_array_equal(clusters.found, [0, 0, 1, 1, -1, 1])
     # A row that is called noise is in no wrong cluster; noise that is called a cluster is.
     np.testing.assert_array_equal(clusters.wrong, [False] * 5 + [True])
     assert clusters.names == ["class 0", "class 1"]
-    assert clusters.has_noise
-    assert clusters.style(-1) == palette.NOISE_STYLE
+    assert clusters.legend()[-2][0] == "noise (1, found 1)"
     assert numbered_clusters(None, predicted, {0: "a", 1: "b"}, 6).names == ["a", "b"]
 
 
 def test_labels_of_minus_and_plus_one_are_classes():
     clusters = numbered_clusters(np.array([-1, 1, -1]), None, None, 3)
     assert clusters.names == ["class -1", "class 1"]
-    assert not clusters.has_noise
+    assert [words for words, _ in clusters.legend()] == ["class -1 (2)", "class 1 (1)"]
 
 
 def test_noise_is_grey_and_below_all(fit):
@@ -47,7 +47,7 @@ def test_noise_is_grey_and_below_all(fit):
     colours = colour_by_point(axes)
     predicted = model.predict(X)
     for row, label in zip(X, predicted, strict=True):
-        is_grey = colours[tuple(row[[0, 1]])] == palette.NOISE_STYLE[0].lower()
+        is_grey = colours[tuple(row[[0, 1]])] == NOISE_STYLE[0].lower()
         assert is_grey == (label == -1)
     first, second = axes.collections[:2]
     assert len(first.get_offsets()) == np.sum(predicted == -1)
@@ -67,8 +67,7 @@ def test_certain_noise_is_not_in_doubt(fit):
     found = " ".join(text.get_text().replace("\n", " ") for text in axes.figure.findobj(Text))
     assert f"Uncertainty above 0.1: {n_doubtful} of 195 rows" in found
     assert f"noise ({np.sum(predicted == -1)})" in found
-    names = {part.get_label(): len(part.get_offsets()) for part in axes.collections}
-    assert "noise" in names
+    assert "noise" in {part.get_gid() for part in axes.collections}
 
 
 def test_the_mean_of_a_mixture_is_that_of_its_components(fit):

@@ -8,7 +8,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 import apolar
-from apolar.plots import palette, scatter_matrix
+from apolar.plots import scatter_matrix
+from apolar.plots.chart import COLOURS, GREY
 from plots.reading import colour_by_point, is_wrong_marker, panel, points, texts, three_clusters
 
 # --- panels and points --------------------------------------------------------------------
@@ -42,10 +43,13 @@ def test_a_column_has_the_same_limits_everywhere_and_ticks_are_outside_only():
             axes = panel(figure, i, j)
             assert axes.get_xlim() == panel(figure, j, j).get_xlim()
             assert axes.get_ylim() == panel(figure, i, i).get_ylim() == panel(figure, i, i).get_xlim()
-            assert bool(len(axes.get_xticks())) == (i == 2)
-            assert bool(len(axes.get_yticks())) == (j == 0)
-    assert panel(figure, 2, 1).get_xlabel() == "\N{MULTIPLICATION SIGN}1e8"
-    assert panel(figure, 2, 2).get_xlabel() == "\N{MULTIPLICATION SIGN}1e\N{MINUS SIGN}5"
+            figure.draw_without_rendering()
+            for labels_of_ticks, is_outer in (
+                (axes.get_xticklabels(), i == 2),
+                (axes.get_yticklabels(), j == 0),
+            ):
+                assert any(text.get_visible() and text.get_text() for text in labels_of_ticks) == is_outer
+    assert "1e8" in {text.get_text() for text in panel(figure, 2, 1).get_xticklabels()}
 
 
 def test_panels_on_the_diagonal_have_the_names_of_a_dataframe():
@@ -77,16 +81,6 @@ def test_a_cluster_has_the_colour_of_its_class_whatever_its_number():
     assert texts(figure)[0] == ["class 0 (30, found 30)", "class 1 (20, found 20)", "class 2 (10, found 10)"]
 
 
-def test_markers_differ_too():
-    X, labels = three_clusters()
-    vertices = [
-        part.get_paths()[0].vertices.tobytes() for part in panel(scatter_matrix(X, labels), 0, 1).collections
-    ]
-    assert len(set(vertices)) == 3
-    assert len({palette.style(i) for i in range(104)}) == 104
-    assert palette.WRONG not in palette.MARKERS
-
-
 def test_wrong_rows_have_their_own_marker_below_only():
     X, labels = three_clusters()
     predicted = (labels + 1) % 3
@@ -96,7 +90,7 @@ def test_wrong_rows_have_their_own_marker_below_only():
     (wrong,) = [part for part in panel(figure, 1, 0).collections if is_wrong_marker(part)]
     np.testing.assert_array_equal(wrong.get_offsets(), X[:2, :2])
     # The cluster numbered 2 is that of class 1.
-    assert to_hex(wrong.get_facecolor()[0]) == palette.COLOURS[1].lower()
+    assert to_hex(wrong.get_facecolor()[0]) == COLOURS[1].lower()
     assert texts(figure)[0] == [
         "class 0 (30, found 28)",
         "class 1 (20, found 22)",
@@ -112,7 +106,7 @@ def test_clusters_without_a_class_have_colours_of_their_own():
     figure = scatter_matrix(X, labels, predicted)
     assert texts(figure)[0][3:] == ["extra cluster 3 (found 5)", "in a wrong cluster (5)"]
     (wrong,) = [part for part in panel(figure, 1, 0).collections if is_wrong_marker(part)]
-    assert to_hex(wrong.get_facecolor()[0]) == palette.COLOURS[3].lower()
+    assert to_hex(wrong.get_facecolor()[0]) == COLOURS[3].lower()
     # Fewer clusters than classes.
     assert texts(scatter_matrix(X, labels, np.minimum(labels, 1)))[0][2] == "class 2 (10, found 0)"
 
@@ -132,8 +126,8 @@ def test_one_kind_of_labels_colours_both_triangles():
 def test_without_labels_all_is_grey():
     X, _ = three_clusters()
     figure = scatter_matrix(X)
-    assert set(colour_by_point(panel(figure, 0, 1)).values()) == {palette.GREY.lower()}
-    assert texts(figure) == ([], "60 rows. ")
+    assert set(colour_by_point(panel(figure, 0, 1)).values()) == {GREY.lower()}
+    assert texts(figure) == ([], "60 rows.")
 
 
 def test_names_of_classes_are_in_the_legend():

@@ -6,7 +6,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 import apolar
-from apolar.plots import palette, spectrum
+from apolar.plots import spectrum
+from apolar.plots.chart import INK
 from plots.reading import FAMILIES, blank, check_drawn_into, check_texts, fitted, legend, note
 
 
@@ -28,7 +29,7 @@ def dots(axes):
 
 
 def level(axes):
-    (line,) = [line for line in axes.lines if line.get_marker() != "o"]
+    (line,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     (value,) = set(line.get_ydata())
     return value
 
@@ -58,11 +59,12 @@ def test_eigenvalues_and_noise_are_those_that_are_counted(X):
         f"mean of noise: {count.noise_level:.3g}",
         f"noise alone: {low:.3g} to {high:.3g}",
     ]
-    # A stem a dot, from the bottom.
-    stems = np.concatenate([np.array(part.get_segments()) for part in axes.collections])
-    assert len(stems) == 6
-    assert set(stems[:, 0, 1]) == {0.0}
-    assert to_hex(axes.collections[1].get_color()[0]) == palette.INK
+    # A stem for each dot, from the bottom.
+    stems = [line for line in axes.lines if line.get_marker() == "None" and line.get_linestyle() == "-"]
+    tops = np.concatenate([line.get_ydata().reshape(-1, 3) for line in stems])
+    np.testing.assert_array_equal(tops[:, 1], count.spectrum)
+    assert set(tops[:, 0]) == {0.0}
+    assert to_hex(stems[0].get_color()) == INK
     check_texts(axes)
 
 
@@ -142,7 +144,7 @@ def test_the_eigenvalues_of_every_family(kind):
 def test_more_components_than_columns_leave_no_noise():
     mixture = apolar.SphericalMixture([0.5, 0.3, 0.2], [[0.0], [1.0], [5.0]], [1.0, 1.0, 1.0])
     axes = spectrum(mixture, ax=blank())
-    assert len(axes.lines) == 1
+    assert len(dots(axes)[1]) == 0
     assert legend(axes) == ["span of the means (1)"]
     assert "more components than columns" in note(axes)
 

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
 
 import apolar
-from apolar.plots import palette, uncertainty
+from apolar.plots import uncertainty
+from apolar.plots.chart import COLOURS, WRONG
 from plots.reading import (
     FAMILIES,
     HOSTILE,
@@ -64,7 +66,7 @@ def test_points_are_larger_the_more_uncertain_they_are_and_have_the_colours_of_t
     np.testing.assert_array_equal(points, X[order][:, [1, 2]])
     doubt = doubts(X, model)[order]
     np.testing.assert_allclose(areas / areas.min(), (1 + 7.5 * doubt) / (1 + 7.5 * doubt.min()))
-    expected = [to_rgb(palette.COLOURS[number]) for number in model.predict(X)[order]]
+    expected = [to_rgb(COLOURS[number]) for number in model.predict(X)[order]]
     np.testing.assert_allclose(colours[:, :3], expected)
     above, half = np.count_nonzero(doubt > 0.1), np.count_nonzero(doubt > 0.5)
     assert note(axes) == f"Uncertainty above 0.1: {above} of 300 rows; above 0.5: {half}."
@@ -88,7 +90,7 @@ def test_clusters_differ_by_markers():
     assert legend(axes)[:3] == [f"cluster {k + 1} ({count})" for k, count in enumerate(counts)]
     shapes = {}
     for part in axes.collections:
-        shapes.setdefault(part.get_label(), set()).add(part.get_paths()[0].vertices.tobytes())
+        shapes.setdefault(part.get_gid(), set()).add(part.get_paths()[0].vertices.tobytes())
     assert len(shapes) == 3
     assert all(len(shape) == 1 for shape in shapes.values())
     assert len(set.union(*shapes.values())) == 3
@@ -143,12 +145,14 @@ def test_wrong_rows_have_a_marker_of_their_own():
     X, labels, model = overlapping()
     names = np.array(["$a$", "b", "c"])[labels]
     axes = uncertainty(model, X, columns=[0, 3], labels=names)
-    wrong = [part for part in axes.collections if part.get_label() == "in a wrong cluster"]
+    cross = MarkerStyle(WRONG)
+    shape = cross.get_path().transformed(cross.get_transform()).vertices
+    wrong = [part for part in axes.collections if np.array_equal(part.get_paths()[0].vertices, shape)]
     n_wrong = round(300 * apolar.scores.error_rate(labels, model.predict(X)))
     assert sum(len(part.get_offsets()) for part in wrong) == n_wrong > 0
     matched = next(words for words in legend(axes) if ": $a$ (" in words)
     assert matched.startswith(f"cluster {np.bincount(model.predict(X)[labels == 0]).argmax() + 1}: $a$ (")
-    assert legend(axes)[-1] == f"in a wrong cluster ({n_wrong})"
+    assert f"in a wrong cluster ({n_wrong})" in legend(axes)
     assert sum(len(part.get_offsets()) for part in axes.collections) == 300
     check_texts(axes)
 
@@ -206,7 +210,7 @@ def test_names_of_users_are_shown_as_they_are():
     assert axes.get_ylabel() == HOSTILE[1]
     check_texts(axes)
     axes = uncertainty(fitted(), X * 1e7, feature_names=HOSTILE, columns=[0, 1])
-    assert axes.get_xlabel() == "$x$ (\N{MULTIPLICATION SIGN}1e8)"
+    assert axes.get_xlabel() == "$x$"
 
 
 def test_certain_rows_show_on_white():

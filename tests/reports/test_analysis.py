@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.reports.analysis import analysed, component_deviations
-from apolar.reports.choice import choice, table_selection
-from apolar.reports.words import Finding, agreement, findings, headline, traits
+from apolar.plots.mixtures import MixtureView
+from apolar.reports.analysis import analyse
+from apolar.reports.text import Finding, agreement, choice, findings, headline, traits
 
 NAMES = ("a", "b", "c", "d")
 LEVELS = ["problem", "note", "good"]
@@ -23,11 +23,13 @@ def flowers():
 def test_standardised_fits_are_given_back_in_the_units_of_the_table(flowers, kind):
     units = np.array([1.0, 10.0, 0.01, 1000.0])
     X = flowers.data * units + 5
-    analysis = analysed(X, NAMES, 3, covariance_type=kind, standardise=True, seed=0)
+    analysis = analyse(X, NAMES, 3, covariance_type=kind, standardise=True, seed=0)
     scaled = X / X.std(axis=0)
     plain = apolar.GaussianMixture(3, covariance_type=kind, random_state=0).fit(scaled)
     np.testing.assert_allclose(analysis.model.means_, plain.means_ * X.std(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(analysis.deviations, component_deviations(plain) * X.std(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(
+        analysis.deviations, np.sqrt(MixtureView.of(plain).variances) * X.std(axis=0), rtol=1e-6
+    )
     np.testing.assert_array_equal(analysis.predicted, plain.predict(scaled))
     assert analysis.covariance_type == kind
     assert analysis.n_parameters == plain.n_parameters_
@@ -42,7 +44,7 @@ def test_standardised_fits_are_given_back_in_the_units_of_the_table(flowers, kin
 
 
 def test_without_standardisation_it_is_the_estimator(flowers):
-    analysis = analysed(flowers.data, NAMES, 3, seed=0)
+    analysis = analyse(flowers.data, NAMES, 3, seed=0)
     model = apolar.GaussianMixture(3, random_state=0).fit(flowers.data)
     np.testing.assert_allclose(analysis.model.means_, model.means_)
     assert analysis.criteria["bic"] == pytest.approx(model.bic(flowers.data))
@@ -58,7 +60,7 @@ def test_a_memory_map_gives_what_the_array_gives(flowers, tmp_path):
     stored[:] = flowers.data
     for standardise in (False, True):
         analysis, expected = (
-            analysed(X, NAMES, 3, covariance_type="spherical", standardise=standardise, seed=0)
+            analyse(X, NAMES, 3, covariance_type="spherical", standardise=standardise, seed=0)
             for X in (stored, flowers.data)
         )
         # Of starts that lead to the same optimum, another may be the best by rounding.
@@ -66,18 +68,18 @@ def test_a_memory_map_gives_what_the_array_gives(flowers, tmp_path):
 
 
 def test_numbers_and_families_are_chosen(flowers):
-    analysis = analysed(flowers.data, NAMES, [1, 2, 3], seed=0)
+    analysis = analyse(flowers.data, NAMES, [1, 2, 3], seed=0)
     assert analysis.selection is not None
     assert len(analysis.selection.table) == 3 * 14
     assert analysis.model is analysis.selection.best
     assert analysis.criteria["bic"] == pytest.approx(np.nanmin([row.bic for row in analysis.selection.table]))
-    single = analysed(flowers.data, NAMES, [2, 3], covariance_type="full", seed=0)
+    single = analyse(flowers.data, NAMES, [2, 3], covariance_type="full", seed=0)
     assert {row.covariance_type for row in single.selection.table} == {"full"}
 
 
 def test_known_classes_are_compared(flowers):
     labels = np.array(flowers.target_names)[flowers.target]
-    analysis = analysed(flowers.data, NAMES, 3, labels=labels, seed=0)
+    analysis = analyse(flowers.data, NAMES, 3, labels=labels, seed=0)
     assert analysis.truth.counts.sum() == 150
     assert analysis.truth.names == ("setosa", "versicolor", "virginica")
     assert analysis.truth.ari == pytest.approx(apolar.scores.adjusted_rand_index(labels, analysis.predicted))
@@ -87,11 +89,11 @@ def test_known_classes_are_compared(flowers):
 def test_constant_columns_cannot_be_standardised(flowers):
     X = np.column_stack([flowers.data[:, :3], np.full(150, 7.0)])
     with pytest.raises(ValueError, match="Column 'd' is constant: it cannot be standardised. Leave it out."):
-        analysed(X, NAMES, 2, standardise=True)
+        analyse(X, NAMES, 2, standardise=True)
 
 
 def test_what_is_said_in_words(flowers):
-    analysis = analysed(flowers.data, NAMES, 3, covariance_type="spherical", seed=0)
+    analysis = analyse(flowers.data, NAMES, 3, covariance_type="spherical", seed=0)
     assert headline(analysis) == "3 clusters in 150 rows (spherical covariances)."
     said = findings(analysis)
     fit = f"The fit converged after {analysis.model.n_iter_} passes over the data"
@@ -101,18 +103,18 @@ def test_what_is_said_in_words(flowers):
     assert f"For {n_doubtful} rows" in doubt.text
     assert doubt.level == ("problem" if n_doubtful > 15 else "note")
     small = np.concatenate([flowers.data, [[50.0, 50, 50, 50], [50.1, 50, 50, 50]]])
-    two = analysed(small, NAMES, 2, covariance_type="spherical", seed=0)
+    two = analyse(small, NAMES, 2, covariance_type="spherical", seed=0)
     said = findings(two)
     assert Finding("problem", "Cluster 2 has 2 rows: it may be chance. Try fewer clusters.") in said
     assert [finding.level for finding in said] == sorted((f.level for f in said), key=LEVELS.index)
 
 
 def test_findings_do_not_contradict(flowers):
-    analysis = analysed(flowers.data, NAMES, 2, covariance_type="spherical", seed=0)
+    analysis = analyse(flowers.data, NAMES, 2, covariance_type="spherical", seed=0)
     problem = "Cluster 2 is not at a maximum of the likelihood of these rows."
     ended = [
         finding
-        for finding in findings(replace(analysis, errors=None, no_errors=problem))
+        for finding in findings(replace(analysis, errors=None, no_errors="", fault=problem))
         if "passes" in finding.text
     ]
     assert [finding.level for finding in ended] == ["problem"]
@@ -123,7 +125,7 @@ def test_findings_do_not_contradict(flowers):
 
 
 def test_what_makes_a_cluster(flowers):
-    analysis = analysed(flowers.data, NAMES, 3, seed=0)
+    analysis = analyse(flowers.data, NAMES, 3, seed=0)
     model = analysis.model
     small = int(model.means_[:, 2].argmin())
     # Setosa: short and narrow petals.
@@ -137,14 +139,14 @@ def test_what_makes_a_cluster(flowers):
     pooled = np.sqrt(model.weights_ @ np.diagonal(model.covariances_, axis1=1, axis2=2))
     expected = (model.means_[small] - weights @ model.means_[others]) / pooled
     assert traits(analysis)[small][0].difference == pytest.approx(expected[2])
-    assert traits(analysed(flowers.data, NAMES, 1, seed=0)) == [[]]
+    assert traits(analyse(flowers.data, NAMES, 1, seed=0)) == [[]]
 
 
 @pytest.mark.parametrize("standardise", [False, True])
 def test_there_is_one_bic(flowers, standardise):
     units = np.array([1.0, 10.0, 0.01, 1000.0])
-    analysis = analysed(flowers.data * units, NAMES, [2, 3], standardise=standardise, seed=0)
-    selection = table_selection(analysis)
+    analysis = analyse(flowers.data * units, NAMES, [2, 3], standardise=standardise, seed=0)
+    selection = analysis.selection
     assert selection.best_row.bic == pytest.approx(analysis.criteria["bic"], rel=1e-12)
     assert f", {analysis.criteria['bic']:.1f}, " in choice(analysis)
     behind = [row.bic - selection.best_row.bic for row in selection.table]

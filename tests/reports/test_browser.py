@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.plots import palette
+from apolar.plots import chart as palette
 from apolar.reports import Provenance, report_page
-from apolar.reports.analysis import analysed
+from apolar.reports.analysis import analyse
 from reports.browser import measured, needs_browser, printed, run_browser
 
 pytestmark = needs_browser
@@ -70,7 +70,7 @@ def iris():
     flowers = apolar.datasets.load_iris()
     names = [f"{name}_in_centimetres" for name in flowers.feature_names]
     labels = np.array(flowers.target_names)[flowers.target]
-    analysis = analysed(flowers.data, names, [2, 3], labels=labels, standardise=True, seed=0)
+    analysis = analyse(flowers.data, names, [2, 3], labels=labels, standardise=True, seed=0)
     provenance = Provenance("iris.csv", "apolar fit iris.csv -k 2-3 " + "--long " * 30, 0, "0.1.0")
     return analysis, report_page(analysis, flowers.data, provenance)
 
@@ -83,7 +83,7 @@ def many():
     X = np.vstack([np.repeat(centres, 25, axis=0) + rng.normal(size=(300, 7)), rng.uniform(-80, 80, (30, 7))])
     names = [f"measurement_number_{i}" for i in range(7)]
     labels = np.append(np.repeat([f"class number {i}" for i in range(12)], 25), ["other"] * 30)
-    analysis = analysed(X, names, 12, covariance_type="spherical", labels=labels, noise=True, seed=0)
+    analysis = analyse(X, names, 12, covariance_type="spherical", labels=labels, noise=True, seed=0)
     return analysis, report_page(analysis, X, Provenance("many.csv", "apolar fit many.csv", 0, "0.1.0"))
 
 
@@ -209,7 +209,7 @@ def test_a_hostile_page_runs_nothing_and_asks_for_nothing(tmp_path):
     iris = apolar.datasets.load_iris()
     names = [HOSTILE, '" onload="alert(1)', "{{ 7 * 7 }}", "$x^2$ & <b>"]
     labels = np.array(["<img src=x onerror=alert(1)>", "</title></svg><b>", "c"])[iris.target]
-    analysis = analysed(iris.data, names, 3, labels=labels, seed=0)
+    analysis = analyse(iris.data, names, 3, labels=labels, seed=0)
     page = tmp_path / "report.html"
     page.write_text(report_page(analysis, iris.data, Provenance(f"{HOSTILE}.csv", HOSTILE, 0, "0.1.0")))
     log = tmp_path / "net.json"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from apolar.reports.analysis import analysed
-from apolar.reports.words import findings, headline
+from apolar.reports.analysis import analyse
+from apolar.reports.text import findings, headline
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def analysis():
     X = np.vstack([X, rng.uniform(-20, 30, (20, 2))])
     kinds = np.array(["b", "a"])[(np.arange(220) // 100) % 2]
     kinds[200:] = "z"
-    return analysed(X, ("x", "y"), 2, labels=kinds, noise=True, seed=0)
+    return analyse(X, ("x", "y"), 2, labels=kinds, noise=True, seed=0)
 
 
 def test_noise_is_in_no_cluster(analysis):

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.reports.analysis import analysed, described
-from apolar.reports.points import shown_rows
-from apolar.reports.rows import doubtful_rows, labels_link, nameless, outlying_rows, posteriors_of, row_words
+from apolar.reports.analysis import analyse, describe
+from apolar.reports.rows import (
+    choose_rows,
+    doubtful_rows,
+    labels_link,
+    nameless,
+    outlying_rows,
+    posteriors_of,
+    row_words,
+)
 
 NAMES = ("a", "b", "c", "d")
 
@@ -17,7 +24,7 @@ NAMES = ("a", "b", "c", "d")
 def flowers():
     iris = apolar.datasets.load_iris()
     labels = np.array(iris.target_names)[iris.target]
-    return iris.data, analysed(iris.data, NAMES, 3, labels=labels, covariance_type="spherical", seed=0)
+    return iris.data, analyse(iris.data, NAMES, 3, labels=labels, covariance_type="spherical", seed=0)
 
 
 def test_the_rows_most_in_doubt(flowers):
@@ -46,9 +53,9 @@ def test_words_of_a_row(flowers):
 
 def test_rings_are_the_rows_that_do_not_match(flowers):
     X, analysis = flowers
-    shown = shown_rows(analysis, X, nameless(analysis.model), [0, 1], 1000, None)
+    shown = choose_rows(analysis, X, nameless(analysis.model), [0, 1], 1000, None)
     assert shown.n_disagreeing == np.count_nonzero(shown.disagrees) == round(150 * analysis.truth.error_rate)
-    few = shown_rows(analysis, X, nameless(analysis.model), [0, 1], 60, None)
+    few = choose_rows(analysis, X, nameless(analysis.model), [0, 1], 60, None)
     assert len(few.values) == 60
     assert few.remarks == ["Shown: 60 of 150 rows, small clusters thinned less."]
 
@@ -57,7 +64,7 @@ def test_outliers_say_where_they_are(flowers):
     X, analysis = flowers
     assert outlying_rows(analysis, X, None) == []
     more = np.vstack([X, [[5.8, 3.0, -40.0, 1.2], [5.8, 300.0, np.nan, 1.2]]])
-    listed = outlying_rows(described(analysis.model, more, NAMES), more, None)
+    listed = outlying_rows(describe(analysis.model, more, NAMES), more, None)
     assert [(row.row, row.column, row.value) for row in listed] == [(152, "b", 300.0), (151, "c", -40.0)]
     assert listed[0].deviations > 0 > listed[1].deviations
     expected = (-40 - analysis.model.means_[listed[1].cluster, 2]) / analysis.deviations[listed[1].cluster, 2]

@@ -10,15 +10,14 @@ from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import Stop, run
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.parameters import SufficientStats
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.search import starts
 from apolar.search.merging import greedily_merged_stats, mixture_distances
 from apolar.search.proposals import with_one_more
-from apolar.search.search import _Search, portfolio, start_candidates
+from apolar.search.search import Search, portfolio, race, start_candidates
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
@@ -203,7 +202,7 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
 def test_the_portfolio_does_not_run_twice_from_the_same_mixture():
     X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
     rows = Problem(open_rows(X), family("spherical"))
-    search = _Search(rows, 3, Prior(), np.random.default_rng(0))
+    search = Search(rows, 3, Prior(), np.random.default_rng(0))
     near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
     far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
     first = search._new_optima(
@@ -214,44 +213,20 @@ def test_the_portfolio_does_not_run_twice_from_the_same_mixture():
     assert search._new_optima([Fit(first[0].parameters, "d")]) == []
 
 
-@pytest.mark.parametrize(("prior", "expected"), [(AdaptivePrior(), "bac"), (Prior(), "cba")])
-def test_by_evidence_almost_empty_components_are_last(prior, expected):
-    rows, _ = data("full")
-    search = _Search(rows, 2, prior, np.random.default_rng(0))
-    mixture = rows.family.m_step(rows.hard_stats(np.arange(300) % 2, 2), Prior())
-    # Half a row of the third mixture is in its second component.
-    weights = [(0.5, 0.5), (0.9, 0.1), (599 / 600, 1 / 600)]
-    runs = [
-        Fit(replace(mixture, weights=np.array(pair)), name, log_likelihood=likelihood)
-        for pair, name, likelihood in zip(weights, "abc", (-3.0, -2.0, -1.0), strict=True)
-    ]
-    ordered = search._best_first(runs)
-    assert "".join(result.start for result in ordered) == expected
-
-
-def test_where_a_sample_cannot_tell_the_search_continues_on_a_larger_one():
-    n = 120_000
-    X, _ = apolar.datasets.make_example(2, n, random_state=0)
-    rows = Problem(open_rows(X), family("spherical"))
-    search = _Search(rows, 3, Prior(), np.random.default_rng(0))
-    assert search.drawn_rows.n_rows == SETTINGS.sample_rows
-    assert search.can_continue
-    larger = search.with_more_rows()
-    assert larger.drawn_rows.n_rows == SETTINGS.growth * SETTINGS.sample_rows
-    first, _ = search.starts()
-    best, *others = search.finalists(search.after_short_runs(first))
-    # The best, and contenders, are run on the larger sample; one far away is left behind.
-    far = rows.family.m_step(rows.hard_stats(np.arange(n) // (n // 3), 3), Prior())
-    candidates = [best, *(replace(other, is_contender=True) for other in others), Fit(far, "far")]
-    optima = larger.continued(candidates)
-    assert not any(optimum.is_contender for optimum in optima)
-    assert "far" not in {optimum.start for optimum in optima}
-    # They are optima there, up to the tolerance on samples, and more rows have a lower log-likelihood.
-    again = run(larger.sample, [optima[0]], Prior(), Stop(100, gain=1e-3))[0]
-    assert again.log_likelihood == pytest.approx(optima[0].log_likelihood, abs=0.2)
-    assert optima[0].log_likelihood == pytest.approx(SETTINGS.growth * best.log_likelihood, rel=0.05)
-    # Of many parameters more rows would cost too much.
-    assert not _Search(rows, 60, Prior(), np.random.default_rng(0)).can_continue
+@pytest.mark.parametrize(("prior", "first"), [(AdaptivePrior(), "near"), (Prior(), "empty")])
+def test_by_evidence_almost_empty_components_are_last(prior, first):
+    rng = np.random.default_rng(0)
+    rows = Problem(open_rows(rng.standard_normal((300, 2))), family("full"))
+    one = rows.family.m_step(rows.hard_stats(np.zeros(300, dtype=int), 1), Prior())
+    # One Gaussian in two halves, and with a component that has next to no rows.
+    halves = WhitenedParameters(
+        *(np.repeat(part, 2, axis=0) for part in (one.weights / 2, one.means, one.covariances))
+    )
+    halves.means[0] += 2.0
+    halves.means[1] -= 2.0
+    empty = replace(halves, weights=np.array([1 - 1e-4, 1e-4]), means=np.array([[0.0, 0], [9, 9]]))
+    ranked = race(rows, [Fit(halves, "near"), Fit(empty, "empty")], prior, 1)
+    assert ranked[0].start == first
 
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])

@@ -10,12 +10,12 @@ import numpy as np
 from apolar._core.arrays import Array, working_dtype
 
 # Strings that stand for a missing value, in lower case and without surrounding spaces.
-_MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "."})
+MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "."})
 
 
 def is_missing(text: str) -> bool:
     """Return whether a string stands for a missing value."""
-    return text.strip().lower() in _MISSING
+    return text.strip().lower() in MISSING_WORDS
 
 
 def numeric_array(value: Any, name: str) -> Array:
@@ -71,6 +71,15 @@ def positive_number(value: Any, name: str) -> float:
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be finite and above zero, not {value}.")
     return number
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Return `value` as a float above 0 and below 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {value!r}.")
+    if not 0 < float(value) < 1:
+        raise ValueError(f"{name} must be between 0 and 1, such as 0.95 for 95%, not {value}.")
+    return float(value)
 
 
 def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:

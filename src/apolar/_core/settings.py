@@ -18,11 +18,8 @@ class Settings:
     work: int = 1_000_000
     max_work: int = 4_000_000
     growth: int = 5
-    # Rows per parameter: of any search, of one whose starts disagree, below which optima on a sample may be
-    # far from those on all rows, and of the samples on the way to all rows.
+    # Rows per parameter: of any search, and of the samples on the way to all rows.
     rows_per_parameter: int = 10
-    rows_if_disagreeing: int = 25
-    crowded_rows: int = 60
     approach_rows: int = 200
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
     tree_rows: int = 1000

@@ -75,12 +75,6 @@ class Bar:
         if self.bar is not None:
             self.bar.update(self.task, completed=done, what=what)
 
-    def reading(self, done: int, total: int | None) -> None:
-        """Move the bar of a file that is read."""
-        if self.bar is None:
-            return
-        self.bar.update(self.task, completed=done, total=total, what=f"{done / 1e6:.0f} MB")
-
     def candidates(self, what: str, done: int, total: int) -> None:
         """Move the bar of candidates that are compared: how many are done, and how long the others take."""
         if not self.console.is_terminal:

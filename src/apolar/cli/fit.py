@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.append import appended, check_rereadable, table_name
 from apolar.cli.console import Bar, line, new_console
 from apolar.cli.errors import BadInput
-from apolar.cli.labels import file_names, label_lines
+from apolar.cli.labels import (
+    appended_text,
+    check_rereadable,
+    csv_text,
+    label_frames,
+    outlier_text,
+    outliers_sentence,
+    row_numbers_of,
+    table_name,
+)
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
     check_sources,
@@ -29,7 +37,6 @@ from apolar.cli.options import (
     outliers_option,
     table_options,
 )
-from apolar.cli.outliers import outlier_lines, outliers_sentence, row_numbers_of
 from apolar.cli.output import PAGE_MARK, Output
 from apolar.cli.text import escaped
 
@@ -127,10 +134,10 @@ def fit(
     from apolar import __version__
     from apolar._core.checks import is_missing
     from apolar.cli.tables import read_table
-    from apolar.cli.tables.files import expanded
     from apolar.cli.tables.findings import KINDS
+    from apolar.cli.tables.formats import expand_folders
 
-    sources = [str(source) for source in expanded(data)]
+    sources = [str(source) for source in expand_folders(data)]
 
     folder = output or default_folder(data[0])
     with Output(folder, reads=sources, is_fit=True) as files, Bar() as bar:
@@ -142,17 +149,16 @@ def fit(
             drop_missing=drop_missing,
             keep_missing=True,
             leave_out=KINDS,
-            progress=bar.reading,
             **reading,
         ) as table:
-            if label_column is not None and all(map(is_missing, table.label_names)):
+            if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
             missing = table.missing_line
-            from apolar.reports.analysis import analysed
+            from apolar.reports.analysis import analyse
 
             unreported = "" if no_report else _no_report()
             bar.begin("fitting")
-            analysis = analysed(
+            analysis = analyse(
                 table.X,
                 table.names,
                 numbers,
@@ -166,23 +172,16 @@ def fit(
                 callback=bar.candidates,
             )
             bar.begin("writing")
-            model, rows = analysis.model, table.row_numbers
+            model = analysis.model
             written = {
-                "labels": files.add_lines(
-                    "labels.csv", label_lines(model, table.X, rows, level=level, files=file_names(table))
-                ),
+                "labels": files.add_lines("labels.csv", csv_text(label_frames(model, table, level))),
                 "model": files.add("model.npz", model.save),
             }
             if append:
                 name = table_name(sources[0])
-                appended(
-                    *(sources, model, table.X, rows, level),
-                    reading=reading,
-                    write=lambda lines: written.update(table=files.add_lines(name, lines)),
-                )
+                written["table"] = files.add_lines(name, appended_text(sources, model, table, level, reading))
             if outliers is not None:
-                found = analysis.predicted, analysis.outliers, rows
-                lines = outlier_lines(model, table.X, table.names, *found)
+                lines = outlier_text(model, table, analysis.predicted, analysis.outliers)
                 written["outliers"] = files.add_lines("outliers.csv", lines)
             if not no_report and not unreported:
                 from apolar.reports import Provenance, report_page
@@ -229,7 +228,7 @@ def as_object(
     analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: Sequence[int]
 ) -> dict[str, Any]:
     """Return the result as JSON can hold it."""
-    from apolar.reports.words import choice
+    from apolar.reports.text import choice
 
     model = analysis.model
     return {
@@ -270,7 +269,7 @@ def _print(
     from rich.table import Table
 
     from apolar._core.numbers import with_error
-    from apolar.reports.words import agreement, choice, headline
+    from apolar.reports.text import agreement, choice, headline
 
     console, model = new_console(), analysis.model
     for note in table.notes:

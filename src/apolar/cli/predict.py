@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.append import appended, check_rereadable
 from apolar.cli.console import Bar
 from apolar.cli.errors import BadInput
-from apolar.cli.labels import cluster_numbers, file_names, label_lines
+from apolar.cli.labels import (
+    appended_text,
+    check_rereadable,
+    cluster_numbers,
+    csv_text,
+    label_frames,
+    outliers_sentence,
+    row_numbers_of,
+)
 from apolar.cli.messages import in_options
 from apolar.cli.options import (
     check_sources,
@@ -24,7 +31,6 @@ from apolar.cli.options import (
     outliers_option,
     reading_options,
 )
-from apolar.cli.outliers import outliers_sentence, row_numbers_of
 from apolar.cli.output import Output
 from apolar.cli.paths import not_found
 from apolar.cli.text import escaped
@@ -103,10 +109,9 @@ def predict(
     if not Path(model).exists():
         raise BadInput(not_found(Path(model)))
     from apolar.cli.tables import read_table
-    from apolar.cli.tables.files import expanded
 
     mixture = _loaded(model)
-    from apolar.reports.scoring import scored
+    from apolar.reports.scoring import score_table
 
     if report is not None:
         from apolar.reports.page import need_report
@@ -126,7 +131,6 @@ def predict(
             drop_missing=drop_missing,
             keep_missing=True,
             min_rows=1,
-            progress=bar.reading,
             **reading,
         ) as table:
             if table.X.shape[1] != mixture.n_features_in_:
@@ -135,7 +139,7 @@ def predict(
                     f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
                 )
             bar.begin("labelling")
-            scores = scored(mixture, table.X, level)
+            scores = score_table(mixture, table.X, level)
             numbers, missing = table.row_numbers, table.missing_line
             outlying = row_numbers_of(scores.outliers, numbers)
             if report is not None:
@@ -144,13 +148,9 @@ def predict(
             if as_json:
                 click.echo(json.dumps(_as_object(mixture, table, outlying, level), allow_nan=False))
             elif append:
-                appended(
-                    *([str(source) for source in expanded(data)], mixture, table.X, numbers, level),
-                    write=lambda lines: _write(lines, output),
-                    reading=reading,
-                )
+                _write(appended_text(data, mixture, table, level, reading), output)
             else:
-                _write(label_lines(mixture, table.X, numbers, level=level, files=file_names(table)), output)
+                _write(csv_text(label_frames(mixture, table, level)), output)
     if missing:
         click.echo(escaped(missing), err=True)
     if outliers is not None:
@@ -186,14 +186,14 @@ def _as_object(
     """Return the labels as JSON can hold them; null where there is no probability."""
     import numpy as np
 
-    from apolar.reports.scoring import scored_chunks
+    from apolar.reports.scoring import score_chunks
 
     rows = range(len(table.X)) if table.row_numbers is None else table.row_numbers.tolist()
     clusters: list[int] = []
     certainties: list[float | None] = []
     probabilities: list[list[float | None]] = []
-    for scores in scored_chunks(mixture, table.X, level):
-        clusters += cluster_numbers(scores.predicted)
+    for scores in score_chunks(mixture, table.X, level):
+        clusters += cluster_numbers(scores.predicted).tolist()
         is_far = np.isnan(scores.posteriors[:, 0]).tolist()
         for row, has_none in zip(scores.posteriors.tolist(), is_far, strict=True):
             probabilities.append([None] * len(row) if has_none else row)
@@ -212,9 +212,9 @@ def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model:
     """Write the page on rows under a model that was loaded."""
     from apolar import __version__
     from apolar.reports import Provenance, report_page
-    from apolar.reports.analysis import described
+    from apolar.reports.analysis import describe
 
-    analysis = described(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
+    analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
     n_rows = mixture.n_samples_seen_
     loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows:,.0f} rows, before."
     provenance = Provenance(

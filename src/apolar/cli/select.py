@@ -78,7 +78,6 @@ def select(
             drop_missing=drop_missing,
             keep_missing=True,
             leave_out=KINDS,
-            progress=bar.reading,
             **reading,
         ) as table:
             missing = table.missing_line
@@ -118,13 +117,15 @@ def _selected(
 
     import numpy as np
 
-    from apolar.reports.units import deviations, observed, selected
+    from apolar.reports.standardise import column_deviations, column_statistics, select_in_units
 
-    mean, variances, n_missing = observed(table.X, table.names)
-    units = deviations(mean, variances, table.names) if standardise else np.ones(len(mean))
+    mean, variances, n_missing = column_statistics(table.X, table.names)
+    units = column_deviations(mean, variances, table.names) if standardise else np.ones(len(mean))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the table
-        return selected(table.X, numbers, kinds, criterion, units=units, n_missing=n_missing, **parameters)
+        return select_in_units(
+            table.X, numbers, kinds, criterion, units=units, n_missing=n_missing, **parameters
+        )
 
 
 def _cells(row: Row) -> dict[str, Any]:

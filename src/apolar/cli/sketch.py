@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from apolar import MomentSketch
 
 # What is left out of a sketch: what is constant, or a copy, may not be so in other parts of the table.
-LEFT_OUT = ("counter", "few values")
+LEFT_OUT = ("row numbers", "few values")
 # The highest powers of the rows, as in the library: without its imports a bad number is refused at once.
 ORDERS = ("3", "4", "5", "6")
 
@@ -69,7 +69,6 @@ def sketch(
             columns=column_names(columns),
             drop_missing=drop_missing,
             leave_out=LEFT_OUT,
-            progress=bar.reading,
             **reading,
         ) as table:
             sums = MomentSketch(table.X.shape[1], feature_names=table.names, order=int(order))

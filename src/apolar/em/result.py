@@ -22,8 +22,6 @@ __all__ = ["Fit", "FitStatus", "in_canonical_order", "is_empty"]
 
 # A component of fewer rows is almost empty.
 MIN_ROWS = 0.9
-# Results that differ by less, relative to their scores, are equally good.
-ROUNDING = 1e-12
 
 
 class FitStatus(enum.Enum):
@@ -136,15 +134,6 @@ class Fit:
         Their evidence is that of fewer components than were asked for.
         """
         return self.evidence is None or not self.has_empty_component, self.score
-
-    def is_better_than(self, other: Fit) -> bool:
-        """Return whether this result is better by more than rounding; of equal ones the first is kept."""
-        if (self.evidence is None) != (other.evidence is None):
-            # In one of two searches the tails seemed long: only the likelihood is known of both.
-            return self.log_likelihood > other.log_likelihood + ROUNDING * abs(other.log_likelihood)
-        if self.rank[0] != other.rank[0]:
-            return self.rank[0]
-        return self.score > other.score + ROUNDING * abs(other.score)
 
 
 def is_empty(counts: Array) -> Array:

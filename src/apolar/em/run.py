@@ -15,13 +15,13 @@ from apolar.em.ascent import climb
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.mixture import compiled_steps
-from apolar.mixture.evidence import log_evidence
+from apolar.mixture.evidence import comparison_score, log_evidence
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import Shrinkage
 
-__all__ = ["Callback", "EMRun", "Stop", "evidence_of", "evidences", "has_kernel", "run"]
+__all__ = ["Callback", "EMRun", "Stop", "comparison_scores", "evidence_of", "evidences", "has_kernel", "run"]
 
 # In short runs, a prior is adapted to every fifth of the mixtures.
 ADAPTED_EVERY = 5
@@ -125,6 +125,19 @@ def evidences(
     """Return the log-evidences of a batch of mixtures, from their E-step."""
     n_rows = problem.weight if problem.whitening.has_noise_component else None
     return log_evidence(problem.family, parameters, stats, log_likelihood, of_covariances, n_rows)
+
+
+def comparison_scores(
+    problem: Problem,
+    parameters: WhitenedParameters,
+    stats: SufficientStats,
+    log_likelihood: Array,
+    prior: Prior | None,
+) -> Array:
+    """Return what a batch of mixtures is compared by under a prior, from their E-step."""
+    if prior is None or not prior.compares_by_evidence:
+        return log_likelihood
+    return comparison_score(evidences(problem, parameters, stats, log_likelihood), log_likelihood)
 
 
 # --- plain steps --------------------------------------------------------------------------------

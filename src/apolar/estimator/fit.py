@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import fits_in_memory, random_generator
+from apolar._core.settings import SETTINGS
 from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, in_canonical_order
-from apolar.em.rounding import has_rounding
+from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
+from apolar.estimator.fit_warnings import is_collapsed, warnings_of
 from apolar.estimator.fitted import FittedState, is_fitted_as
 from apolar.estimator.inputs import float_type
 from apolar.estimator.parameters import allows_rounding, check_columns, is_path, n_threads_of
@@ -23,21 +26,18 @@ from apolar.estimator.progress import (
     warn_of_constant_columns,
     warn_of_far_rows,
 )
-from apolar.estimator.rounding import RoundingProblem, fit_beyond_rounding
-from apolar.estimator.search import best_fit
 from apolar.estimator.storage import Checkpoint, stored_state
-from apolar.exceptions import SkippedStartWarning, warn_user
+from apolar.exceptions import DisagreementWarning, SkippedStartWarning, warn_user
 from apolar.mixture.families import Family
 from apolar.mixture.prior import Prior
-from apolar.search.given import ResolvedStart, has_given_parameters, resolved_start
+from apolar.search.given import has_given_parameters, requested_candidates
+from apolar.search.search import Candidates, best_fit
 
 __all__ = ["CHECKED_ROWS", "fit_rows"]
 
-# Up to this many rows, the likelihood of the fitted mixture is computed once more, in the units of X.
-RECOMPUTED_ROWS = 10_000
 # How many rows, at most, are used to check that EM ended at a maximum, to compare partitions, and to see
-# with which resolution columns are recorded.
-CHECKED_ROWS = 10_000
+# with which resolution columns are recorded; and to compute the likelihood once more, in the units of X.
+CHECKED_ROWS = SETTINGS.sample_rows
 
 
 def fit_rows(
@@ -69,21 +69,19 @@ def fit_rows(
             f"n_components = {estimator.n_components} components need at least as many rows; got "
             f"n_samples = {data.n_rows}. Ask for fewer components."
         )
-    problem = RoundingProblem(data, data.subsample(CHECKED_ROWS, np.random.default_rng(0)), prior)
-    search = _Search(estimator, X, problem, stored, has_weight)
-    if allows_rounding(estimator) and estimator.max_iter > 0:
-        is_continued = _continues_rounded(estimator, data, stored)
-        result, problem = fit_beyond_rounding(problem, search, is_continued=is_continued)
-    else:
-        result = search(problem)
+    solver = _Solver(estimator, X, data, prior, stored, has_weight)
+    is_continued = _continues_rounded(estimator, data, stored)
+    result = (
+        solver.beyond_rounding(is_continued=is_continued) if allows_rounding(estimator) else solver.solve()
+    )
     _check_not_collapsed(estimator, result)
-    search.state(result, problem).set_on(estimator)
-    if estimator.reg_covar or problem.is_rounded or data.n_rows <= RECOMPUTED_ROWS:
+    solver.state(result).set_on(estimator)
+    if estimator.reg_covar or has_rounding(solver.data) or data.n_rows <= CHECKED_ROWS:
         # EM computes the density with the noise of the rows, and before parameters are rounded in the
         # transform to the units of the data; this is the density of the mixture as it is returned.
         likelihood = predictor_of(estimator).likelihood(rows, n_threads)
         estimator.lower_bound_ = likelihood.log_likelihood / likelihood.weight
-    search.end()
+    solver.end()
     vars(estimator).pop("_stream", None)
     _warn(estimator, result)
     if not estimator.noise:
@@ -92,10 +90,10 @@ def fit_rows(
         names = getattr(estimator, "feature_names_in_", None)
         used = "Criteria such as BIC count their parameters."
         warn_of_constant_columns(data.scale.mean, data.scale.variances, names, used)
-    search.progress.end(estimator.message_)
+    solver.progress.end(estimator.message_)
 
 
-class _Search:
+class _Solver:
     """The searches of one fit, whose passes are reported together.
 
     Parameters
@@ -103,62 +101,111 @@ class _Search:
     estimator : GaussianMixture
     X : object
         The rows as the user gave them.
-    problem : RoundingProblem
-        The first that is solved.
+    data : Problem
+    prior : Prior or None
     stored : FittedState or None
         The mixture of the file that the fit resumes from.
     has_weight : ndarray of bool or None
+
+    Attributes
+    ----------
+    data : Problem
+        The one that is being solved: as given, or with the rounding errors of the rows.
     """
 
     def __init__(
         self,
         estimator: Any,
         X: Any,
-        problem: RoundingProblem,
+        data: Problem,
+        prior: Prior | None,
         stored: FittedState | None,
         has_weight: Array | None,
     ) -> None:
-        self.estimator, self.X, self.problem = estimator, X, problem
-        self.stored, self.has_weight, self.dtype = stored, has_weight, float_type(X)
-        weight, log_det = problem.data.weight, problem.data.whitening.log_det
-        self.progress = FitProgress(estimator, X, weight, log_det, self.state)
+        self.estimator, self.X, self.stored, self.has_weight = estimator, X, stored, has_weight
+        self.plain, self.plain_prior, self.data = data, prior, data
+        self.sample = data.subsample(CHECKED_ROWS, np.random.default_rng(0))
+        self.dtype = float_type(X)
+        self.progress = FitProgress(estimator, X, data.weight, data.whitening.log_det, self.state)
         self.keeps_order = False
         self.checkpoint: Checkpoint | None = None
 
-    def state(self, result: Fit, problem: RoundingProblem | None = None) -> FittedState:
-        """Return the fitted state of a result, by default one of the problem that is being solved."""
-        return FittedState.of_fit(result, (problem or self.problem).data, self.dtype)
+    def state(self, result: Fit) -> FittedState:
+        """Return the fitted state of a result."""
+        return FittedState.of_fit(result, self.data, self.dtype)
 
-    def __call__(self, problem: RoundingProblem, given: Fit | None = None) -> Fit:
-        """Return the best mixture, its components in order, from the start of the fit or a given one."""
-        estimator, self.problem = self.estimator, problem
-        start = self._start() if given is None else ResolvedStart.fixed(given, keeps_order=self.keeps_order)
+    def beyond_rounding(self, *, is_continued: bool) -> Fit:
+        """Return the best mixture that has no component narrower than the rounding errors of the rows.
+
+        Where values repeat because they are rounded, as in integers, the likelihood grows without bound as a
+        component becomes flat in a column, and flat components say nothing about clusters. If the best
+        mixture has one, the search is repeated for rows that are known up to their rounding errors only. If
+        there is an optimum without flat components near what that finds, the rounding errors are not needed,
+        and that is the result. Rows without repeated values are fitted once, as they are.
+
+        Parameters
+        ----------
+        is_continued : bool
+            Whether the start is from a fit to rows that were known up to their rounding errors.
+        """
+        result = None if is_continued else self.solve()
+        if result is not None and result.status is FitStatus.STOPPED:
+            return result
+        variances = rounding_variances(self.sample)
+        if not np.any(variances):
+            return self.solve() if result is None else result
+        if result is not None and not is_narrower(self.plain, result.parameters, variances):
+            return result
+        rounded = self.solve(variances=variances)
+        if rounded.status is not FitStatus.CONVERGED:
+            return rounded
+        solved = self.data
+        start = replace(rounded, status=FitStatus.NOT_RUN, is_from_all_rows=True)
+        result = self.solve(Candidates(lambda _: [start], keeps_order=self.keeps_order))
+        is_flat = is_narrower(self.plain, result.parameters, variances)
+        if result.status is not FitStatus.CONVERGED or is_flat:
+            self.data = solved
+            return rounded
+        # The starts disagreed in the search; this run had only one.
+        disagreement = [each for each in rounded.warnings if isinstance(each, DisagreementWarning)]
+        return replace(result, warnings=(*result.warnings, *disagreement))
+
+    def solve(self, start: Candidates | None = None, variances: Array | None = None) -> Fit:
+        """Return the best mixture, its components in order, from a given start or that of the fit."""
+        estimator, sample = self.estimator, self.sample
+        self.data, prior = self.plain, self.plain_prior
+        if variances is not None:
+            self.data, prior = with_rounding(self.plain, prior, variances)
+            sample = sample.with_noise(variances)
+        if start is None:
+            warm = _warm_start(estimator, self.data, self.stored)
+            start = warm or requested_candidates(estimator, self.data, self.X, prior, self.has_weight)
         self.keeps_order = start.keeps_order
         if estimator.checkpoint is not None:
             # A new one for each search: likelihoods with and without rounding errors cannot be compared.
             self.checkpoint = Checkpoint(estimator, self.state, self._ordered)
-        result = best_fit(
-            problem.data,
-            problem.prior,
+        result, candidates = best_fit(
+            self.data,
+            prior,
             start,
             tol=estimator.tol,
             max_iter=estimator.max_iter,
             rng=random_generator(estimator.random_state),
-            sample=problem.sample,
-            callback=self._callback,
+            sample=sample,
+            callback=self._report,
+        )
+        result = replace(
+            result,
+            warnings=tuple(warnings_of(self.data, prior, result, candidates, sample)),
+            is_collapsed=is_collapsed(self.data, result),
         )
         return self._ordered(result)
 
-    def _start(self) -> ResolvedStart:
-        data, prior = self.problem.data, self.problem.prior
-        warm_start = _warm_start(self.estimator, data, self.stored)
-        return warm_start or resolved_start(self.estimator, data, self.X, prior, self.has_weight)
-
     def _ordered(self, result: Fit) -> Fit:
-        data = self.problem.data
+        data = self.data
         return result if self.keeps_order else in_canonical_order(result, data.family, data.whitening)
 
-    def _callback(self, result: Fit) -> bool:
+    def _report(self, result: Fit) -> bool:
         if self.checkpoint is not None:
             self.checkpoint(result)
         return self.progress(result)
@@ -191,7 +238,7 @@ def _continues_rounded(estimator: Any, data: Problem, stored: FittedState | None
     return _is_warm(estimator, data) and FittedState.of(estimator).is_rounded
 
 
-def _warm_start(estimator: Any, data: Problem, stored: FittedState | None) -> ResolvedStart | None:
+def _warm_start(estimator: Any, data: Problem, stored: FittedState | None) -> Candidates | None:
     """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
     earlier, last = -np.inf, stored
     if last is None:
@@ -214,7 +261,7 @@ def _warm_start(estimator: Any, data: Problem, stored: FittedState | None) -> Re
     is_resumed = stored is not None and not is_path(estimator.warm_start)
     is_given = not (isinstance(estimator.init_params, str) or callable(estimator.init_params))
     keeps_order = has_given_parameters(estimator) or is_given or not is_resumed
-    return ResolvedStart.fixed(start, keeps_order=keeps_order)
+    return Candidates(lambda _: [start], keeps_order=keeps_order)
 
 
 def _check_not_collapsed(estimator: Any, result: Fit) -> None:

@@ -17,11 +17,10 @@ from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows
 from apolar.data.weights import as_counts
-from apolar.estimator.bootstrap import Bootstrap, bootstrap
-from apolar.estimator.combine import Combination, combine
-from apolar.estimator.conditional import ConditionalMixin
+from apolar.estimator import columns as of_columns
+from apolar.estimator.clusters import Combination, Overlap, combine, overlap
+from apolar.estimator.columns import Regression
 from apolar.estimator.fit import fit_rows
-from apolar.estimator.fitted import fitted_parameters
 from apolar.estimator.inputs import (
     float_type,
     in_single_precision,
@@ -30,19 +29,20 @@ from apolar.estimator.inputs import (
     with_column_names,
 )
 from apolar.estimator.outliers import find_outliers
-from apolar.estimator.overlap import Overlap, overlap
 from apolar.estimator.parameters import check_parameters, n_threads_of
 from apolar.estimator.predict import Answer, Likelihood, densities, labels, predictor_of, probabilities
 from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
-from apolar.estimator.standard_errors import (
+from apolar.estimator.storage import check_writable, load_model, save_model
+from apolar.estimator.stream import Stream, update_from_batch
+from apolar.estimator.summary import Summary, summary_of
+from apolar.estimator.uncertainty import (
+    Bootstrap,
     StandardErrors,
+    bootstrap,
     check_columns_vary,
     fitted_problem,
     standard_errors,
 )
-from apolar.estimator.storage import check_writable, load_model, save_model
-from apolar.estimator.stream import Stream, update_from_batch
-from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
@@ -51,7 +51,7 @@ from apolar.mixture.recovered import sample
 __all__ = ["GaussianMixture"]
 
 
-class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, BaseEstimator):
+class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
     Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
@@ -313,7 +313,7 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
     def _answer_rows(self, X: Any, answer: Answer) -> Any:
         """Return an answer for each row of X, in single precision if both X and the mixture are."""
         rows = self._open(X)
-        answers = predictor_of(self).each(rows, answer, n_threads_of(self))
+        answers = predictor_of(self).answer(rows, answer, n_threads_of(self))
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
         return in_single_precision(answers) if is_single and answer is not labels else answers
 
@@ -384,6 +384,9 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
         rows = self._open(X, sample_weight)
         return predictor_of(self).likelihood(rows, n_threads_of(self))
 
+    def _criterion(self, name: str, X: Any, sample_weight: Any) -> float:
+        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)[name]
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows.
 
@@ -417,15 +420,15 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
-        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["bic"]
+        return self._criterion("bic", X, sample_weight)
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Return Akaike's information criterion on X: lower is better, as in scikit-learn."""
-        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["aic"]
+        return self._criterion("aic", X, sample_weight)
 
     def icl(self, X: Any, sample_weight: Any = None) -> float:
         """Return the integrated completed likelihood on X: lower is better, and overlap makes it higher."""
-        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)["icl"]
+        return self._criterion("icl", X, sample_weight)
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.
@@ -449,10 +452,117 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
         check_integer(n_samples, "n_samples", least=1)
         state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        X, labels = sample(
-            family(self.covariance_type), fitted_parameters(self), n_samples, rng, grouped=True
-        )
+        predictor = predictor_of(self)
+        X, labels = sample(predictor.family, predictor.parameters, n_samples, rng, grouped=True)
         return X.astype(self.means_.dtype, copy=False), labels
+
+    # --- columns --------------------------------------------------------------------------------
+
+    def impute(self, X: Any, *, n_draws: int | None = None) -> Any:
+        """Return the rows with their missing values replaced.
+
+        Parameters
+        ----------
+        X : array_like, dataframe or another source of rows, shape (n_samples, n_features)
+            NaN where a value is missing. Values that are not missing are returned as they are.
+        n_draws : int, optional
+            For multiple imputation: draw the missing values of each row so many times, from what the mixture
+            says of them given those that are observed. By default they are replaced by their expected values.
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, n_features), or (n_draws, n_samples, n_features) with `n_draws`
+            Of float32 if X is. Of rows on a device or of Dask, an array of the same library.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
+        >>> gm.impute([[5.0, 3.4, np.nan, 0.2]]).round(1)
+        array([[5. , 3.4, 1.4, 0.2]])
+        """
+        rows = self._open(X)
+        return of_columns.impute(self, rows, float_type(X), n_draws)
+
+    def marginal(self, columns: Any) -> Self:
+        """Return the mixture of some of the columns.
+
+        Parameters
+        ----------
+        columns : int, str, or sequence of these
+            By number, from zero, or by name, in the order in which the mixture returned has them.
+
+        Returns
+        -------
+        mixture : GaussianMixture
+            Of as many components. Where components share a part of their covariances, such as the volume,
+            those of some columns do not: each then has its own.
+        """
+        check_is_fitted(self)
+        return of_columns.marginal(self, columns)
+
+    def conditional(self, columns: Any, values: Any) -> Self:
+        """Return the mixture of the other columns, given the values of some.
+
+        Parameters
+        ----------
+        columns : int, str, or sequence of these
+            The columns that are known, by number, from zero, or by name.
+        values : float or sequence of float
+            Their values, one for each.
+
+        Returns
+        -------
+        mixture : GaussianMixture
+            Of the columns that are not given, in their order: the weights are the responsibilities of the
+            components for the values, the means their regressions.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> gm.conditional([0, 1], [5.0, 3.4]).means_.shape
+        (3, 2)
+        """
+        check_is_fitted(self)
+        return of_columns.conditional(self, columns, values)
+
+    def regress(self, columns: Any, values: Any) -> Regression:
+        """Return the expected values of the other columns, given those of some, for many rows at a time.
+
+        Of each row they are the mean and the deviations of what `conditional` returns: regressions that are
+        not linear, with deviations that differ from row to row.
+
+        Parameters
+        ----------
+        columns : int, str, or sequence of these
+            The columns that are known, by number, from zero, or by name.
+        values : array_like, dataframe or another source of rows, shape (n_samples, n_known)
+            Their values, in the order of `columns`; of one column, shape (n_samples,) too. NaN where one is
+            not known either.
+
+        Returns
+        -------
+        regression : Regression
+            With `mean` and `deviations`, both of shape (n_samples, n_others).
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> petals = gm.regress([0, 1], [[5.0, 3.4], [6.5, 3.0]])
+        >>> petals.columns
+        (2, 3)
+        >>> petals.mean.round(1)
+        array([[1.5, 0.2],
+               [5.1, 1.8]])
+        """
+        check_is_fitted(self)
+        return of_columns.regress(self, columns, values)
 
     # --- uncertainty of the parameters ----------------------------------------------------------
 
@@ -474,7 +584,7 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
         data, prior = fitted_problem(self, X, sample_weight)
         check_columns_vary(data)
         with one_blas_thread():
-            return standard_errors(data, fitted_parameters(self), prior)
+            return standard_errors(data, predictor_of(self).parameters, prior)
 
     def bootstrap(
         self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
@@ -501,7 +611,7 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
         with one_blas_thread():
             return bootstrap(
                 data,
-                fitted_parameters(self),
+                predictor_of(self).parameters,
                 prior,
                 rng=rng,
                 n_resamples=n_resamples,
@@ -558,15 +668,15 @@ class GaussianMixture(CallbackSupportMixin, ConditionalMixin, DensityMixin, Base
         >>> iris = apolar.datasets.load_iris()
         >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
         >>> print(gm.overlap())
+        Percentage of the rows of a cluster (line) that would be assigned to another (column): clusters ...
+        <BLANKLINE>
         cluster      1      2      3
               1         <0.1%   2.2%
               2  <0.1%         <0.1%
               3   1.6%  <0.1%
-        <BLANKLINE>
-        Percentage of the rows of a cluster (line) that would be assigned to another (column): clusters ...
         """
         check_is_fitted(self)
-        return overlap(family(self.covariance_type), fitted_parameters(self))
+        return overlap(predictor_of(self))
 
     def combine(self, X: Any, n_clusters: int | None = None) -> Combination:
         """Return the components combined into clusters, by the entropy of the clustering [baudry2010].

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,14 +9,14 @@ import numpy as np
 from scipy.stats import chi2
 
 from apolar._core.arrays import Array
-from apolar.data import BlockFunction, Checked, Rows
-from apolar.estimator.fitted import fitted_parameters
+from apolar._core.checks import check_fraction
+from apolar.data import Rows
+from apolar.estimator.predict import map_rows, predictor_of
 from apolar.mixture.conditional import min_distances
-from apolar.mixture.families import family
 
 __all__ = ["OutlierRule", "find_outliers"]
 
-# A component with fewer rows than this is that of a single one.
+# A component with fewer rows than this has a single one.
 MIN_ROWS = 1.5
 
 
@@ -31,9 +30,9 @@ class OutlierRule:
     covariances : ndarray, shape (n_components, n_features), or with one more axis
         Variances of the columns, or matrices.
     tail : float
-        The probability of a row of the mixture to be as far from its component.
+        The probability that a row of the mixture is as far from its component.
     is_cluster : ndarray of bool, shape (n_components,)
-        Which components count: one that a single row has for itself is no cluster.
+        Which components count: one that a single row has for itself is not a cluster.
     """
 
     means: Array
@@ -44,11 +43,9 @@ class OutlierRule:
     @classmethod
     def of(cls, estimator: Any, level: float) -> Self:
         """Return the rule of a fitted mixture; `level` is for all rows of the fit together."""
-        if isinstance(level, bool) or not isinstance(level, numbers.Real):
-            raise TypeError(f"level must be a number, not {level!r}.")
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, a probability, not {level}.")
-        kind, parameters = family(estimator.covariance_type), fitted_parameters(estimator)
+        check_fraction(level, "level")
+        predictor = predictor_of(estimator)
+        kind, parameters = predictor.family, predictor.parameters
         shape = parameters.means.shape
         if kind.is_axis_aligned:
             variances = kind.diagonals(kind.per_component(parameters.covariances))
@@ -57,9 +54,8 @@ class OutlierRule:
             covariances = kind.matrices(parameters.covariances, *shape)
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
         is_cluster = n_rows * parameters.weights > MIN_ROWS
-        is_cluster = is_cluster if is_cluster.any() else np.ones(len(is_cluster), dtype=bool)
         tail = float(-np.expm1(np.log1p(-level) / n_rows))
-        return cls(parameters.means, covariances, tail, is_cluster)
+        return cls(parameters.means, covariances, tail, is_cluster | ~is_cluster.any())
 
     def __call__(self, X: Array) -> Array:
         """Return whether each row is an outlier, shape (n_samples,)."""
@@ -70,13 +66,8 @@ class OutlierRule:
 
 
 def find_outliers(estimator: Any, rows: Rows, level: float) -> Any:
-    """Return whether each row is an outlier, shape (n_samples,); of distributed rows, a lazy array."""
-    is_outlier = OutlierRule.of(estimator, level)
+    """Return whether each row is an outlier, shape (n_samples,); a lazy array for distributed rows."""
     if rows.is_sparse:
         raise TypeError("X is sparse: call outliers for X.toarray(), a part of the rows at a time.")
-    if rows.is_distributed:
-        return rows.map_lazily(is_outlier, None, np.bool_)
-    parts = rows.on_host().map_blocks(
-        BlockFunction(lambda block, _: is_outlier(block)), Checked(allows_missing=True)
-    )
-    return np.concatenate(list(parts))
+    rule = OutlierRule.of(estimator, level)
+    return rows.map_lazily(rule, None, np.bool_) if rows.is_distributed else map_rows(rows, rule)

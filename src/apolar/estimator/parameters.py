@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,34 +19,18 @@ from apolar.search.starts import STARTS
 
 __all__ = [
     "PARAMETERS",
-    "Parameter",
     "allows_rounding",
     "check_columns",
     "check_parameters",
     "is_path",
     "n_threads_of",
+    "storable_parameter",
 ]
 
-
-def _unchanged(value: Any) -> Any:
-    return value
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of the estimator.
-
-    Attributes
-    ----------
-    check : callable
-        Takes a value and the name; raises TypeError or ValueError, with a message for the user.
-    stored : callable
-        Returns the value that is written to a file. Files hold no code, and no paths, so that a loaded model
-        reads and writes no file unless the user gives it a path.
-    """
-
-    check: Callable[[Any, str], Any]
-    stored: Callable[[Any], Any] = _unchanged
+Check = Callable[[Any, str], Any]
+"""Takes a value and the name of a parameter; raises TypeError or ValueError, with a message for the user."""
+BOOLEANS = (bool, np.bool_)
+GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
 def is_path(value: Any) -> bool:
@@ -54,53 +38,26 @@ def is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def _integer(least: int) -> Callable[[Any, str], Any]:
+def _integer(least: int) -> Check:
     return lambda value, name: check_integer(value, name, least=least)
 
 
-def _optional(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    return lambda value, name: None if value is None else check(value, name)
+def _unless(is_accepted: Callable[[Any], bool], check: Check) -> Check:
+    """Return a check for values that are not accepted already."""
+    return lambda value, name: None if is_accepted(value) else check(value, name)
 
 
-def _zero_or_positive(value: Any, name: str) -> None:
-    if value != 0:
-        positive_number(value, name)
+def _optional(check: Check) -> Check:
+    return _unless(lambda value: value is None, check)
 
 
-def _family(value: Any, _: str) -> Family:
-    return family(value)
-
-
-def _start(value: Any, name: str) -> None:
-    # Labels and responsibilities are checked later, against the rows.
-    if isinstance(value, str):
-        one_of(value, name, tuple(STARTS))
-
-
-def _prior(value: Any, name: str) -> None:
+def _check_prior(value: Any, name: str) -> None:
     is_default = isinstance(value, str) and value in ("default", "conjugate")
     if value is not None and not is_default and not isinstance(value, Prior):
         raise ValueError(f"{name} must be 'default', 'conjugate', an apolar.Prior, or None; got {value!r}.")
 
 
-def _random_state(value: Any, name: str) -> None:
-    if not isinstance(value, np.random.Generator | np.random.RandomState):
-        check_integer(value, name, least=0)
-
-
-def _warm_start(value: Any, name: str) -> None:
-    if not is_path(value):
-        one_of(value, name, (True, False))
-
-
-def _verbosity(value: Any, name: str) -> None:
-    if not isinstance(value, bool | np.bool_):
-        check_integer(value, name, least=0)
-
-
-def _noise(value: Any, name: str) -> None:
-    if isinstance(value, bool | np.bool_):
-        return
+def _check_noise(value: Any, name: str) -> None:
     if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
         raise ValueError(
             f"{name} must be True, False, or the share of the rows that is expected to be noise, above 0 and "
@@ -108,44 +65,53 @@ def _noise(value: Any, name: str) -> None:
         )
 
 
-def _path(value: Any, name: str) -> None:
+def _check_path(value: Any, name: str) -> None:
     if not is_path(value):
         raise TypeError(f"{name} must be the path of a file, or None; got {value!r}.")
 
 
-def _stored_start(value: Any) -> Any:
-    return "auto" if callable(value) else value
+_zero_or_positive = _unless(lambda value: bool(np.isscalar(value) and value == 0), positive_number)
 
-
-def _stored_prior(value: Any) -> Any:
-    return {type(value).__name__: asdict(value)} if isinstance(value, Prior) else value
-
-
-def _stored_random_state(value: Any) -> Any:
-    return None if isinstance(value, np.random.Generator | np.random.RandomState) else value
-
-
-PARAMETERS: dict[str, Parameter] = {
-    "n_components": Parameter(_integer(1)),
-    "covariance_type": Parameter(_family),
-    "init_params": Parameter(_start, _stored_start),
-    "n_init": Parameter(_integer(1)),
-    "max_iter": Parameter(_integer(0)),
-    "tol": Parameter(_zero_or_positive),
-    "reg_covar": Parameter(_optional(_zero_or_positive)),
-    "prior": Parameter(_prior, _stored_prior),
-    "random_state": Parameter(_optional(_random_state), _stored_random_state),
-    "warm_start": Parameter(_warm_start, lambda value: False if is_path(value) else value),
-    "verbose": Parameter(_verbosity),
-    "verbose_interval": Parameter(_integer(1)),
-    "weights_init": Parameter(_optional(numeric_array)),
-    "means_init": Parameter(_optional(numeric_array)),
-    "precisions_init": Parameter(_optional(numeric_array)),
-    "noise": Parameter(_noise),
-    "n_threads": Parameter(_optional(_integer(1))),
-    "checkpoint": Parameter(_optional(_path), lambda _: None),
-    "checkpoint_every": Parameter(_integer(1)),
+PARAMETERS: dict[str, Check] = {
+    "n_components": _integer(1),
+    "covariance_type": lambda value, _: family(value),
+    # Labels and responsibilities are checked later, against the rows.
+    "init_params": _unless(
+        lambda value: not isinstance(value, str), lambda value, name: one_of(value, name, tuple(STARTS))
+    ),
+    "n_init": _integer(1),
+    "max_iter": _integer(0),
+    "tol": _zero_or_positive,
+    "reg_covar": _optional(_zero_or_positive),
+    "prior": _check_prior,
+    "random_state": _optional(_unless(lambda value: isinstance(value, GENERATORS), _integer(0))),
+    "warm_start": _unless(is_path, lambda value, name: one_of(value, name, (True, False))),
+    "verbose": _unless(lambda value: isinstance(value, BOOLEANS), _integer(0)),
+    "verbose_interval": _integer(1),
+    "weights_init": _optional(numeric_array),
+    "means_init": _optional(numeric_array),
+    "precisions_init": _optional(numeric_array),
+    "noise": _unless(lambda value: isinstance(value, BOOLEANS), _check_noise),
+    "n_threads": _optional(_integer(1)),
+    "checkpoint": _optional(_check_path),
+    "checkpoint_every": _integer(1),
 }
+"""The check of each parameter."""
+
+
+def storable_parameter(name: str, value: Any) -> Any:
+    """Return the value of a parameter as it is written to a file.
+
+    Files hold no code, and no paths, so that a loaded model reads and writes no file unless the user gives it
+    a path.
+    """
+    if name == "checkpoint" or (name == "random_state" and isinstance(value, GENERATORS)):
+        return None
+    if name == "init_params" and callable(value):
+        return "auto"
+    if name == "warm_start" and is_path(value):
+        return False
+    return {type(value).__name__: asdict(value)} if isinstance(value, Prior) else value
 
 
 def check_parameters(settings: Any) -> tuple[Family, Prior | None]:
@@ -153,8 +119,8 @@ def check_parameters(settings: Any) -> tuple[Family, Prior | None]:
 
     If `reg_covar` is given, it takes the place of the default prior, and there is none.
     """
-    for name, parameter in PARAMETERS.items():
-        parameter.check(getattr(settings, name), name)
+    for name, check in PARAMETERS.items():
+        check(getattr(settings, name), name)
     prior = settings.prior
     if isinstance(prior, str):
         prior = (Prior() if prior == "conjugate" else AdaptivePrior()) if settings.reg_covar is None else None

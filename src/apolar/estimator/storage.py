@@ -28,7 +28,7 @@ from apolar._core.files import (
 from apolar.em.result import Fit
 from apolar.em.whitening import whitening_around
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.parameters import PARAMETERS, is_path
+from apolar.estimator.parameters import PARAMETERS, is_path, storable_parameter
 from apolar.exceptions import CheckpointWarning, warn_user
 from apolar.mixture.families import Family, family
 from apolar.mixture.noise import NoiseBox
@@ -40,7 +40,7 @@ __all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_s
 FORMAT = "apolar Gaussian mixture"
 VERSION = 1
 
-# The fields of the fitted state that are single values. Precisions are computed from covariances.
+# The fields of the fitted state, by what they hold; precisions are computed from covariances.
 _SCALARS: dict[str, type] = {
     "converged": bool,
     "n_iter": int,
@@ -51,11 +51,16 @@ _SCALARS: dict[str, type] = {
     "evidence": float,
     "shrinkage": float,
 }
-# Not in every file: evidence is unknown after a stream or from moments, and old files lack both.
-_OPTIONAL = ("evidence", "shrinkage")
+_LISTS: dict[str, type] = {
+    "lower_bounds": np.float64,
+    "start_notes": np.str_,
+    "rounding_variances": np.float64,
+}
+# Not in every file: the evidence is unknown after a stream or from moments, and old files lack all three.
+_OPTIONAL = ("evidence", "shrinkage", "rounding_variances")
 _REQUIRED = (
-    *(f"{name}_" for name in _SCALARS if name not in _OPTIONAL),
-    *("weights_", "means_", "covariances_", "lower_bounds_", "start_notes_", "n_features_in_"),
+    *(f"{name}_" for name in (*_SCALARS, *_LISTS) if name not in _OPTIONAL),
+    *("weights_", "means_", "covariances_", "n_features_in_"),
 )
 _NAMES = "feature_names_in_"
 _NOISE = ("noise_origin", "noise_edges")
@@ -128,7 +133,7 @@ def _to_arrays(model: Any) -> dict[str, Array]:
     state = FittedState.of(model)
     mixture = state.parameters
     parameters = {name: _plain(name, value) for name, value in model.get_params(deep=False).items()}
-    scalars = {f"{name}_": (kind, getattr(state, name)) for name, kind in _SCALARS.items()}
+    known = {name: getattr(state, name) for name in (*_SCALARS, *_LISTS)}
     arrays = {
         "apolar": np.array(__version__),
         "parameters": np.array(json.dumps(parameters, allow_nan=False)),
@@ -137,11 +142,11 @@ def _to_arrays(model: Any) -> dict[str, Array]:
         "weights_": mixture.weights,
         "means_": mixture.means,
         "covariances_": np.asarray(mixture.covariances, dtype=np.float64),
-        "lower_bounds_": np.asarray(state.lower_bounds, dtype=np.float64),
-        "start_notes_": np.array(state.start_notes, dtype=np.str_),
-    } | {name: np.array(kind(value)) for name, (kind, value) in scalars.items() if value is not None}
-    if state.rounding_variances is not None:
-        arrays["rounding_variances_"] = np.asarray(state.rounding_variances, dtype=np.float64)
+    }
+    for name, value in known.items():
+        if value is not None:
+            kind = _SCALARS.get(name)
+            arrays[f"{name}_"] = np.asarray(value, _LISTS[name]) if kind is None else np.array(kind(value))
     if hasattr(model, _NAMES):
         arrays[_NAMES] = np.array(list(model.feature_names_in_), dtype=np.str_)
     if mixture.noise is not None:
@@ -152,7 +157,7 @@ def _to_arrays(model: Any) -> dict[str, Array]:
 def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     """Return the model of the arrays of a file, after checking all of them."""
     parameters = _read_parameters(cls, stored_value(arrays, "parameters", str))
-    scalars: dict[str, Any] = {
+    known: dict[str, Any] = {
         # The likelihood of a mixture that was made from moments alone is unknown.
         name: stored_value(arrays, f"{name}_", kind, may_be_nan=name == "lower_bound")
         for name, kind in _SCALARS.items()
@@ -160,16 +165,17 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     }
     r = check_integer(parameters["n_components"], "n_components", least=1)
     m = check_integer(stored_value(arrays, "n_features_in_", int), "n_features_in_", least=1)
-    check_integer(scalars["n_iter"], "n_iter_", least=0)
-    positive_number(scalars["n_samples_seen"], "n_samples_seen_")
+    check_integer(known["n_iter"], "n_iter_", least=0)
+    positive_number(known["n_samples_seen"], "n_samples_seen_")
     kind = family(parameters["covariance_type"])
     mixture = _read_mixture(arrays, kind, r, m)
-    rounding = np.zeros(m)  # old files lack these variances, and are of fits without
+    known["start_notes"] = stored_strings(arrays, "start_notes_")
+    known["lower_bounds"] = stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist()
     if "rounding_variances_" in arrays:
-        rounding = stored_numbers(arrays, "rounding_variances_", (m,))
-    for name, value in (("rounding_variances_", rounding), ("shrinkage_", scalars.get("shrinkage", 0.0))):
-        if np.any(value < 0):
-            raise ValueError(f"{name} must not be negative.")
+        known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
+    for name in ("rounding_variances", "shrinkage"):
+        if np.any(known.get(name, 0.0) < 0):
+            raise ValueError(f"{name}_ must not be negative.")
     precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
     one_of(precision, "precision", ("float32", "float64"))
     model = cls(**parameters)
@@ -178,16 +184,7 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         if len(names) != m:
             raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
         vars(model)[_NAMES] = np.array(names, dtype=object)
-    state = FittedState(
-        kind,
-        mixture,
-        precision,
-        lower_bounds=stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist(),
-        rounding_variances=rounding,
-        start_notes=stored_strings(arrays, "start_notes_"),
-        **scalars,
-    )
-    state.set_on(model)
+    FittedState(kind, mixture, precision, **known).set_on(model)
     return model
 
 
@@ -230,12 +227,9 @@ def _read_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     return box
 
 
-# --- parameters as text -----------------------------------------------------------------------
-
-
 def _plain(name: str, value: Any) -> Any:
     """Return a parameter as a value that JSON can hold."""
-    value = PARAMETERS[name].stored(value) if name in PARAMETERS else value
+    value = storable_parameter(name, value)
     if isinstance(value, dict):
         return {key: _plain(key, entry) for key, entry in value.items()}
     if value is None or isinstance(value, str | bool | int | float):
@@ -257,24 +251,21 @@ def _read_parameters(cls: type[Any], text: str) -> dict[str, Any]:
     unknown = sorted(set(stored) - set(parameters))
     if unknown:
         raise ValueError(f"{cls.__name__} has no parameter {unknown[0][:60]!r}.")
-    parameters |= {name: _decode(value, name) for name, value in stored.items()}
+    for name, value in stored.items():
+        if isinstance(value, dict):
+            kind, fields = next(iter(value.items()), ("", None))
+            if len(value) != 1 or kind not in PRIORS or not isinstance(fields, dict):
+                raise ValueError(f"{name} has an unknown type.")
+            value = PRIORS[kind](**fields)
+        elif isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":
+            raise ValueError(f"{name} must be an array of numbers or strings.")
+        parameters[name] = value
     for name, value in parameters.items():
-        PARAMETERS[name].check(value, name)
+        PARAMETERS[name](value, name)
         # A value that is never written is not accepted from a file: above all, a path.
         if not isinstance(value, Prior):
-            one_of(value, name, (PARAMETERS[name].stored(value),))
+            one_of(value, name, (storable_parameter(name, value),))
     return parameters
-
-
-def _decode(value: Any, name: str) -> Any:
-    if isinstance(value, dict):
-        kind, fields = next(iter(value.items()), ("", None))
-        if len(value) != 1 or kind not in PRIORS or not isinstance(fields, dict):
-            raise ValueError(f"{name} has an unknown type.")
-        return PRIORS[kind](**fields)
-    if isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":
-        raise ValueError(f"{name} must be an array of numbers or strings.")
-    return value
 
 
 def _refuse_constant(text: str) -> None:
@@ -418,9 +409,8 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     path = estimator.warm_start
     if not is_path(path):
         path = estimator.checkpoint
-        if not estimator.warm_start or path is None or hasattr(estimator, "weights_"):
-            return None
-        if not os.path.exists(path):
+        is_new = bool(estimator.warm_start) and path is not None and not hasattr(estimator, "weights_")
+        if not is_new or not os.path.exists(path):
             return None
     elif not os.path.exists(path):
         raise FileNotFoundError(
@@ -428,17 +418,15 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
             "warm_start=True continues from the checkpoint if there is one."
         )
     state = FittedState.of(load_model(type(estimator), path))
-    shape = state.parameters.means.shape
-    if (state.family.name, *shape) != (kind.name, estimator.n_components, n_features):
-        held, asked = (
+    found = state.family.name, *state.parameters.means.shape
+    asked = kind.name, estimator.n_components, n_features
+    if found != asked:
+        held, wanted = (
             f"a mixture of n_components={n}, covariance_type={name!r}, {m} columns"
-            for name, n, m in (
-                (state.family.name, *shape),
-                (kind.name, estimator.n_components, n_features),
-            )
+            for name, n, m in (found, asked)
         )
         raise ValueError(
-            f"{path!s} holds {held}, but this estimator has {asked}. Delete the file to start again, "
+            f"{path!s} holds {held}, but this estimator has {wanted}. Delete the file to start again, "
             "or change the parameters to those of the file."
         )
     return state

@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
 from apolar._core.numbers import with_error
-from apolar._core.tables import html_table
+from apolar._core.tables import cluster_table, html_table
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters, canonical_order
@@ -79,21 +79,19 @@ class RecoveredMixture:
 
     def _repr_html_(self) -> str:
         """Return a table of the components for notebooks."""
-        n_columns = min(self.n_features, HTML_COLUMNS)
-        more = ["..."] if self.n_features > n_columns else []
-        heads = ["component", "weight", *(f"x{j}" for j in range(n_columns)), *more]
         deviations = self.deviations
-        rows = [
-            [
-                str(k + 1),
-                f"{self.weights[k]:.3f}",
-                *(with_error(float(self.means[k, j]), float(deviations[k, j])) for j in range(n_columns)),
-                *more,
-            ]
-            for k in range(self.n_components)
-        ]
+        first = {
+            "component": [str(k + 1) for k in range(self.n_components)],
+            "weight": [f"{weight:.3f}" for weight in self.weights],
+        }
+        table = cluster_table(
+            first,
+            [f"x{j}" for j in range(self.n_features)],
+            lambda k, j: with_error(float(self.means[k, j]), float(deviations[k, j])),
+            HTML_COLUMNS,
+        )
         words = " ".join((self.message, *self.projected))
-        return html_table(heads, rows, f"Means ± deviations within the component. {words}")
+        return html_table(*table, f"Means ± deviations within the component. {words}")
 
     def sample(self, n_samples: int, random_state: Any = None) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.

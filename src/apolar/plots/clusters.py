@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
-from apolar.plots.palette import GREY, NOISE, style
+from apolar.plots.chart import GREY, INK, NOISE, WRONG, Look, Points, cluster_kind, style
 from apolar.plots.table import TableView
+from apolar.scores import match_labels
 
-__all__ = ["Clusters", "kept_rows", "most_probable", "numbered_clusters", "posteriors"]
+__all__ = ["Clusters", "cluster_points", "kept_rows", "numbered_clusters", "posteriors"]
 
-# A small cluster keeps as many points as this where rows are left out.
+# A small cluster keeps this many points where rows are left out.
 MIN_POINTS = 50
+# The area of the mark of a row of noise, or in a wrong cluster, for that of one in its cluster.
+NOISE_AREA, WRONG_AREA = 0.6, 1.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,47 +30,67 @@ class Clusters:
 
     Attributes
     ----------
-    above, below : ndarray of int, shape (n_rows,)
-        The clusters of the panels above and below the diagonal; -1 for noise.
-    wrong : ndarray of bool, shape (n_rows,)
-        Rows whose found cluster is not that of their class; rows that are called noise are in none.
+    true, found : ndarray of int, shape (n_rows,), or None
+        -1 for noise; None where it is not known.
     names : list of str
         One for each number; none if nothing is known.
-    has_true, has_predicted : bool
     component_numbers : dict
-        The number of each predicted label that can be that of a component.
+        The number of each found label that can be that of a component.
 
     Notes
     -----
     Numbers begin with 0, as components do; names count from 1.
     """
 
-    above: Array
-    below: Array
-    wrong: Array
+    true: Array | None
+    found: Array | None
     names: list[str]
-    has_true: bool
-    has_predicted: bool
     component_numbers: dict[int, int]
 
-    def of_rows(self, rows: IndexArray) -> Clusters:
-        """Return the clusters of some rows."""
-        return replace(self, above=self.above[rows], below=self.below[rows], wrong=self.wrong[rows])
-
-    def style(self, number: int) -> tuple[str, str]:
-        """Return the colour and the marker of a cluster."""
-        return style(number) if self.names else (GREY, "o")
+    def numbers(self, n_rows: int, *, is_true: bool) -> Array:
+        """Return the clusters, true or found as far as both are known; all 0 if none is."""
+        known = [codes for codes in (self.true, self.found) if codes is not None]
+        return known[0 if is_true else -1] if known else np.zeros(n_rows, dtype=np.intp)
 
     @property
-    def has_noise(self) -> bool:
-        """Whether some of the rows are noise."""
-        return bool(np.any(self.above == NOISE) or np.any(self.below == NOISE))
+    def wrong(self) -> Array:
+        """Rows whose found cluster is not that of their class; rows that are called noise are in none."""
+        if self.true is None or self.found is None:
+            return np.zeros(1, dtype=bool)
+        return (self.true != self.found) & (self.found != NOISE)
 
     def component_colour(self, component: int) -> str:
-        """Return the colour of the predicted label that is the number of a component, or grey."""
-        return (
-            self.style(self.component_numbers[component])[0] if component in self.component_numbers else GREY
-        )
+        """Return the colour of the found label that is the number of a component, or grey."""
+        number = self.component_numbers.get(component)
+        return GREY if number is None else style(number)[0]
+
+    def legend(self) -> list[tuple[str, Look]]:
+        """Return name, count and mark of each cluster, of noise, and of rows in a wrong cluster."""
+        entries: list[tuple[str, Look]] = []
+        for number in [*range(len(self.names)), NOISE]:
+            n_true, n_found = (
+                None if codes is None else int(np.count_nonzero(codes == number))
+                for codes in (self.true, self.found)
+            )
+            if number == NOISE and not (n_true or n_found):
+                continue
+            name = "noise" if number == NOISE else self.names[number]
+            colour, marker = style(number)
+            look: Look = {"color": colour, "marker": marker}
+            if n_true is None or n_found is None:
+                counts = f"{n_found if n_true is None else n_true}"
+            elif n_true:
+                counts = f"{n_true}, found {n_found}"
+            else:
+                # A found cluster without a class: all its rows are in a wrong one.
+                counts = f"found {n_found}"
+                look |= {} if number == NOISE else {"marker": WRONG, "markeredgecolor": INK}
+            entries.append((f"{name} ({counts})", look))
+        n_wrong = np.count_nonzero(self.wrong)
+        if n_wrong:
+            look = {"color": "white", "marker": WRONG, "markeredgecolor": INK}
+            entries.append((f"in a wrong cluster ({n_wrong})", look))
+        return entries
 
 
 def numbered_clusters(
@@ -87,77 +109,66 @@ def numbered_clusters(
         That of the mixture whose components are predicted. Clusters then have the numbers of the components,
         in this picture as in all others of the mixture, and classes those of the clusters that match them.
     """
-    if n_components is not None and predicted is not None:
-        return _component_clusters(labels, np.asarray(predicted), class_names, n_rows, n_components)
-    right = np.zeros(n_rows, dtype=bool)
-    if labels is None and predicted is None:
-        same = np.zeros(n_rows, dtype=np.intp)
-        return Clusters(same, same, right, [], False, False, {})
-    if predicted is None:
-        values, codes = _coded(labels, "labels", n_rows)
-        return Clusters(codes, codes, right, _named(values, class_names, "class"), True, False, {})
-    predicted_values, predicted_codes = _coded(predicted, "predicted", n_rows)
-    if labels is None:
-        names = _named(predicted_values, class_names, "cluster")
-        numbers = np.arange(len(predicted_values))
-        return Clusters(
-            predicted_codes,
-            predicted_codes,
-            right,
-            names,
-            False,
-            True,
-            _component_numbers(predicted_values, numbers),
-        )
-    values, codes = _coded(labels, "labels", n_rows)
-    names = _named(values, class_names, "class")
-    in_both = (codes != NOISE) & (predicted_codes != NOISE)
-    counts = np.zeros((len(values), len(predicted_values)), dtype=np.intp)
-    np.add.at(counts, (codes[in_both], predicted_codes[in_both]), 1)
-    numbers = _matched(counts)
-    extra = [value for value, number in zip(predicted_values, numbers, strict=True) if number >= len(values)]
-    names += [f"extra {name}" for name in _named(np.asarray(extra), None, "cluster")]
-    below = np.where(predicted_codes == NOISE, NOISE, numbers[predicted_codes])
-    wrong = (below != codes) & (below != NOISE)
-    return Clusters(codes, below, wrong, names, True, True, _component_numbers(predicted_values, numbers))
+    by_component = n_components is not None and predicted is not None
+    kind = "cluster" if labels is None else "class"
+    true = found = values = numbers = None
+    names: list[str] = []
+    if labels is not None:
+        values, true = _coded(labels, "labels", n_rows)
+        names = _named(values, class_names, kind)
+    if predicted is not None:
+        if by_component:
+            values, found = np.arange(n_components or 0), _column(predicted, "predicted", n_rows)
+        else:
+            values, found = _coded(predicted, "predicted", n_rows)
+        numbers = np.arange(len(values))
+        if true is None:
+            names = _named(values, class_names, kind)
+        elif by_component:
+            classes, names = names, _named(values, None, "cluster")
+            true, extra = _renumbered(true, found, len(classes), len(values))
+            for number, name in zip(extra.tolist(), classes, strict=True):
+                if number < len(values):
+                    names[number] += f": {name}"
+            names += [name for number, name in zip(extra, classes, strict=True) if number >= len(values)]
+        else:
+            found, numbers = _renumbered(found, true, len(values), len(names))
+            others = _named(values[numbers >= len(names)], None, "cluster")
+            names += [f"extra {name}" for name in others]
+    return Clusters(true, found, names, _component_numbers(values, numbers))
 
 
-def _component_clusters(
-    labels: Any, predicted: Array, class_names: Any, n_rows: int, n_components: int
-) -> Clusters:
-    """Return clusters with the numbers of the components of a mixture."""
-    if predicted.shape != (n_rows,):
-        raise ValueError(
-            f"predicted must have one entry for each of the {n_rows} rows of X; got shape {predicted.shape}."
-        )
-    components = np.arange(n_components)
-    numbers = {component: component for component in components.tolist()}
-    right = np.zeros(n_rows, dtype=bool)
-    if labels is None:
-        names = _named(components, class_names, "cluster")
-        return Clusters(predicted, predicted, right, names, False, True, numbers)
-    values, codes = _coded(labels, "labels", n_rows)
-    names, classes = _named(components, None, "cluster"), _named(values, class_names, "class")
-    in_both = (codes != NOISE) & (predicted != NOISE)
-    counts = np.zeros((n_components, len(values)), dtype=np.intp)
-    np.add.at(counts, (predicted[in_both], codes[in_both]), 1)
-    of_classes = _matched(counts)
-    for number, name in zip(of_classes.tolist(), classes, strict=True):
-        if number < n_components:
-            names[number] += f": {name}"
-    names += [classes[k] for k in np.argsort(of_classes) if of_classes[k] >= n_components]
-    above = np.where(codes == NOISE, NOISE, of_classes[codes])
-    wrong = (above != predicted) & (predicted != NOISE)
-    return Clusters(above, predicted, wrong, names, True, True, numbers)
+def _renumbered(codes: Array, others: Array, n_codes: int, n_others: int) -> tuple[Array, Array]:
+    """Return labels with the numbers of the other ones that match them best; without a match, new numbers."""
+    both = (codes != NOISE) & (others != NOISE)
+    counts = np.zeros((n_codes, n_others), dtype=np.intp)
+    np.add.at(counts, (codes[both], others[both]), 1)
+    numbers = match_labels(counts)
+    is_extra = numbers < 0
+    numbers[is_extra] = n_others + np.arange(np.count_nonzero(is_extra))
+    return np.where(codes == NOISE, NOISE, numbers[codes]), numbers
 
 
-def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
-    """Return the different labels in sorted order, and the number of that of each row; -1 for noise."""
+def _component_numbers(values: Array | None, numbers: Array | None) -> dict[int, int]:
+    """Return the number of each found label that is an integer."""
+    if values is None or numbers is None or values.dtype.kind not in "biuf":
+        return {}
+    pairs = zip(values.tolist(), numbers.tolist(), strict=True)
+    return {int(value): number for value, number in pairs if value == value // 1}
+
+
+def _column(labels: Any, name: str, n_rows: int) -> Array:
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise ValueError(
             f"{name} must have one entry for each of the {n_rows} rows of X; got shape {array.shape}."
         )
+    return array
+
+
+def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
+    """Return the different labels in sorted order, and the number of that of each row; -1 for noise."""
+    array = _column(labels, name, n_rows)
     try:
         values, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
@@ -168,34 +179,6 @@ def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
         # Labels that count from 0, as those of HDBSCAN: other negative ones are classes.
         return values[1:], codes - 1
     return values, codes
-
-
-def _matched(counts: Array) -> Array:
-    """Return the class of each found cluster under the best matching; numbers above those for the others.
-
-    Parameters
-    ----------
-    counts : ndarray of int, shape (n_true, n_predicted)
-
-    Returns
-    -------
-    numbers : ndarray of int, shape (n_predicted,)
-    """
-    n_true, n_predicted = counts.shape
-    numbers = np.full(n_predicted, -1)
-    classes, clusters = linear_sum_assignment(-counts)
-    # A pair without a common row is left over from the others, and no match.
-    common = counts[classes, clusters] > 0
-    numbers[clusters[common]] = classes[common]
-    numbers[numbers < 0] = n_true + np.arange(np.count_nonzero(numbers < 0))
-    return numbers
-
-
-def _component_numbers(values: Array, numbers: Array) -> dict[int, int]:
-    if values.dtype.kind not in "biuf":
-        return {}
-    pairs = zip(values.tolist(), numbers.tolist(), strict=True)
-    return {int(value): number for value, number in pairs if value == value // 1}
 
 
 def _named(values: Array, class_names: Any, kind: str) -> list[str]:
@@ -223,7 +206,7 @@ def _named(values: Array, class_names: Any, kind: str) -> list[str]:
 
 def kept_rows(
     values: Array,
-    clusters: Clusters,
+    groups: Sequence[Array],
     max_points: int,
     rng: np.random.Generator,
     before: IndexArray | None = None,
@@ -234,8 +217,8 @@ def kept_rows(
     ----------
     values : ndarray, shape (n_rows, n_columns)
         The shown columns, of which the outermost rows are kept.
-    clusters : Clusters
-        At least 50 rows of each are kept, as far as there are so many and `max_points` allows it.
+    groups : sequence of ndarray of int, shape (n_rows,)
+        Clusters. At least 50 rows of each are kept, as far as there are that many and `max_points` allows it.
     max_points : int
     rng : Generator
         Which of the other rows are left out.
@@ -248,37 +231,78 @@ def kept_rows(
     order = rng.permutation(n_rows)
     # First the outermost rows, so that the axes end where points are, then some of each cluster, then any.
     wanted = [values.argmin(axis=0), values.argmax(axis=0)]
-    groups = [(codes, code) for codes in (clusters.above, clusters.below) for code in np.unique(codes)]
+    members = [(codes, code) for codes in groups for code in np.unique(codes)]
     left = max_points - 2 * n_columns
     if before is not None:
         wanted.append(before[: max_points // 2])
         left -= len(wanted[-1])
-    least = min(MIN_POINTS, max(left, 0) // len(groups))
-    wanted += [order[codes[order] == code][:least] for codes, code in groups]
+    least = min(MIN_POINTS, max(left, 0) // len(members))
+    wanted += [order[codes[order] == code][:least] for codes, code in members]
     candidates = np.concatenate([*wanted, order])
     _, first = np.unique(candidates, return_index=True)
     return np.sort(candidates[np.sort(first)][:max_points])
 
 
-def most_probable(model: Any, X: Any, table: TableView) -> Any:
-    """Return the component of each row, or None if the model does not say."""
-    if not isinstance(model, SphericalMixture):
-        return model.predict(X) if hasattr(model, "predict") else None
-    return np.argmax(_log_densities(model, table), axis=1)
+def cluster_points(
+    values: Array,
+    numbers: Array,
+    wrong: Array,
+    areas: Array,
+    rows: IndexArray,
+    *,
+    is_grey: bool = False,
+    alpha: float = 0.75,
+    edge: str | None = None,
+) -> list[Points]:
+    """Return the marks of rows in a plane: noise, clusters from the largest to the smallest, wrong rows.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, 2)
+    numbers : ndarray of int, shape (n_rows,)
+        Their clusters.
+    wrong : ndarray of bool, shape (n_rows,) or (1,)
+        Rows in a wrong cluster.
+    areas : ndarray, shape (n_rows,)
+        Of the marks, in square points.
+    rows : ndarray of int
+        The rows to draw; later ones lie on top.
+    """
+    found, counts = np.unique(numbers[rows], return_counts=True)
+    # Small clusters lie on top of large ones, and noise below all.
+    found = found[np.argsort(-counts, kind="stable")]
+    ordered = sorted(found.tolist(), key=lambda number: number != NOISE)
+    wrong = np.broadcast_to(wrong, numbers.shape)
+    layers = []
+    for is_wrong, number in [(is_wrong, number) for is_wrong in (False, True) for number in ordered]:
+        chosen = rows[(numbers[rows] == number) & (wrong[rows] == is_wrong)]
+        if not len(chosen):
+            continue
+        colour, marker = (GREY, "o") if is_grey else style(number)
+        scale = WRONG_AREA if is_wrong else (NOISE_AREA if number == NOISE else 1.0)
+        rim, marker = (INK, WRONG) if is_wrong else (edge, marker)
+        layers.append(
+            Points(
+                values[chosen, 0],
+                values[chosen, 1],
+                scale * areas[chosen],
+                (colour, marker),
+                cluster_kind(number),
+                chosen,
+                alpha,
+                rim,
+            )
+        )
+    return layers
 
 
 def posteriors(model: Any, X: Any, table: TableView) -> Array:
     """Return the probability of each component for each row, shape (n_rows, n_components).
 
-    Beside noise, those of a row add up to less than one.
+    With noise, those of a row add up to less than one.
     """
     if not isinstance(model, SphericalMixture):
         return np.asarray(model.predict_proba(X))
-    return np.asarray(softmax(_log_densities(model, table), axis=1))
-
-
-def _log_densities(model: SphericalMixture, table: TableView) -> Array:
-    """Return the weighted log-density of each component at each row, but for a constant."""
     distances = cdist(table.numbers(list(range(table.n_features))), model.means, "sqeuclidean")
-    offsets = np.log(model.weights) - 0.5 * model.n_features * np.log(model.variances)
-    return offsets - 0.5 * distances / model.variances
+    heights = np.log(model.weights) - 0.5 * model.n_features * np.log(model.variances)
+    return np.asarray(softmax(heights - 0.5 * distances / model.variances, axis=1))

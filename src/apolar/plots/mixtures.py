@@ -1,4 +1,4 @@
-"""Mixtures of every family, as pictures read them."""
+"""Mixtures of every family, as pictures read them, and their components as ellipses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from apolar._core.arrays import Array
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, family
 
-__all__ = ["MixtureView"]
+__all__ = ["ELLIPSES", "MixtureView"]
+
+# The size of the ellipses, in standard deviations.
+N_DEVIATIONS = 2
+ELLIPSES = "Ellipses at 2 standard deviations hold 86% of a Gaussian."
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,3 +100,13 @@ class MixtureView:
         within = self.family.repeated(self.family.average(self.covariances, weights), 1)
         offsets = np.sqrt(weights)[:, None] * (self.means - self.mean)
         return offsets.T @ offsets + self.family.matrices(within, 1, n_features)[0]
+
+    def outlines(self, columns: tuple[int, int], n_points: int = 73) -> Array:
+        """Return the outline of each component in two columns, shape (n_components, n_points, 2)."""
+        marginal = self.family.marginal(self.covariances, list(columns))
+        covariances = self.family.matrices(marginal, len(self.means), 2)
+        spreads, directions = np.linalg.eigh(covariances)
+        angles = np.linspace(0.0, 2 * np.pi, n_points)
+        circle = N_DEVIATIONS * np.column_stack([np.cos(angles), np.sin(angles)])
+        roots = directions * np.sqrt(np.maximum(spreads, 0.0))[:, None, :]
+        return self.means[:, None, list(columns)] + circle @ roots.swapaxes(1, 2)

@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.checks import is_missing
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.predict import NOISE, Likelihood
-from apolar.estimator.standard_errors import StandardErrors
+from apolar.estimator.uncertainty import StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
 from apolar.plots.mixtures import MixtureView
-from apolar.reports.classes import KnownClasses, known_classes
-from apolar.reports.scoring import OUTLIER_LEVEL, scored
-from apolar.reports.units import deviations, in_units_of, observed, selected
+from apolar.reports.scoring import OUTLIER_LEVEL, score_table
+from apolar.reports.standardise import column_deviations, column_statistics, divide_columns, select_in_units
+from apolar.scores import adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
 
 MAX_COMPONENTS = 9
@@ -35,6 +36,65 @@ MAX_NUMBERS = 2e9
 MAX_MEAN = 1e150
 # Rows with the same mean log-likelihood, to this relative accuracy, as those of the fit are these.
 SAME_LIKELIHOOD = 1e-6
+# In place of the cluster of a class that none matches.
+UNMATCHED = -2
+
+
+@dataclass(frozen=True, eq=False)
+class KnownClasses:
+    """Known classes, compared with the clusters.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the classes, in the order of the codes.
+    codes : ndarray of int, shape (n_samples,)
+        -1 where the class is not known.
+    ari, error_rate : float
+    counts : ndarray of int, shape (n_classes, n_components)
+    noise_counts : ndarray of int, shape (n_classes,)
+        Rows of each class that are noise, which counts as one more cluster.
+    n_unknown : int
+        Rows without a class; they do not count.
+    matched : ndarray of int, shape (n_classes,)
+        What matches each class best, one to one: a cluster, noise (-1), or nothing (-2).
+    """
+
+    names: tuple[str, ...]
+    codes: Array
+    ari: float
+    error_rate: float
+    counts: Array
+    noise_counts: Array
+    n_unknown: int
+    matched: Array
+
+
+def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
+    """Return known classes, compared with the clusters of the same rows; a missing label is no class."""
+    strings = np.asarray(labels).astype(str)
+    known = np.array([not is_missing(string) for string in strings.tolist()])
+    if not known.any():
+        raise ValueError("All labels are missing: leave them out.")
+    names, known_codes = np.unique(strings[known], return_inverse=True)
+    codes = np.full(len(strings), -1)
+    codes[known] = known_codes
+    counts = np.zeros((len(names), n_components), dtype=np.int64)
+    in_cluster = predicted[known] != NOISE
+    np.add.at(counts, (known_codes[in_cluster], predicted[known][in_cluster]), 1)
+    noise_counts = np.bincount(known_codes[~in_cluster], minlength=len(names))
+    matched = match_labels(np.column_stack([counts, noise_counts]))
+    matched = np.where(matched < 0, UNMATCHED, np.where(matched < n_components, matched, NOISE))
+    return KnownClasses(
+        tuple(names.tolist()),
+        codes,
+        adjusted_rand_index(known_codes, predicted[known]),
+        error_rate(known_codes, predicted[known]),
+        counts,
+        noise_counts,
+        int(np.count_nonzero(~known)),
+        matched,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +125,8 @@ class Analysis:
     errors : StandardErrors or None
     no_errors : str
         Why there are no standard errors.
+    fault : str
+        What is wrong with a cluster, such as that it is not at a maximum, so that there are none.
     warnings : tuple of str
         The warnings of the fit.
     truth : KnownClasses or None
@@ -93,6 +155,7 @@ class Analysis:
     n_parameters: int
     errors: StandardErrors | None
     no_errors: str
+    fault: str
     warnings: tuple[str, ...]
     truth: KnownClasses | None
     seconds: float
@@ -118,16 +181,11 @@ class Analysis:
 
     @property
     def deviations(self) -> Array:
-        """The deviation of each component in each column, shape (n_components, n_features)."""
-        return component_deviations(self.model)
+        """The standard deviation of each component in each column, shape (n_components, n_features)."""
+        return np.sqrt(MixtureView.of(self.model).variances)
 
 
-def component_deviations(model: GaussianMixture) -> Array:
-    """Return the deviation of each component in each column, shape (n_components, n_features)."""
-    return np.sqrt(MixtureView.of(model).variances)
-
-
-def analysed(
+def analyse(
     X: Array,
     names: Sequence[str],
     n_components: int | Sequence[int],
@@ -156,11 +214,11 @@ def analysed(
     labels : array_like, shape (n_samples,), optional
         Known classes, to be compared with the clusters.
     standardise : bool, default=False
-        Divide the columns by their deviations first. It matters to spherical components only: the others
-        follow the units of the columns.
+        Divide the columns by their standard deviations first. It matters to spherical components only:
+        the others follow the units of the columns.
     criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
     noise : bool or float, default=False
-        Whether rows may be noise, or the share of them that is expected to be.
+        Whether rows may be noise, or the fraction of them that is expected to be.
     seed : int, default=0
     outlier_level : float, default=0.05
         As in `GaussianMixture.outliers`.
@@ -172,7 +230,7 @@ def analysed(
     analysis : Analysis
     """
     began = time.perf_counter()
-    mean, variances, n_missing = observed(X, names)
+    mean, variances, n_missing = column_statistics(X, names)
     vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MAX_MEAN))
     if len(vast):
         problem = "has numbers whose squares overflow: divide it by its scale first."
@@ -181,8 +239,8 @@ def analysed(
         raise ValueError("All rows are equal: nothing separates clusters.")
     numbers = (n_components,) if isinstance(n_components, int) else tuple(n_components)
     kinds = covariance_type or ("full" if len(numbers) == 1 else None)
-    units = deviations(mean, variances, names) if standardise else np.ones(X.shape[1])
-    data = in_units_of(X, units)
+    units = column_deviations(mean, variances, names) if standardise else np.ones(X.shape[1])
+    data = divide_columns(X, units)
     selection = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -192,7 +250,9 @@ def analysed(
             fitted.fit(data)
         else:
             choice = {"random_state": seed, "noise": noise, "callback": callback}
-            selection = selected(X, numbers, kinds, criterion, units=units, n_missing=n_missing, **choice)
+            selection = select_in_units(
+                X, numbers, kinds, criterion, units=units, n_missing=n_missing, **choice
+            )
             fitted = selection.best
     of_rows = [w.message.counted_from(1) for w in caught if isinstance(w.message, FarRowsWarning)]
     others = [
@@ -204,12 +264,12 @@ def analysed(
         # Only those of the chosen candidate; those of the others are in the table of the selection.
         others = list(selection.best_row.warnings)
     messages = [*of_rows, *others]
-    errors, no_errors = _errors(fitted, data, units, names)
+    errors, no_errors, fault = _standard_errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_
     kind = fitted.covariance_type
     model = _in_units(fitted, units, names, n_missing / len(X))
-    scores = scored(model, X, outlier_level)
-    truth = None if labels is None else known_classes(labels, scores.predicted, len(model.weights_))
+    scores = score_table(model, X, outlier_level)
+    truth = None if labels is None else compare_classes(labels, scores.predicted, len(model.weights_))
     return Analysis(
         model,
         kind,
@@ -224,6 +284,7 @@ def analysed(
         n_parameters,
         errors,
         no_errors,
+        fault,
         tuple(dict.fromkeys(messages)),
         truth,
         time.perf_counter() - began,
@@ -233,7 +294,7 @@ def analysed(
     )
 
 
-def described(
+def describe(
     model: GaussianMixture,
     X: Array,
     names: Sequence[str],
@@ -264,13 +325,14 @@ def described(
     began = time.perf_counter()
     model = copy.copy(model)
     model.feature_names_in_ = np.array(names, dtype=object)
-    scores = scored(model, X, outlier_level)
+    scores = score_table(model, X, outlier_level)
     is_own = _is_fitted_to(model, scores.likelihood)
     # The evidence is that of the rows of the fit.
     criteria = scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan)
-    errors, no_errors = None, "They belong to the rows that the mixture was fitted to, and these are others."
+    errors, fault = None, ""
+    no_errors = "They belong to the rows that the mixture was fitted to, and these are others."
     if is_own:
-        errors, no_errors = _errors(model, X, np.ones(X.shape[1]), names)
+        errors, no_errors, fault = _standard_errors(model, X, np.ones(X.shape[1]), names)
     return Analysis(
         model,
         model.covariance_type,
@@ -285,8 +347,9 @@ def described(
         model.n_parameters_,
         errors,
         no_errors,
+        fault,
         (),
-        None if labels is None else known_classes(labels, scores.predicted, len(model.weights_)),
+        None if labels is None else compare_classes(labels, scores.predicted, len(model.weights_)),
         time.perf_counter() - began,
         scores.n_missing,
         scores.outliers,
@@ -302,29 +365,33 @@ def _is_fitted_to(model: GaussianMixture, likelihood: Likelihood) -> bool:
     return bool(is_same and likelihood.weight == model.n_samples_seen_)
 
 
-def _errors(
+def _standard_errors(
     model: GaussianMixture, data: Any, units: Array, names: Sequence[str]
-) -> tuple[StandardErrors | None, str]:
-    """Return the standard errors in the units of the table, or why there are none."""
+) -> tuple[StandardErrors | None, str, str]:
+    """Return the standard errors in the units of the table, or why there are none, or what is at fault."""
     n_numbers = model.n_samples_seen_ * len(units) * model.n_parameters_
     if n_numbers > MAX_NUMBERS:
-        return None, "The table is too large to work out standard errors here; model.standard_errors(X) does."
+        return (
+            None,
+            "The table is too large to work out standard errors here; model.standard_errors(X) does.",
+            "",
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             errors = model.standard_errors(data)
     except ColumnError as error:
-        return None, str(error.with_name(names))
+        return None, str(error.with_name(names)), ""
     except ComponentError as error:
-        return None, f"Cluster {error.component + 1} {error.problem}"
+        return None, "", f"Cluster {error.component + 1} {error.problem}"
     except (ValueError, ArithmeticError) as error:
-        return None, str(error)
+        return None, str(error), ""
     covariances = np.asarray(errors.covariances)
     if not np.all(units == 1):
         _, covariances = family(model.covariance_type).rescaled(covariances, units)
     scaled = errors.means * units, covariances
     condition, of_noise = errors.information_condition, errors.noise_weight
-    return StandardErrors(errors.weights, *scaled, condition, of_noise), ""
+    return StandardErrors(errors.weights, *scaled, condition, of_noise), "", ""
 
 
 def _in_units(model: GaussianMixture, units: Array, names: Sequence[str], missing: Array) -> GaussianMixture:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import metadata, resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
+from apolar._core.files import atomic_file
 from apolar._core.numbers import figures, with_error
+from apolar.estimator import GaussianMixture
 from apolar.estimator.predict import NOISE
 from apolar.mixture.families import family
-from apolar.plots.canvas import need_matplotlib
-from apolar.reports.analysis import Analysis
-from apolar.reports.choice import candidates, choice, table_selection
-from apolar.reports.glossary import terms
-from apolar.reports.marks import DARK, LIGHT, swatch
-from apolar.reports.pages import need_jinja2, rendered
-from apolar.reports.pictures import pictures
+from apolar.plots.chart import need_matplotlib
+from apolar.plots.table import TableView
+from apolar.reports.analysis import Analysis, describe
+from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
 from apolar.reports.rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
-from apolar.reports.words import Finding, agreement, findings, headline, matched_clusters, traits
+from apolar.reports.text import Finding, agreement, candidates, choice, findings, headline, terms, traits
 from apolar.scores import criterion_title
 
 # Columns of which the page shows numbers.
@@ -100,9 +102,9 @@ def report_page(
     """
     need_report()
     numbers = provenance.row_numbers
-    selection = table_selection(analysis)
+    selection = analysis.selection
     listed = candidates(selection)
-    return rendered(
+    return render_page(
         "apolar.reports",
         {
             "figures": figures,
@@ -123,7 +125,7 @@ def report_page(
         findings=[
             Finding(finding.level, wording(finding.text)) for finding in _all_findings(analysis, provenance)
         ],
-        pictures={picture.title: picture for picture in pictures(analysis, X, numbers)},
+        pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
         clusters=_clusters(analysis),
         means_beside=MEANS_BESIDE,
         counts_beside=COUNTS_BESIDE,
@@ -184,7 +186,7 @@ def _matched_names(analysis: Analysis) -> dict[int, str]:
     """Return the names of the classes that match clusters, or noise, by their numbers."""
     if analysis.truth is None:
         return {}
-    pairs = zip(matched_clusters(analysis).tolist(), analysis.truth.names, strict=True)
+    pairs = zip(analysis.truth.matched.tolist(), analysis.truth.names, strict=True)
     return {cluster: name for cluster, name in pairs if cluster >= NOISE}
 
 
@@ -213,3 +215,153 @@ def _versions(version: str) -> str:
     names = ("numpy", "scipy", "scikit-learn")
     libraries = ", ".join(f"{name} {metadata.version(name)}" for name in names)
     return f"apolar {version}, Python {platform.python_version()}, {libraries}"
+
+
+def report(
+    model: GaussianMixture,
+    X: Any,
+    path: str | os.PathLike[str],
+    *,
+    labels: Any = None,
+    feature_names: Iterable[Any] | None = None,
+    title: str | None = None,
+) -> Path:
+    """Write a page on a mixture and its rows: what makes each cluster, pictures, rows in doubt, outliers.
+
+    Parameters
+    ----------
+    model : GaussianMixture
+        Fitted, to these rows or to others.
+    X : array_like, sparse matrix or dataframe, shape (n_samples, n_features)
+        NaN where a value is missing; may be a memory map.
+    path : path-like
+        Of the page, an HTML file that needs no other; an existing file is replaced.
+    labels : array_like, shape (n_samples,), optional
+        Known classes, to be compared with the clusters.
+    feature_names : list of str, optional
+        The names of the columns; by default those of the dataframe, or of the fit.
+    title : str, optional
+        Of the page.
+
+    Returns
+    -------
+    path : Path
+
+    Notes
+    -----
+    It needs matplotlib and jinja2: `pip install "apolar[report]"`. On the page, clusters and rows are counted
+    from 1: cluster 1 is component 0.
+
+    Examples
+    --------
+    >>> import tempfile, apolar
+    >>> iris = apolar.datasets.load_iris()
+    >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+    >>> folder = tempfile.mkdtemp()
+    >>> path = apolar.report(gm, iris.data, folder + "/iris.html", feature_names=iris.feature_names)
+    >>> path.name
+    'iris.html'
+    """
+    need_report()
+    if not isinstance(model, GaussianMixture):
+        raise TypeError(f"model must be an apolar.GaussianMixture, not {type(model).__name__}.")
+    check_is_fitted(model)
+    table = TableView.of(X)
+    names = _names(model, table, feature_names)
+    rows = _rows(X, table)
+    classes = None if labels is None else np.asarray(labels)
+    if classes is not None and classes.shape != (len(rows),):
+        raise ValueError(
+            f"labels must have one entry for each of the {len(rows)} rows of X; got shape {classes.shape}."
+        )
+    from apolar import __version__
+
+    analysis = describe(model, rows, names, labels=classes)
+    seed = model.random_state
+    page = report_page(
+        analysis,
+        rows,
+        Provenance(
+            f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}",
+            f"model = {model!r}\napolar.report(model, X, {os.fspath(path)!r})",
+            int(seed) if isinstance(seed, int | np.integer) else None,
+            __version__,
+            title=title or f"{len(model.weights_)} clusters of {len(rows):,} rows",
+            is_python=True,
+        ),
+    )
+    target = Path(path)
+    with atomic_file(target) as file:
+        file.write(page.encode("utf-8", "backslashreplace"))
+    return target
+
+
+def _names(model: GaussianMixture, table: TableView, feature_names: Iterable[Any] | None) -> list[str]:
+    """Return the names of the columns; refuse a table with others than those of the fit."""
+    m = model.n_features_in_
+    if table.n_features != m:
+        raise ValueError(
+            f"X has {table.n_features} columns, and the mixture {m}: pass the columns of the fit."
+        )
+    fitted = getattr(model, "feature_names_in_", None)
+    if table.names is not None and fitted is not None and list(fitted) != table.names:
+        raise ValueError(
+            "The columns of X are not those of the fit, or in another order: pass "
+            "X[list(model.feature_names_in_)]."
+        )
+    if feature_names is not None:
+        names = [str(name) for name in feature_names]
+        if len(names) != m:
+            raise ValueError(f"feature_names must name all {m} columns of X; got {len(names)} names.")
+        return names
+    if table.names is not None:
+        return table.names
+    return [f"column {i}" for i in range(m)] if fitted is None else [str(name) for name in fitted]
+
+
+def _rows(X: Any, table: TableView) -> Array:
+    """Return the rows as numbers, NaN where one is missing; a memory map stays one."""
+    if isinstance(X, np.memmap) and X.dtype.kind == "f":
+        return X
+    values = table.pick(list(range(table.n_features)))
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError("X must hold numbers; it holds other objects.") from error
+
+
+# --- templates ----------------------------------------------------------------------------
+
+
+def need_jinja2() -> None:
+    """Raise an error that says what to install, if jinja2 is not there."""
+    try:
+        import jinja2  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        raise ImportError('Pages need jinja2: pip install "apolar[report]".') from error
+
+
+def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **content: Any) -> str:
+    """Return the template `page.html` of a package, filled in.
+
+    Parameters
+    ----------
+    package : str
+    filters : mapping of str to callable
+        What the template may apply to a value.
+    **content : object
+        What it shows.
+
+    Returns
+    -------
+    html : str
+    """
+    need_jinja2()
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(filters)
+    source = resources.files(package).joinpath("page.html").read_text(encoding="utf-8")
+    return environment.from_string(source).render(**content)

@@ -1,43 +1,64 @@
-"""The pictures of a report, as elements of a page."""
+"""The pictures of a report: charts as SVG inside a page.
+
+Text is text, colours are variables of the page, in light and in dark, and points say what they are.
+"""
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.mixture.families import family
-from apolar.plots import bic_curves, convergence, profiles, scatter_matrix, spectrum, uncertainty
-from apolar.plots.canvas import new_figure, off_screen
-from apolar.plots.ellipses import CAPTION
-from apolar.plots.mixtures import MixtureView
-from apolar.plots.palette import GREY, INK, NOISE
+from apolar.plots import chart
+from apolar.plots.chart import NOISE, Chart, Line, Look, Points
+from apolar.plots.clusters import numbered_clusters
+from apolar.plots.curves import convergence_chart, selection_chart
+from apolar.plots.mixtures import ELLIPSES, MixtureView
+from apolar.plots.scatter import matrix_charts
+from apolar.plots.summaries import profile_chart, spectrum_chart
+from apolar.plots.uncertainty import row_chart
 from apolar.reports.analysis import Analysis
-from apolar.reports.choice import table_selection
-from apolar.reports.marks import mark_of_line, swatch
-from apolar.reports.points import ShownRows, shown_rows
-from apolar.reports.rows import is_doubtful, is_outlying, nameless
-from apolar.reports.svg import Titles, inline_svg
+from apolar.reports.rows import ShownRows, choose_rows, is_doubtful, is_outlying, nameless
 from apolar.scores import criterion_title
 
 # Columns of the scatter-plot matrix and of the profiles.
 MAX_COLUMNS, MAX_PROFILES = 5, 16
 # Points of a panel, of all panels of the matrix, and of those of the matrix that say what they are.
 MAX_POINTS, MAX_MARKS, MAX_TITLES = 1200, 10_000, 3600
-# Rows of which the spectrum is taken.
-SPECTRUM_ROWS = 200_000
-SPECTRUM_COLUMNS = 300
-# In inches: a panel that can be read on a phone; of the profiles, the room of a cluster in a column.
-PANEL = (3.6, 2.7)
-ROOM, WIDEST = 0.085, 8.0
+# Rows and columns of which the spectrum is taken.
+SPECTRUM_ROWS, SPECTRUM_COLUMNS = 200_000, 300
+# Rows at one place that are named.
+MAX_TOGETHER = 4
+# In points: a panel that can be read on a phone, the space between panels, and text.
+PANEL, GAP, TEXT = (259.0, 194.0), 5.0, 8.0
+# The sizes of points of one kind are rounded to this many, so that each is written once.
+N_SIZES = 8
+# Of a swatch, in units of its own, and the part of it that the mark fills.
+SWATCH, FILLED = 12.0, 9.0
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+LIGHT = {
+    **{f"k{i + 1}": colour for i, colour in enumerate(chart.COLOURS)},
+    **{f"shade{i + 1}": colour for i, colour in enumerate(chart.SHADES)},
+    "noise": chart.NOISE_STYLE[0],
+}
+"""The variables of the page, and their values in light."""
+DARK = {
+    **{f"k{i + 1}": colour for i, colour in enumerate(chart.DARK_COLOURS)},
+    **{f"shade{i + 1}": colour for i, colour in enumerate(("#B8B8B8", "#8C8C8C", "#A2A2A2", "#777777"))},
+    "noise": "#8F8F8F",
+}
+"""The same in dark."""
+_VARIABLES = {colour: name for name, colour in LIGHT.items()} | {
+    chart.INK: "ink",
+    chart.GREY: "soft",
+    chart.PAPER: "paper",
+    "white": "paper",
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +69,7 @@ class PagePicture:
     ----------
     title : str
     alt : str
-        What it shows, in words.
+        What it shows.
     caption : str
         How to read it.
     svg : str
@@ -56,7 +77,7 @@ class PagePicture:
     width : float
         In points.
     legend : list of pair of str
-        Marks, as elements, and their words.
+        Marks, as elements, and their text.
     """
 
     title: str
@@ -67,7 +88,7 @@ class PagePicture:
     legend: list[tuple[str, str]]
 
 
-def pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None) -> list[PagePicture]:
+def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None) -> list[PagePicture]:
     """Return the pictures that suit an analysis.
 
     Parameters
@@ -76,247 +97,341 @@ def pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None) -> 
     X : ndarray, shape (n_samples, n_features)
     row_numbers : ndarray of int, shape (n_samples,), optional
         The numbers of the rows in the file, from 0.
-
-    Returns
-    -------
-    pictures : list of PagePicture
     """
-    gallery = _Gallery(analysis, X, row_numbers)
-    with off_screen(), warnings.catch_warnings():
-        # matplotlib's, where its font lacks the letters of a name: as text, the browser has a font for them.
-        warnings.simplefilter("ignore", UserWarning)
-        drawn = [
-            gallery.matrix(),
-            gallery.profiles(),
-            gallery.plane(),
-            gallery.choice(),
-            gallery.spectrum(),
-            gallery.convergence(),
-        ]
-    return [picture for picture in drawn if picture is not None]
+    model, names = nameless(analysis.model), list(analysis.names)
+    mixture = MixtureView.of(model)
+    n_clusters, n_columns = mixture.means.shape
+    by_separation = np.argsort(-mixture.share_between, kind="stable").tolist()
+    pictures = []
 
+    columns = sorted(by_separation[:MAX_COLUMNS])
+    n_panels = max(len(columns) * (len(columns) - 1), 1)
+    shown = choose_rows(analysis, X, model, columns, min(MAX_POINTS, MAX_MARKS // n_panels), row_numbers)
+    clusters = numbered_clusters(None, shown.predicted, None, len(shown.values), n_clusters)
+    side = min(max(5.0 / len(columns), 1.9), 2.7)
+    values, everything = shown.values[:, columns], np.arange(len(shown.values))
+    charts = matrix_charts(values, clusters, mixture, columns, everything, side)
+    grid = [
+        [replace(panel, layers=[*panel.layers, *(_rings(shown, values[:, [j, i]]) if i != j else [])])
+         for j, panel in enumerate(row)]
+        for i, row in enumerate(charts)
+    ]  # fmt: skip
+    caption = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if len(columns) > 1 else ""]
+    words = shown.words if n_panels * len(shown.values) <= MAX_TITLES else None
+    alt = "Scatter-plot matrix of the columns that separate the clusters best."
+    svg, width = draw_svg(grid, (72 * side, 72 * side), "m", alt, words, [names[i] for i in columns])
+    legend = _row_legend(analysis, shown, with_doubt=False)
+    pictures.append(PagePicture("The clusters", alt, " ".join(caption).strip(), svg, width, legend))
 
-class _Gallery:
-    """Draws the pictures of an analysis."""
-
-    def __init__(self, analysis: Analysis, X: Array, row_numbers: Array | None) -> None:
-        self.analysis, self.X, self.row_numbers = analysis, X, row_numbers
-        self.model = nameless(analysis.model)
-        # What is no character of XML, such as a control code, has no place in a picture.
-        self.names = [_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", name) for name in analysis.names]
-        self.n_clusters = len(self.model.weights_)
-        mixture = MixtureView.of(self.model)
-        self.by_separation = np.argsort(-mixture.share_between, kind="stable").tolist()
-
-    # --- rows -----------------------------------------------------------------------------
-
-    def matrix(self) -> PagePicture:
-        columns = sorted(self.by_separation[:MAX_COLUMNS])
-        n_panels = max(len(columns) * (len(columns) - 1), 1)
-        shown = self._shown(columns, min(MAX_POINTS, MAX_MARKS // n_panels))
-        figure = scatter_matrix(
-            shown.values,
-            None,
-            shown.predicted,
-            model=self.model,
-            columns=columns,
-            feature_names=self.names,
-            max_points=len(shown.values),
-        )
-        _remove_words(figure)
-        for axes in figure.axes:
-            i, j = _place(axes)
-            if i != j:
-                _add_rings(axes, shown, [columns[j], columns[i]])
-
-        def titles(axes: Any, kind: str, offsets: Array) -> Sequence[str] | None:
-            i, j = _place(axes)
-            return shown.titles(offsets, columns[j], columns[i], kind)
-
-        with_titles = n_panels * len(shown.values) <= MAX_TITLES
-        alt = "Scatter-plot matrix of the columns that separate the clusters best."
-        return _picture(
-            "The clusters",
-            alt,
-            " ".join(
-                ["Colours and marks are clusters.", *shown.remarks, CAPTION if len(columns) > 1 else ""]
-            ),
-            figure,
-            self._legend(shown, with_doubt=False),
-            titles if with_titles else None,
-        )
-
-    def plane(self) -> PagePicture | None:
-        if self.n_clusters < 2 or len(self.names) < 2:
-            return None
-        columns = sorted(self.by_separation[:2])
-        shown = self._shown(columns, MAX_POINTS)
-        axes = uncertainty(
-            self._knowing(shown),
-            shown.values,
-            columns=columns,
-            feature_names=self.names,
-            max_points=len(shown.values),
-            ax=_new_axes(PANEL),
-        )
-        _remove_words(axes.figure)
-        _add_rings(axes, shown, columns)
-        return _picture(
-            "Where the cluster is in doubt",
-            "Rows in the plane of two columns; large marks with a rim are rows between clusters.",
-            " ".join(["Point at a mark to see its row.", *shown.remarks]),
-            axes.figure,
-            self._legend(shown, with_doubt=True),
-            lambda _, kind, offsets: shown.titles(offsets, columns[0], columns[1], kind),
-        )
-
-    def _knowing(self, shown: ShownRows) -> SimpleNamespace:
-        """Return the mixture with the probabilities of the shown rows.
-
-        Missing values are drawn where they are expected; what a row belongs to is known without them.
-        """
-        model = self.model
-        return SimpleNamespace(
-            covariance_type=model.covariance_type,
-            weights_=model.weights_,
-            means_=model.means_,
-            covariances_=model.covariances_,
-            noise_box_=model.noise_box_,
-            predict_proba=lambda _: shown.posteriors,
-        )
-
-    def _shown(self, columns: list[int], most: int) -> ShownRows:
-        return shown_rows(self.analysis, self.X, self.model, columns, most, self.row_numbers)
-
-    def _legend(self, shown: ShownRows, *, with_doubt: bool) -> list[tuple[str, str]]:
-        analysis = self.analysis
-        legend = [(swatch(k), f"cluster {k + 1} ({count:,})") for k, count in enumerate(analysis.counts)]
-        if analysis.has_noise:
-            legend.append((swatch(NOISE), f"noise ({analysis.n_noise:,})"))
-        n_doubtful = int(np.count_nonzero(is_doubtful(analysis)))
-        if with_doubt and n_doubtful:
-            legend.append((_ring("fill: var(--card); stroke: var(--ink)"), f"in doubt ({n_doubtful:,})"))
-        if shown.n_disagreeing:
-            words = f"not in the cluster of its class ({shown.n_disagreeing:,})"
-            legend.append((_ring("fill: none; stroke: var(--soft)"), words))
-        if shown.is_outlier.any():
-            count = int(np.count_nonzero(is_outlying(analysis)))
-            legend.append((_square("fill: none; stroke: var(--ink)"), f"outlier ({count:,})"))
-        return legend
-
-    # --- the mixture ----------------------------------------------------------------------
-
-    def profiles(self) -> PagePicture | None:
-        if len(self.names) < 3 or self.n_clusters < 2:
-            return None
-        n_columns = min(len(self.names), MAX_PROFILES)
-        width = min(max(ROOM * (self.n_clusters + 1) * n_columns, PANEL[0]), WIDEST)
-        axes = profiles(
-            self.model, feature_names=self.names, max_columns=MAX_PROFILES, ax=_new_axes((width, PANEL[1]))
-        )
+    if n_clusters > 1 and n_columns > 2:
+        width = 6.1 * (n_clusters + 1) * min(n_columns, MAX_PROFILES)
+        profile = profile_chart(mixture, names, [f"cluster {k + 1}" for k in range(n_clusters)], MAX_PROFILES)
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
-        return _of_axes("Profiles", alt, axes)
+        pictures.append(_of_chart("Profiles", alt, profile, "p", min(max(width, PANEL[0]), 576.0)))
+    if n_clusters > 1 and n_columns > 1:
+        columns = sorted(by_separation[:2])
+        shown = choose_rows(analysis, X, model, columns, MAX_POINTS, row_numbers)
+        clusters = numbered_clusters(None, shown.predicted, None, len(shown.values), n_clusters)
+        values, everything = shown.values[:, columns], np.arange(len(shown.values))
+        axes = (names[columns[0]], names[columns[1]])
+        plane = row_chart(values, axes, shown.doubt, clusters, everything, n_clusters + analysis.has_noise)
+        plane = replace(plane, layers=[*plane.layers, *_rings(shown, values)])
+        alt = "Rows in the plane of two columns; large marks with a rim are rows between clusters."
+        svg, width = draw_svg([[plane]], PANEL, "w", alt, shown.words)
+        caption = ["Point at a mark to see its row.", *shown.remarks]
+        legend = _row_legend(analysis, shown, with_doubt=True)
+        title = "Where the cluster is in doubt"
+        pictures.append(PagePicture(title, alt, " ".join(caption), svg, width, legend))
+    if analysis.selection is not None:
+        # The reason stands next to the picture.
+        curves = selection_chart(replace(analysis.selection, reason=""))
+        name = criterion_title(analysis.selection.criterion)
+        alt = f"{name} against the number of clusters; lower is better."
+        pictures.append(_of_chart("How many clusters", alt, curves, "h"))
+    # Only spherical clusters leave a flat level of noise.
+    is_whole = not np.any(analysis.n_missing) and 2 < n_columns <= SPECTRUM_COLUMNS
+    if family(analysis.covariance_type).is_spherical and is_whole:
+        alt = "Eigenvalues of the covariance of the table, largest first, and the level of noise."
+        pictures.append(_of_chart("Spectrum", alt, spectrum_chart(np.asarray(X[:SPECTRUM_ROWS])), "s"))
+    bounds = model.lower_bounds_
+    if len(bounds) > 3 and (bounds[-1] - bounds[0]) * analysis.n_rows > 1:
+        alt = "What is left to gain, after each pass over the data."
+        pictures.append(_of_chart("The way to the optimum", alt, convergence_chart(model), "c"))
+    return pictures
 
-    def choice(self) -> PagePicture | None:
-        selection = table_selection(self.analysis)
-        if selection is None:
-            return None
-        # The reason stands beside the picture.
-        axes = bic_curves(replace(selection, reason=""), ax=_new_axes(PANEL))
-        alt = f"{criterion_title(selection.criterion)} against the number of clusters; lower is better."
-        return _of_axes("How many clusters", alt, axes)
 
-    def spectrum(self) -> PagePicture | None:
-        # Only spherical clusters leave a flat level of noise.
-        is_spherical = family(self.analysis.covariance_type).is_spherical
-        is_whole = not np.any(self.analysis.n_missing)
-        if not (is_spherical and is_whole and 2 < len(self.names) <= SPECTRUM_COLUMNS):
-            return None
-        axes = spectrum(np.asarray(self.X[:SPECTRUM_ROWS]), ax=_new_axes(PANEL))
-        alt = "Eigenvalues of the covariance of the table, largest first, beside the level of noise."
-        return _of_axes("Spectrum", alt, axes)
+def _of_chart(title: str, alt: str, shown: Chart, name: str, width: float = PANEL[0]) -> PagePicture:
+    svg, whole = draw_svg([[shown]], (width, PANEL[1]), name, alt)
+    legend = [(_mark_of_look(look), text) for text, look in shown.legend]
+    return PagePicture(title, alt, shown.caption, svg, whole, legend)
 
-    def convergence(self) -> PagePicture | None:
-        bounds = self.model.lower_bounds_
-        gained = bounds[-1] - bounds[0] if len(bounds) > 3 else 0.0
-        if gained * self.analysis.n_rows <= 1:
-            return None
-        axes = convergence(self.model, ax=_new_axes(PANEL))
-        return _of_axes(
-            "The way to the optimum", "What is left to gain, after each pass over the data.", axes
+
+def _rings(shown: ShownRows, values: Array) -> list[Points]:
+    """Return rings around rows that are not in the cluster of their class, and squares around outliers."""
+    return [
+        Points(
+            values[rows, 0], values[rows, 1], np.full(np.count_nonzero(rows), 70.0), ("none", marker), "ring",
+            np.flatnonzero(rows), 1.0, colour,
         )
+        for rows, marker, colour in ((shown.disagrees, "o", chart.GREY), (shown.is_outlier, "s", chart.INK))
+        if rows.any()
+    ]  # fmt: skip
 
 
-# --- from figures to elements -------------------------------------------------------------
+def _row_legend(analysis: Analysis, shown: ShownRows, *, with_doubt: bool) -> list[tuple[str, str]]:
+    legend = [(swatch(k), f"cluster {k + 1} ({count:,})") for k, count in enumerate(analysis.counts)]
+    if analysis.has_noise:
+        legend.append((swatch(NOISE), f"noise ({analysis.n_noise:,})"))
+    n_doubtful = int(np.count_nonzero(is_doubtful(analysis)))
+    ring: Look = {"marker": "o", "markersize": 8, "linestyle": "none", "color": chart.PAPER}
+    if with_doubt and n_doubtful:
+        legend.append((_mark_of_look(ring | {"markeredgecolor": chart.INK}), f"in doubt ({n_doubtful:,})"))
+    if shown.n_disagreeing:
+        text = f"not in the cluster of its class ({shown.n_disagreeing:,})"
+        legend.append((_mark_of_look(ring | {"markeredgecolor": chart.GREY}), text))
+    if shown.is_outlier.any():
+        text = f"outlier ({np.count_nonzero(is_outlying(analysis)):,})"
+        legend.append((_mark_of_look(ring | {"marker": "s", "markeredgecolor": chart.INK}), text))
+    return legend
 
 
-def _new_axes(size: tuple[float, float]) -> Any:
-    figure = new_figure()
-    figure.set_size_inches(*size)
-    return figure.add_axes((0, 0, 1, 1))
+# --- marks --------------------------------------------------------------------------------
 
 
-def _of_axes(title: str, alt: str, axes: Any) -> PagePicture:
-    """Return the picture of axes, whose legend and note become text of the page."""
-    key = axes.get_legend()
-    legend = [
-        (mark_of_line(line), text.get_text())
-        for line, text in zip(key.legend_handles, key.get_texts(), strict=True)
-    ]
-    caption = " ".join(text.get_text().replace("\n", " ") for text in axes.texts).strip()
-    _remove_words(axes.figure)
-    return _picture(title, alt, caption, axes.figure, legend)
+def swatch(cluster: int) -> str:
+    """Return the mark of a cluster by its number from 0, or of noise by -1, as a small picture."""
+    colour, marker = chart.style(cluster)
+    shape = _path(_marker_path(marker), FILLED if cluster != NOISE else 0.7 * SWATCH)
+    return _small_picture(SWATCH, f'<path d="{shape}" style="fill: {_colour(colour)}"/>', -SWATCH / 2)
 
 
-def _remove_words(figure: Any) -> None:
-    """Remove title, legend and note of a figure: they are text of the page."""
-    for artist in (*figure.legends, *figure.texts):
-        artist.remove()
-    for axes in figure.axes:
-        if axes.get_legend() is None:
-            continue
-        axes.set_title("")
-        axes.get_legend().remove()
-        for text in list(axes.texts):
-            text.remove()
+def _mark_of_look(look: Look) -> str:
+    """Return a line of a legend and its marker as a small picture."""
+    has_line = look.get("linestyle", "-") != "none"
+    width, parts = (26.0 if has_line else SWATCH), ""
+    if has_line:
+        style = _line_style(look | {"linewidth": min(look["linewidth"], 6.0)})
+        parts = f'<path d="M0 0H{_number(width)}" style="{style}"/>'
+    if look.get("marker"):
+        shape = _path(_marker_path(look["marker"]), min(1.3 * look.get("markersize", 6.0), FILLED))
+        parts += (
+            f'<path d="{shape}" transform="translate({_number(width / 2)} 0)" style="{_marker_style(look)}"/>'
+        )
+    return _small_picture(width, parts)
 
 
-def _picture(
-    title: str,
+def _small_picture(width: float, inside: str, left: float = 0.0) -> str:
+    box = f"{_number(left)} -{_number(SWATCH / 2)} {_number(width)} {_number(SWATCH)}"
+    size = f"width: {_number(width / SWATCH)}em"
+    return f'<svg class="mark" viewBox="{box}" style="{size}" aria-hidden="true">{inside}</svg>'
+
+
+def _number(value: float) -> str:
+    """Return a coordinate as SVG has it, to a hundredth."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _colour(colour: str) -> str:
+    return "none" if colour == "none" else f"var(--{_VARIABLES[colour]})"
+
+
+# As matplotlib's, in widths of the line.
+_DASHES = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1.0, 1.6)}
+
+
+def _line_style(look: Look) -> str:
+    width = float(look.get("linewidth", 1.5))
+    style = f"fill: none; stroke: {_colour(look['color'])}; stroke-width: {_number(width)}"
+    kind = look.get("linestyle", "-")
+    dashes = _DASHES[kind] if isinstance(kind, str) else kind[1]
+    if dashes:
+        style += f"; stroke-dasharray: {' '.join(_number(max(width, 1.0) * dash) for dash in dashes)}"
+    return f"{style}; stroke-opacity: {look['alpha']}" if "alpha" in look else style
+
+
+def _marker_style(look: Look) -> str:
+    face = _colour(str(look.get("markerfacecolor", look["color"])))
+    edge = _colour(str(look.get("markeredgecolor", look["color"])))
+    return f"fill: {face}; stroke: {edge}; stroke-width: {look.get('markeredgewidth', 1.0)}"
+
+
+def _marker_path(marker: Any) -> Any:
+    from matplotlib.markers import MarkerStyle
+
+    drawn = MarkerStyle(marker)
+    return drawn.get_path().transformed(drawn.get_transform())
+
+
+def _path(path: Any, scale: float) -> str:
+    """Return a path of matplotlib as the data of one of SVG, where y points down."""
+    letters = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}
+    parts = []
+    for points, code in path.iter_segments(simplify=False):
+        letter = letters[int(code)]
+        values = [] if letter == "Z" else (np.reshape(points, (-1, 2)) * (scale, -scale)).ravel().tolist()
+        parts.append(letter + " ".join(_number(value) for value in values))
+    return "".join(parts)
+
+
+# --- charts -------------------------------------------------------------------------------
+
+
+def draw_svg(
+    grid: list[list[Chart]],
+    size: tuple[float, float],
+    name: str,
     alt: str,
-    caption: str,
-    figure: Any,
-    legend: list[tuple[str, str]],
-    titles: Titles | None = None,
-) -> PagePicture:
-    # Ids are written at every point: initials are enough to tell pictures apart.
-    initials = "".join(word[0] for word in title.lower().split())
-    drawn = inline_svg(figure, initials, alt, titles)
-    return PagePicture(title, alt, caption, drawn.text, drawn.width, legend)
+    words: Sequence[str] | None = None,
+    diagonal: Sequence[str] | None = None,
+) -> tuple[str, float]:
+    """Return charts as an element of a page, and its width in points.
+
+    Parameters
+    ----------
+    grid : list of list of Chart
+        Panels by row and column, with ticks at the left and at the bottom.
+    size : pair of float
+        Of a panel, in points.
+    name : str
+        Of the picture, unique on the page: ids begin with it.
+    alt : str
+        What it shows.
+    words : sequence of str, optional
+        What shows when the pointer is on a row.
+    diagonal : sequence of str, optional
+        Names in the panels on the diagonal.
+    """
+    (w, h), k = size, len(grid)
+    bottom, first = grid[-1][0], grid[0][0]
+    y_ticks = [_ticks(row[0].y_scale, row[0].ylim, 5) for row in grid]
+    longest = max(
+        [len(text) for ticks in y_ticks[(diagonal is not None and k == 1) :] for _, text in ticks], default=0
+    )
+    left = 0.62 * TEXT * longest + 8 + (16 if first.names[1] else 0)
+    x_ticks = [_ticks(panel.x_scale, panel.xlim, 5) for panel in grid[-1]]
+    room = max(w / max(len(ticks), 1) for ticks in x_ticks)
+    width_of_names = 0.62 * TEXT * max(len(text) for ticks in x_ticks for _, text in ticks)
+    is_upright = isinstance(bottom.x_scale, list) and width_of_names > room
+    below = (0.9 * width_of_names if is_upright else TEXT) + 6 + (13 if bottom.names[0] else 0)
+    whole, height = left + k * (w + GAP), k * (h + GAP) + below + 4
+    parts = [f'<clipPath id="{name}-clip"><rect width="{_number(w)}" height="{_number(h)}"/></clipPath>']
+    for i, row in enumerate(grid):
+        for j, panel in enumerate(row):
+            x, y = left + j * (w + GAP), 4 + i * (h + GAP)
+            inside = "".join(
+                _layer(layer, panel, size, f"{name}{i}{j}{n}", words) for n, layer in enumerate(panel.layers)
+            )
+            marks = ""
+            if i == k - 1:
+                for place, text in x_ticks[j]:
+                    at = _number(_places(np.array([place]), panel.xlim, w)[0])
+                    marks += _text(
+                        text,
+                        f"translate({at} {_number(h + 4)})",
+                        "end" if is_upright else "hanging",
+                        is_upright,
+                    )
+            if j == 0 and not (diagonal is not None and k == 1):
+                for place, text in y_ticks[i]:
+                    at = _places(np.array([place]), panel.ylim, h, panel.y_scale == "log")[0]
+                    marks += _text(text, f"translate(-5 {_number(h - at)})", "left")
+            if diagonal is not None and i == j:
+                shown = chart.shortened(diagonal[i], int(w / (0.62 * TEXT)))
+                marks += _text(shown, f"translate({_number(w / 2)} {_number(0.22 * h)})", "middle")
+            parts.append(
+                f'<g transform="translate({_number(x)} {_number(y)})">'
+                f'<path d="M0 0H{_number(w)}V{_number(h)}H0Z" '
+                'style="fill: var(--paper); stroke: var(--soft); stroke-width: 0.6"/>'
+                f'<g clip-path="url(#{name}-clip)">{inside}</g>{marks}</g>'
+            )
+    if bottom.names[0]:
+        parts.append(
+            _text(bottom.names[0], f"translate({_number(left + w / 2)} {_number(height - 6)})", "middle")
+        )
+    if first.names[1]:
+        parts.append(_text(first.names[1], f"translate(8 {_number(4 + h / 2)}) rotate(-90)", "middle"))
+    head = f'<svg viewBox="0 0 {_number(whole)} {_number(height)}" role="img" aria-label="{escape(alt)}"'
+    return f"{head}>{''.join(parts)}</svg>", whole
 
 
-def _place(axes: Any) -> tuple[int, int]:
-    """Return the row and the column of a panel of the matrix, which its label says."""
-    row, column = axes.get_label().removeprefix("row ").split(", column ")
-    return int(row), int(column)
+def _ticks(scale: str | list[str], ends: tuple[float, float], most: int) -> list[tuple[float, str]]:
+    """Return the places and the text of ticks."""
+    locator, formatter = chart.ticks(scale, ends, most if isinstance(scale, str) else MAX_PROFILES)
+    places = locator.tick_values(*ends)
+    return [(place, formatter(place, n)) for n, place in enumerate(places) if ends[0] <= place <= ends[1]]
 
 
-def _add_rings(axes: Any, shown: ShownRows, columns: list[int]) -> None:
-    """Draw rings around rows that are not in the cluster of their class, and squares around outliers."""
-    for rows, marker, colour in ((shown.disagrees, "o", GREY), (shown.is_outlier, "s", INK)):
-        if rows.any():
-            places = shown.values[rows][:, columns]
-            how = {"facecolors": "none", "edgecolors": colour, "linewidths": 0.8, "marker": marker}
-            axes.scatter(*places.T, s=70, gid="ring", zorder=4, **how)
+def _text(text: str, transform: str, where: str, is_upright: bool = False) -> str:
+    """Return text; `where` it is from its place."""
+    anchor = "end" if where in ("left", "end") else "middle"
+    baseline = "hanging" if where == "hanging" else "central"
+    turn = " rotate(-90)" if is_upright else ""
+    style = f"font-size: {TEXT:g}px; fill: var(--ink); text-anchor: {anchor}; dominant-baseline: {baseline}"
+    return f'<text transform="{transform}{turn}" style="{style}">{escape(text, quote=False)}</text>'
 
 
-def _ring(style: str) -> str:
-    return _outline(f'<circle r="4.6" style="{style}; stroke-width: 1.2"/>')
+def _places(values: Array, ends: tuple[float, float], length: float, is_log: bool = False) -> Array:
+    """Return where values are along an axis, in points."""
+    low, high = np.log(ends) if is_log else ends
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return length * ((np.log(values) if is_log else np.asarray(values)) - low) / (high - low)
 
 
-def _square(style: str) -> str:
-    return _outline(f'<path d="M-4.4 -4.4H4.4V4.4H-4.4Z" style="{style}; stroke-width: 1.2"/>')
+def _layer(
+    layer: Points | Line, panel: Chart, size: tuple[float, float], name: str, words: Sequence[str] | None
+) -> str:
+    x = _places(layer.x, panel.xlim, size[0])
+    y = size[1] - _places(layer.y, panel.ylim, size[1], panel.y_scale == "log")
+    if isinstance(layer, Points):
+        return _points(layer, x, y, name, words)
+    kind = f' data-kind="{layer.kind}"' if layer.kind else ""
+    known = np.isfinite(x) & np.isfinite(y)
+    parts = ""
+    if layer.is_filled:
+        corners = "L".join(f"{_number(a)} {_number(b)}" for a, b in zip(x, y, strict=True))
+        style = f"fill: {_colour(layer.look['color'])}; fill-opacity: {layer.look['alpha']}"
+        parts += f'<path d="M{corners}Z" style="{style}"/>'
+    elif layer.look.get("linestyle", "-") != "none":
+        letters = np.where(known & ~np.append(False, known[:-1]), "M", "L")
+        ends = zip(letters[known], x[known], y[known], strict=True)
+        data = "".join(f"{letter}{_number(a)} {_number(b)}" for letter, a, b in ends)
+        parts += f'<path d="{data}" style="{_line_style(layer.look)}"/>'
+    if layer.look.get("marker"):
+        shape = _path(_marker_path(layer.look["marker"]), layer.look.get("markersize", 6.0))
+        places = zip(x[known], y[known], strict=True)
+        marks = [f'<path d="{shape}" transform="translate({_number(a)} {_number(b)})"/>' for a, b in places]
+        parts += f'<g style="{_marker_style(layer.look)}">{"".join(marks)}</g>'
+    return f"<g{kind}>{parts}</g>"
 
 
-def _outline(shape: str) -> str:
-    return f'<svg class="mark" viewBox="-6 -6 12 12" aria-hidden="true">{shape}</svg>'
+def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] | None) -> str:
+    """Return points: marks of each size, and the places where they are used."""
+    sizes = np.sqrt(points.areas)
+    least = float(sizes.min())
+    step = max((float(sizes.max()) - least) / (N_SIZES - 1), 1e-9)
+    levels = np.rint((sizes - least) / step).astype(int)
+    path = _marker_path(points.look[1])
+    marks = "".join(
+        f'<path id="{name}m{level}" d="{_path(path, least + level * step)}"/>' for level in np.unique(levels)
+    )
+    places = list(zip(points.x.tolist(), points.y.tolist(), strict=True))
+    together: dict[tuple[float, float], list[str]] = {}
+    if words is not None and points.kind != "ring":
+        for place, row in zip(places, points.rows.tolist(), strict=True):
+            together.setdefault(place, []).append(words[row])
+    uses = []
+    for place, a, b, level in zip(places, x, y, levels, strict=True):
+        inside = f"<title>{escape(_joined(together[place]), quote=False)}</title>" if together else ""
+        uses.append(f'<use href="#{name}m{level}" x="{a:.1f}" y="{b:.1f}">{inside}</use>')
+    style = f"fill: {_colour(points.look[0])}; fill-opacity: {points.alpha:g}"
+    if points.edge is not None:
+        style += f"; stroke: {_colour(points.edge)}; stroke-width: 0.7"
+    head = f'<g class="points" data-kind="{points.kind}" style="{style}">'
+    return f"{head}<defs>{marks}</defs>{''.join(uses)}</g>"
+
+
+def _joined(words: list[str]) -> str:
+    """Return the words of rows at one place, a line each."""
+    left = len(words) - MAX_TOGETHER
+    return "\n".join([*words[:MAX_TOGETHER], *([f"and {left} more here"] if left > 0 else [])])

@@ -52,7 +52,7 @@ class RowScores:
         return np.where(np.isnan(certainty), 0.0, 1 - certainty)
 
 
-def scored_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> Iterator[RowScores]:
+def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> Iterator[RowScores]:
     """Yield the scores of all rows, a chunk at a time, so that a memory map is never held in memory.
 
     Parameters
@@ -147,13 +147,13 @@ class TableScores:
     likelihood: Likelihood
 
 
-def scored(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
+def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
     """Return labels, uncertainties, outliers and the likelihood of all rows, read a chunk at a time."""
     predicted = np.empty(len(X), dtype=np.int64)
     uncertainty, outliers = np.empty(len(X)), np.empty(len(X), dtype=bool)
     log_likelihood, start = 0.0, 0
     n_missing = np.zeros(X.shape[1], dtype=np.int64)
-    for scores in scored_chunks(model, X, level):
+    for scores in score_chunks(model, X, level):
         cut = slice(start, start + len(scores.predicted))
         predicted[cut], uncertainty[cut] = scores.predicted, scores.uncertainty
         outliers[cut] = scores.outliers

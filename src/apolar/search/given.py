@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,12 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior
 from apolar.search.moment_starts import whitened_spherical
-from apolar.search.search import start_candidates
+from apolar.search.search import Candidates, start_candidates
 
+# The least weight of a component of given parameters, in rows.
+MIN_ROWS = 1e-3
 # How far the sum of weights_init, or of the responsibilities of a row, may be from one.
 SUM_ROUNDING = 1e-6
-# The label of rows of noise.
-NOISE = -1
-# A weight of zero would stay zero in all steps of EM.
-MIN_WEIGHT = 1e-12
 
 
 def from_assignment(
@@ -78,8 +75,8 @@ def from_assignment(
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has labels that are NaN or infinite: give every row one.")
         distinct, labels = np.unique(array, return_inverse=True)
-        if has_noise and array.dtype.kind in "if" and distinct[0] == NOISE:
-            # The first of the sorted labels; those of the others count from it.
+        if has_noise and array.dtype.kind in "if" and distinct[0] == -1:
+            # Noise: the first of the sorted labels; those of the others count from it.
             return _from_labels(data, n_components, prior, labels - 1, distinct[1:], name)
         return _from_labels(data, n_components, prior, labels, distinct, name)
     responsibilities = numeric_array(array, name)
@@ -110,7 +107,7 @@ def _from_labels(
 
 
 def checked_weights(weights: Any, n_components: int) -> Array:
-    """Return the checked weights, with sum one and none of them zero."""
+    """Return the checked weights, with sum one."""
     array = _real_array(weights, "weights_init")
     _check_shape(array, (n_components,), "weights", "weights_init", "one number for each component")
     if np.any(array < 0) or np.any(array > 1 + SUM_ROUNDING):
@@ -123,8 +120,7 @@ def checked_weights(weights: Any, n_components: int) -> Array:
             f"The parameter 'weights' should be normalized, but got sum(weights) = {array.sum():.5f}. Divide "
             "weights_init by its sum."
         )
-    positive = np.maximum(array, MIN_WEIGHT)
-    return positive / positive.sum()
+    return array / array.sum()
 
 
 def checked_means(means: Any, n_components: int, n_features: int) -> Array:
@@ -170,38 +166,16 @@ def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, rem
         )
 
 
-# The least weight of a component of given parameters, in rows.
-MIN_ROWS = 1e-3
+def has_given_parameters(settings: Any) -> bool:
+    """Return whether the user gave weights, means or precisions to start from."""
+    names = ("weights_init", "means_init", "precisions_init")
+    return any(getattr(settings, name) is not None for name in names)
 
 
-@dataclass(frozen=True, eq=False)
-class ResolvedStart:
-    """The source of the candidates of a fit.
-
-    Attributes
-    ----------
-    candidates : callable
-        Takes a generator and returns candidates, the best first.
-    n_init : int
-        How many times to call it: once, if it does not depend on the generator.
-    keeps_order : bool
-        Whether components stay in the order in which the user gave them.
-    """
-
-    candidates: Callable[[np.random.Generator], list[Fit]]
-    n_init: int
-    keeps_order: bool
-
-    @classmethod
-    def fixed(cls, start: Fit, *, keeps_order: bool) -> ResolvedStart:
-        """Return the start from one given mixture."""
-        return cls(lambda _: [start], 1, keeps_order)
-
-
-def resolved_start(
+def requested_candidates(
     settings: Any, data: Problem, X: Any, prior: Prior | None, row_mask: Array | None
-) -> ResolvedStart:
-    """Return the start that the parameters of an estimator ask for.
+) -> Candidates:
+    """Return the source of the candidates that the parameters of an estimator ask for.
 
     Parameters
     ----------
@@ -217,116 +191,75 @@ def resolved_start(
 
     Returns
     -------
-    start : ResolvedStart
+    candidates : Candidates
     """
-    requested = _RequestedStart(settings, data, X, prior, row_mask)
-    if has_given_parameters(settings):
-        return ResolvedStart(lambda rng: [requested.from_parameters(rng)], 1, keeps_order=True)
-    if isinstance(settings.init_params, str) or callable(settings.init_params):
-        return ResolvedStart(requested.candidates, settings.n_init, keeps_order=False)
-    return ResolvedStart.fixed(requested.from_labels(), keeps_order=True)
+    init_params = settings.init_params
+    # As Python's integer: in small integers of NumPy, products would overflow.
+    n_components = int(settings.n_components)
 
+    def assigned(assignment: Any, name: str, alternative: str) -> WhitenedParameters:
+        return from_assignment(data, n_components, prior, assignment, name, row_mask, alternative=alternative)
 
-def has_given_parameters(settings: Any) -> bool:
-    """Return whether the user gave weights, means or precisions to start from."""
-    names = ("weights_init", "means_init", "precisions_init")
-    return any(getattr(settings, name) is not None for name in names)
-
-
-@dataclass(frozen=True, eq=False)
-class _RequestedStart:
-    """The parameters of an estimator that describe the start, and the rows to start on."""
-
-    settings: Any
-    data: Problem
-    X: Any
-    prior: Prior | None
-    row_mask: Array | None
-
-    @property
-    def n_components(self) -> int:
-        """Their number, as Python's integer: in small integers of NumPy, products would overflow."""
-        return int(self.settings.n_components)
-
-    def candidates(self, rng: np.random.Generator) -> list[Fit]:
-        """Return the candidates of a start by name, or the start that a callable returns."""
-        init_params = self.settings.init_params
+    def drawn(rng: np.random.Generator) -> list[Fit]:
         if isinstance(init_params, str):
-            return start_candidates(init_params, self.data, self.n_components, self.prior, rng)
-        return [self._from_callable(rng)]
-
-    def from_labels(self) -> Fit:
-        """Return the M-step from labels or responsibilities."""
-        parameters = self._from_assignment(self.settings.init_params)
-        return Fit(parameters, "given", is_from_all_rows=True)
-
-    def _from_assignment(
-        self, assignment: Any, name: str = "init_params", alternative: str = "the name of a start"
-    ) -> WhitenedParameters:
-        return from_assignment(
-            self.data,
-            self.n_components,
-            self.prior,
-            assignment,
-            name,
-            self.row_mask,
-            alternative=alternative,
-        )
-
-    def _from_callable(self, rng: np.random.Generator) -> Fit:
-        """Return the start that the callable returns: a mixture, a fitted model, or an assignment."""
-        function, n_components = self.settings.init_params, self.n_components
-        answer = function(self.X, n_components, np.random.RandomState(rng.integers(2**31)))
-        name = getattr(function, "__name__", "callable")
+            return start_candidates(init_params, data, n_components, prior, rng)
+        if not callable(init_params):
+            parameters = assigned(init_params, "init_params", "the name of a start")
+            return [Fit(parameters, "given", is_from_all_rows=True)]
+        answer = init_params(X, n_components, np.random.RandomState(rng.integers(2**31)))
+        name = getattr(init_params, "__name__", "callable")
         if isinstance(answer, SphericalMixture):
-            shape, expected = answer.means.shape, (n_components, self.data.n_features)
+            shape, expected = answer.means.shape, (n_components, data.n_features)
             if shape != expected:
                 raise ValueError(
                     f"What init_params returned has means of shape {shape}; n_components and X ask for "
                     f"{expected}."
                 )
-            return Fit(whitened_spherical(self.data, answer, np.ones(self.data.n_features)), name)
+            return [Fit(whitened_spherical(data, answer, np.ones(data.n_features)), name)]
         if hasattr(answer, "predict_proba"):
-            answer = answer.predict_proba(self.X)
-        parameters = self._from_assignment(answer, "What init_params returned", "a mixture")
-        return Fit(parameters, name)
+            answer = answer.predict_proba(X)
+        return [Fit(assigned(answer, "What init_params returned", "a mixture"), name)]
 
-    def from_parameters(self, rng: np.random.Generator) -> Fit:
-        """Return the start of given weights, means or precisions; those not given come from the rows."""
-        settings, family, whitening = self.settings, self.data.family, self.data.whitening
-        r, m = self.n_components, self.data.n_features
-        weights = None if settings.weights_init is None else checked_weights(settings.weights_init, r)
-        means = covariances = None
-        if settings.means_init is not None:
-            means = whitening.transform(checked_means(settings.means_init, r, m))
-        if settings.precisions_init is not None:
-            covariances = checked_precisions(settings.precisions_init, family, r, m)
-            spread = MixtureParameters(np.ones(r), np.zeros((r, m)), covariances)
-            covariances = whitening.transform_parameters(spread).covariances
-        if weights is None or means is None or covariances is None:
-            estimated = self._estimated_parameters(means, rng)
-            weights = estimated.weights if weights is None else weights
-            means = estimated.means if means is None else means
-            covariances = estimated.covariances if covariances is None else covariances
-        # A component of weight zero would stay so.
-        weights = np.maximum(weights, MIN_ROWS / self.data.weight)
-        weights = weights / weights.sum()
-        covariances = self.data.family.projected(covariances, weights)
-        parameters = WhitenedParameters(weights, means, covariances)
-        return Fit(parameters, "given", is_from_all_rows=True)
+    if has_given_parameters(settings):
+        return Candidates(lambda rng: [_from_parameters(settings, data, prior, drawn, rng)])
+    is_drawn = isinstance(init_params, str) or callable(init_params)
+    return Candidates(drawn, settings.n_init if is_drawn else 1, keeps_order=not is_drawn)
 
-    def _estimated_parameters(self, means: Array | None, rng: np.random.Generator) -> WhitenedParameters:
-        """Return parameters for those not given: from the rows nearest to `means`, or by `init_params`."""
-        family, init_params = self.data.family, self.settings.init_params
+
+def _from_parameters(
+    settings: Any,
+    data: Problem,
+    prior: Prior | None,
+    drawn: Callable[[np.random.Generator], list[Fit]],
+    rng: np.random.Generator,
+) -> Fit:
+    """Return the start of given weights, means or precisions; those not given come from the rows."""
+    family, whitening, n_features = data.family, data.whitening, data.n_features
+    n_components = int(settings.n_components)
+    weights = means = covariances = None
+    if settings.weights_init is not None:
+        weights = checked_weights(settings.weights_init, n_components)
+    if settings.means_init is not None:
+        means = whitening.transform(checked_means(settings.means_init, n_components, n_features))
+    if settings.precisions_init is not None:
+        covariances = checked_precisions(settings.precisions_init, family, n_components, n_features)
+        spread = MixtureParameters(np.ones(n_components), np.zeros((n_components, n_features)), covariances)
+        covariances = whitening.transform_parameters(spread).covariances
+    if weights is None or means is None or covariances is None:
         if means is not None:
-            return family.m_step(
-                self.data.nearest_stats(means), Prior() if self.prior is None else self.prior
-            )
-        if isinstance(init_params, str):
-            # Given weights or precisions belong to components in canonical order.
-            best = self.candidates(rng)[0].parameters
-            in_data_units = self.data.whitening.inverse_transform(best.means)
-            return family.reordered(best, canonical_order(best.weights, in_data_units))
-        if callable(init_params):
-            return self._from_callable(rng).parameters
-        return self._from_assignment(init_params)
+            # From the rows that are nearest to the means.
+            estimated = family.m_step(data.nearest_stats(means), Prior() if prior is None else prior)
+        else:
+            estimated = drawn(rng)[0].parameters
+            if isinstance(settings.init_params, str):
+                # Given weights or precisions belong to components in canonical order.
+                in_data_units = whitening.inverse_transform(estimated.means)
+                estimated = family.reordered(estimated, canonical_order(estimated.weights, in_data_units))
+        weights = estimated.weights if weights is None else weights
+        means = estimated.means if means is None else means
+        covariances = estimated.covariances if covariances is None else covariances
+    # A weight of zero would stay so.
+    weights = np.maximum(weights, MIN_ROWS / data.weight)
+    weights = weights / weights.sum()
+    parameters = WhitenedParameters(weights, means, family.projected(covariances, weights))
+    return Fit(parameters, "given", is_from_all_rows=True)

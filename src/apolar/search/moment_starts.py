@@ -7,11 +7,8 @@ import contextlib
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.settings import SETTINGS
 from apolar.data.derived import Divided
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
-from apolar.em.run import Stop, run
 from apolar.em.whitening import metric_of
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, Invariance
@@ -23,7 +20,6 @@ from apolar.recovery.diagonal import is_identified
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import mixture_of_signal
 from apolar.recovery.moment_mixture import MomentMixture
-from apolar.search.merging import merged_stats, resized_stats
 
 # Rows per component and column, below which moments say too little.
 MIN_ROWS = 10
@@ -75,16 +71,6 @@ def from_moments(
         rows, n_components - 1, None, np.random.default_rng(0), covariance, n_threads=source.threads
     )
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
-
-
-def from_moments_with_one_merged(data: Problem, n_components: int, prior: Prior | None) -> WhitenedParameters:
-    """Return the moment mixture of one component more, with two merged after a few steps of EM."""
-    larger = from_moments(data, n_components + 1, refine=False)
-    data = data.completed()
-    used, stop = Prior() if prior is None else prior, Stop(SETTINGS.merge_steps)
-    (fit,) = run(data, [Fit(larger, "moments+1")], used, stop, is_scored=False)
-    stats = resized_stats(data, merged_stats(data, fit.parameters, n_components), n_components)
-    return data.family.m_step(stats, prior)
 
 
 def whitened_spherical(data: Problem, mixture: SphericalMixture, units: Array) -> WhitenedParameters:

@@ -1,26 +1,135 @@
-"""The default start: a portfolio of starts, short runs of EM, and rounds of split and merge."""
+"""The search for the best mixture: candidates from starts, EM on samples of the rows, and then on all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
-from apolar.em.low_density import without_low_density
+from apolar.data import open_rows
+from apolar.em.low_density import as_start_on, with_noise_component, with_noise_share, without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, is_empty
-from apolar.em.run import Stop, run
+from apolar.em.result import Fit, FitStatus, is_empty
+from apolar.em.rounding import has_rounding
+from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.em.tails import has_long_tails
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior
+from apolar.moments.covariance import column_moments
+from apolar.moments.range_finder import leading_directions
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
-from apolar.search.moment_starts import from_moments, from_moments_with_one_merged
+from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import dropped_stats, with_one_more
-from apolar.search.simplified import diagonal_problem, projected_problem
-from apolar.search.starts import STARTS, as_start_with_noise, overseeded_mixtures
+from apolar.search.starts import STARTS, overseeded_mixtures
+
+__all__ = ["Candidates", "best_fit", "is_better", "portfolio", "race", "start_candidates"]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The source of the candidates of a fit.
+
+    Attributes
+    ----------
+    draw : callable
+        Takes a generator and returns candidates, the best first.
+    n_init : int
+        How many times to call it: once, if it does not depend on the generator.
+    keeps_order : bool
+        Whether components stay in the order in which the user gave them.
+    """
+
+    draw: Callable[[np.random.Generator], list[Fit]]
+    n_init: int = 1
+    keeps_order: bool = True
+
+
+def best_fit(
+    data: Problem,
+    prior: Prior | None,
+    start: Candidates,
+    *,
+    tol: float,
+    max_iter: int,
+    rng: np.random.Generator,
+    sample: Problem,
+    callback: Callback | None = None,
+) -> tuple[Fit, list[Fit]]:
+    """Return the best mixture of several starts, and all candidates.
+
+    Parameters
+    ----------
+    data : Problem
+    prior : Prior or None
+    start : Candidates
+    tol : float
+        EM ends when less than this is left to gain in the log-likelihood of all rows together.
+    max_iter : int
+        The most passes of each run.
+    rng : numpy.random.Generator
+    sample : Problem
+        Some of the rows, on the host, to check that EM ended at a maximum.
+    callback : callable, optional
+
+    Returns
+    -------
+    best : Fit
+        With all starts that were skipped.
+    candidates : list of Fit
+    """
+    best: Fit | None = None
+    drawn: list[Fit] = []
+    for _ in range(start.n_init):
+        candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
+        drawn += candidates
+        used = prior.conjugate if prior is not None and candidates[0].has_long_tails else prior
+        for candidate in _contenders(data, candidates, used, max_iter):
+            stop = Stop(max_iter, gain=tol)
+            (result,) = run(data, [candidate], used, stop, callback=callback, checked_on=sample)
+            best = result if best is None or is_better(result, best) else best
+            if result.status is FitStatus.STOPPED:
+                break
+        if result.status is FitStatus.STOPPED:
+            break
+    assert best is not None
+    skipped = dict.fromkeys(reason for candidate in drawn for reason in candidate.skipped)
+    return replace(best, skipped=tuple(skipped)), drawn
+
+
+def is_better(fit: Fit, other: Fit, least: float = 0.0) -> bool:
+    """Return whether a fit is better by more than `least` and rounding; of equal ones the first is kept."""
+    if (fit.evidence is None) == (other.evidence is None):
+        (is_full, score), (other_is_full, other_score) = fit.rank, other.rank
+        if is_full != other_is_full:
+            return is_full
+    else:
+        # In one of two searches the tails seemed long: only the likelihood is known of both.
+        score, other_score = fit.log_likelihood, other.log_likelihood
+    return score > other_score + max(least, 1e-12 * abs(other_score))
+
+
+def _contenders(data: Problem, candidates: list[Fit], prior: Prior | None, max_iter: int) -> list[Fit]:
+    """Return the candidates to run on all rows: of many rows one, the best on the largest sample of them."""
+    chosen = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
+    n_parameters = data.family.n_parameters(chosen[0].parameters.n_components, data.n_features)
+    steps, step = [], SETTINGS.growth
+    while data.n_rows // step >= max(2 * SETTINGS.sample_rows, SETTINGS.approach_rows * n_parameters):
+        steps.append(step)
+        step *= SETTINGS.growth
+    if not steps or (len(chosen) == 1 and chosen[0].is_from_all_rows):
+        return chosen
+    for step in reversed(steps):
+        sample = data.systematic_sample(step)
+        n_passes = min(max_iter, SETTINGS.sample_passes)
+        chosen = run(sample, chosen, prior, Stop(n_passes, gain=SETTINGS.sample_tolerance))
+    return [max(chosen, key=lambda candidate: candidate.rank)]
+
+
+# --- candidates by the name of a start --------------------------------------------------------
 
 
 def start_candidates(
@@ -43,29 +152,21 @@ def start_candidates(
         Those of "auto" are optima of EM on a sample of the rows; the others are where EM is to start.
     """
     entry = STARTS[name]
-    is_search = entry.start is None
     if n_components == 1:
         return portfolio(data, n_components, prior, rng)
-    if data.whitening.has_noise_component and not is_search:
+    if data.whitening.has_noise_component and entry.start is not None:
         share = data.whitening.noise_shares[-1]
         kept = without_low_density(data.subsample(2 * SETTINGS.sample_rows, rng), share)
-        candidates = start_candidates(name, kept, n_components, prior, rng)
-        return [as_start_with_noise(candidate, share) for candidate in candidates]
-    if not entry.sees_all_rows:
-        problem = (
-            projected_problem(data, n_components, rng)
-            if data.is_wide
-            else diagonal_problem(data, rng, is_search=is_search)
-        )
-        if problem is not None:
-            simple_candidates = start_candidates(name, problem.simple, n_components, prior, rng)
-            return problem.starts(simple_candidates, prior)
-    seen = (
-        data if entry.sees_all_rows or is_search else data.subsample(2 * SETTINGS.sample_rows, rng).distinct()
+        return _beside_noise(start_candidates(name, kept, n_components, prior, rng), share)
+    simpler = (
+        None if entry.sees_all_rows else _simpler(data, n_components, rng, is_search=entry.start is None)
     )
+    if simpler is not None:
+        return simpler.starts(start_candidates(name, simpler.data, n_components, prior, rng), prior)
     if entry.start is None:
-        return portfolio(seen, n_components, prior, rng)
+        return portfolio(data, n_components, prior, rng)
     try:
+        seen = data if entry.sees_all_rows else data.subsample(2 * SETTINGS.sample_rows, rng).distinct()
         made = entry.start(seen, n_components, prior, rng)
         # Moments describe spherical components: for other families they are only a rough start.
         return [Fit(made, name, is_from_all_rows=entry.sees_all_rows and data.family.is_spherical)]
@@ -75,6 +176,129 @@ def start_candidates(
         remark = f"{name} was skipped, and {entry.fallback} used in its place: {error}"
     candidates = start_candidates(entry.fallback, data, n_components, prior, rng)
     return [replace(candidate, skipped=(remark, *candidate.skipped)) for candidate in candidates]
+
+
+def _beside_noise(starts: list[Fit], share: float) -> list[Fit]:
+    """Return starts on rows without noise as ones beside noise of a share."""
+    return [
+        replace(start, parameters=with_noise_share(start.parameters, share), is_from_all_rows=False)
+        for start in starts
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Simpler:
+    """A simpler problem, in which good starts cost less, or are more reliable.
+
+    Attributes
+    ----------
+    data : Problem
+        Its rows.
+    sample : Problem
+        The same rows in the original problem.
+    n_candidates : int
+        How many of its candidates are starts of the original one.
+    remark : str
+        What was done, for the user.
+    """
+
+    data: Problem
+    sample: Problem
+    n_candidates: int
+    remark: str
+
+    def starts(self, candidates: list[Fit], prior: Prior | None) -> list[Fit]:
+        """Return candidates of the simpler problem as starts: the M-steps from their responsibilities."""
+        starts = []
+        for candidate in candidates[: self.n_candidates]:
+            stats = self.sample.soft_stats(self.data.row_responsibilities(candidate.parameters)[0])
+            parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
+            starts.append(Fit(parameters, candidate.start, skipped=(*candidate.skipped, self.remark)))
+        return starts
+
+
+def _simpler(
+    data: Problem, n_components: int, rng: np.random.Generator, *, is_search: bool
+) -> _Simpler | None:
+    """Return a simpler problem, if starts are better found there.
+
+    Sparse rows of many columns are never made dense: starts are found in their leading directions. Of full
+    covariances of many columns, or of fewer rows than columns, starts are found among diagonal ones.
+    """
+    if data.is_wide:
+        sample = data.subsample(2 * SETTINGS.sample_rows, rng)
+        simple = _on_leading_directions(sample, n_components, rng)
+        where = f"in the {simple.n_features} leading directions of the sparse rows."
+        return _Simpler(simple, sample, 1, f"Starts were looked for {where}")
+    if data.family.is_axis_aligned:
+        return None
+    if is_search and data.n_features > SETTINGS.max_columns:
+        reason = f"with more than {SETTINGS.max_columns} columns that costs far less"
+    elif _has_few_distinct_rows(data):
+        # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
+        reason = "with no more different rows than columns, any row is as far from the others as any"
+    else:
+        return None
+    sample = data.subsample(SETTINGS.sample_rows, rng)
+    simple = Problem(sample.rows, data.family.without_correlations, threads=data.threads)
+    if has_rounding(data):
+        simple = simple.with_noise(np.asarray(data.whitening.noise))
+    if data.whitening.has_noise_component:
+        simple = with_noise_component(simple, data.whitening.noise_shares[-1])
+    remark = f"Starts were looked for among diagonal covariances: {reason}."
+    return _Simpler(simple, sample, SETTINGS.kept, remark)
+
+
+def _has_few_distinct_rows(data: Problem) -> bool:
+    """Return whether there are no more distinct rows than columns, as far as that can be told at low cost."""
+    rows = data.rows
+    if rows.is_distributed or rows.device_template is not None or data.n_rows > 2 * SETTINGS.sample_rows:
+        return False
+    return not data.has_distinct_rows(data.n_features + 2)
+
+
+def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Generator) -> Problem:
+    """Return sparse rows projected on their leading directions, for spherical components.
+
+    The means of a spherical mixture of r components lie in an affine space of r - 1 dimensions, which the
+    directions of largest variance span. Projected on them, components keep their variances.
+    """
+    rows = data.rows
+    weight, _, mean, variances = column_moments(rows)
+    # With some directions beyond those in which the means lie.
+    n_directions = min(n_components + 10, rows.n_features, max(data.n_rows - 1, 1))
+    directions = leading_directions(
+        rows, mean, float(variances.sum()), weight, n_directions, rng, or_fewer=True
+    )[1]
+    parts = [
+        np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - mean @ directions
+        for block, _ in rows.read(rows.chunk_rows(n_directions))
+    ]
+    projected = open_rows(np.concatenate(parts), data.row_weights())
+    return Problem(projected, data.family.as_spherical, threads=data.threads)
+
+
+# --- the search itself --------------------------------------------------------------------------
+
+
+def race(problem: Problem, starts: list[Fit], prior: Prior, n_steps: int) -> list[Fit]:
+    """Return starts after short runs of EM, the best first.
+
+    By evidence, those with an almost empty component are last: their evidence is often the highest. If they
+    were first, no other would be run to its optimum.
+    """
+    is_compiled = has_kernel(problem) and not prior.compares_by_evidence
+    stop = Stop(n_steps, SETTINGS.relative_tolerance if is_compiled else None)
+    runs = [
+        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=n_steps)
+        for end in run(problem, starts, prior, stop)
+    ]
+
+    def place(fit: Fit) -> tuple[bool, float]:
+        is_last = prior.compares_by_evidence and np.any(is_empty(fit.parameters.weights * problem.weight))
+        return bool(is_last), -fit.log_likelihood
+
+    return sorted(runs, key=place)
 
 
 def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator) -> list[Fit]:
@@ -95,39 +319,26 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     candidates : list of Fit
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
-    prior = Prior() if prior is None else prior
-    search = _Search(data, n_components, prior, rng)
-    if n_components == 1:
-        single = [search.single_component()]
-        # Beside noise it may be any one of the clusters.
-        return search.after_split_and_merge(single) if data.whitening.has_noise_component else single
+    search = Search(data, n_components, Prior() if prior is None else prior, rng)
     starts, skipped = search.starts()
-    short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
-    if not search.starts_agree and search.is_on_sample:
-        larger = _Search(data, n_components, prior, rng, SETTINGS.rows_if_disagreeing)
-        if larger.drawn_rows.n_rows > search.drawn_rows.n_rows:
-            search = larger
-            starts, skipped = search.starts()
-            short_run_results, is_long_tailed = search.after_short_runs_with_prior(starts)
-    finalists = search.finalists(short_run_results)
+    ranked = search.after_short_runs(starts)
+    finalists = search.finalists(ranked)
+    has_noise = data.whitening.has_noise_component
     # Beside noise all starts may have left the same cluster to it.
-    if not search.starts_agree or data.whitening.has_noise_component:
+    if has_noise or not (n_components == 1 or search.starts_agree):
         finalists = search.after_split_and_merge(finalists)
-    if search.is_on_sample:
+    if search.is_on_sample and n_components > 1:
         moments = [start for start in starts if start.start == "moments"]
         finalists = search.ranked_on_other_rows([*finalists, *moments])
-        if search.starts_agree:
-            # All would lead to one optimum on all rows.
-            finalists = [replace(candidate, is_contender=False) for candidate in finalists]
-        elif search.can_continue and any(candidate.is_contender for candidate in finalists):
-            finalists = search.with_more_rows().continued(finalists)
-        if search.is_crowded and not search.starts_agree:
-            best_short_run = search.ranked_on_other_rows(short_run_results)[0]
-            finalists.append(replace(best_short_run, is_contender=True))
-    return [replace(candidate, skipped=skipped, has_long_tails=is_long_tailed) for candidate in finalists]
+        larger = search.with_more_rows()
+        if larger is not None and any(fit.is_contender for fit in finalists):
+            # Where a sample cannot tell the contenders apart, the best optimum may be none of theirs.
+            finalists = larger.optima([finalists[0], *(fit for fit in finalists if fit.is_contender)])
+            finalists = larger.after_split_and_merge(finalists, n_rounds=1)
+    return [replace(fit, skipped=skipped, has_long_tails=search.has_long_tails) for fit in finalists]
 
 
-class _Search:
+class Search:
     """The steps of the portfolio.
 
     Parameters
@@ -136,10 +347,8 @@ class _Search:
     n_components : int
     prior : Prior
     rng : numpy.random.Generator
-    rows_per_parameter : int, default=SETTINGS.rows_per_parameter
-        The least number of rows of the sample, relative to that of parameters.
     n_rows : int, optional
-        The number of rows of the sample in its place.
+        Of the sample; by default as many as its parameters allow for.
     """
 
     def __init__(
@@ -148,65 +357,32 @@ class _Search:
         n_components: int,
         prior: Prior,
         rng: np.random.Generator,
-        rows_per_parameter: int = SETTINGS.rows_per_parameter,
         n_rows: int | None = None,
     ) -> None:
         self.data, self.n_components, self.prior, self.rng = data, n_components, prior, rng
+        self.n_parameters = data.family.n_parameters(n_components, data.n_features)
+        if n_rows is None:
+            n_rows = min(SETTINGS.sample_rows, SETTINGS.work // self.n_parameters)
+            n_rows = max(n_rows, SETTINGS.rows_per_parameter * self.n_parameters)
         # A sample is drawn only of more than twice its rows: of fewer, all rows cost little more, and give
         # the optima themselves. The search runs on the distinct rows of the sample.
-        # Whether this continues a search on a smaller sample.
-        self.is_continued = n_rows is not None
-        if n_rows is None:
-            n_rows = max(
-                min(SETTINGS.sample_rows, SETTINGS.work // self.n_parameters),
-                rows_per_parameter * self.n_parameters,
-            )
-        self.drawn_rows = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
-        self.sample = self.drawn_rows.distinct()
-        # Drawn when it is needed: see `comparison_rows`.
-        self._comparison_rows: Problem | None = None
+        drawn = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
+        self.n_drawn = drawn.n_rows
+        self.is_on_sample = drawn is not data and drawn.n_rows < (data.rows.n_rows or data.n_rows)
+        self.sample = drawn.distinct()
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
         self.starts_agree = False
+        # Whether the rows have longer tails than Gaussian components: the prior is then the conjugate one.
+        self.has_long_tails = False
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
-    @property
-    def n_parameters(self) -> int:
-        """The number of free parameters."""
-        return self.data.family.n_parameters(self.n_components, self.data.n_features)
-
-    @property
-    def is_on_sample(self) -> bool:
-        """Whether the search runs on a sample of the rows."""
-        available = self.data.rows.n_rows or self.data.n_rows
-        return self.drawn_rows is not self.data and self.drawn_rows.n_rows < available
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether there are so few rows per parameter that the sample has optima that all rows do not have.
-
-        The result of a short run, which has not reached such an optimum, is then a candidate too.
-        """
-        return self.drawn_rows.n_rows < SETTINGS.crowded_rows * self.n_parameters
-
-    @property
-    def comparison_rows(self) -> Problem:
-        """Rows on which candidates that were fitted to the sample are compared."""
-        # Not a cached_property: before Python 3.12 it holds a lock, here while a cluster computes.
-        if self._comparison_rows is None:
-            self._comparison_rows = self.data.subsample(SETTINGS.sample_rows, self.rng)
-        return self._comparison_rows
-
-    def single_component(self) -> Fit:
-        """Return the mixture of one component."""
-        whitening, sample = self.data.whitening, self.sample
-        if whitening.has_noise_component:
-            sample = without_low_density(sample, whitening.noise_shares[-1])
-        stats = sample.soft_stats(np.ones((1, sample.n_rows)))
-        start = Fit(sample.family.m_step(stats, self.prior), "moments")
-        if whitening.has_noise_component:
-            start = as_start_with_noise(start, whitening.noise_shares[-1])
-        return self._converged(start)
+    def with_more_rows(self) -> Search | None:
+        """Return the search on a larger sample; None if it would cost too much."""
+        n_rows = min(SETTINGS.growth * self.n_drawn, self.data.n_rows)
+        if n_rows * self.n_parameters > SETTINGS.max_work:
+            return None
+        return Search(self.data, self.n_components, self.prior, self.rng, n_rows)
 
     def starts(self) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts of the search, and those that were skipped, with the reason.
@@ -220,66 +396,45 @@ class _Search:
         for share in self.data.whitening.noise_shares:
             kept = without_low_density(self.sample, share)
             starts, skipped = self._starts_on(kept, kept)
-            candidates += [as_start_with_noise(start, share) for start in starts]
+            candidates += _beside_noise(starts, share)
         return candidates, skipped
 
     def _starts_on(self, sample: Problem, source: Problem) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts on some rows, with the moments of others, and those that were skipped."""
-        n_components = self.n_components
-        candidates, skipped = [], []
-        methods: dict[str, Callable[[], WhitenedParameters]] = {
-            "moments": lambda: from_moments(sample, n_components, source),
-            "moments+1": lambda: from_moments_with_one_merged(sample, n_components, self.prior),
-        }
-        for name, method in methods.items():
-            try:
-                is_from_all_rows = name == "moments" and sample.family.is_spherical
-                candidates.append(Fit(method(), name, is_from_all_rows=is_from_all_rows))
-            except ValueError as error:
-                skipped.append(f"{name} was skipped: {error}")
+        n_components, starts, skipped = self.n_components, list[Fit](), tuple[str, ...]()
+        if n_components == 1:
+            whole = sample.soft_stats(np.ones((1, sample.n_rows)))
+            return [Fit(sample.family.m_step(whole, self.prior), "moments")], skipped
+        try:
+            moments = from_moments(sample, n_components, source)
+            starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
+        except ValueError as error:
+            skipped = (f"moments was skipped: {error}",)
         mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, SETTINGS.overseeded_starts)
-        candidates += [Fit(parameters, "overseed") for parameters in mixtures]
-        return candidates, tuple(skipped)
+        return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
 
-    def after_short_runs_with_prior(self, candidates: list[Fit]) -> tuple[list[Fit], bool]:
-        """Return the starts after short runs, the best first, and whether the rows have long tails.
-
-        If they have, the prior of the search is the conjugate one from then on.
-        """
-        results = self.after_short_runs(candidates)
-        if not (self.prior.compares_by_evidence and has_long_tails(self.sample, results[0].parameters)):
-            return results, False
-        self.prior = self.prior.conjugate
-        return self.after_short_runs(candidates), True
-
-    def after_short_runs(self, candidates: list[Fit]) -> list[Fit]:
+    def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
-        runs = run(self.sample, candidates, self.prior, Stop(SETTINGS.short_steps))
-        scores = np.array([each.score for each in runs])
+        ranked = race(self.sample, starts, self.prior, SETTINGS.short_steps)
+        if self.prior.compares_by_evidence and has_long_tails(self.sample, ranked[0].parameters):
+            self.has_long_tails, self.prior = True, self.prior.conjugate
+            ranked = race(self.sample, starts, self.prior, SETTINGS.short_steps)
+        scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
-        return self._best_first(runs)
+        return ranked
 
-    def _best_first(self, runs: list[Fit]) -> list[Fit]:
-        """Return mixtures after short runs, the best first: see `Fit.rank`.
-
-        Those with an almost empty component often have the highest evidence. If they were first, no other
-        would be run to its optimum.
-        """
-
-        def rank(fit: Fit) -> tuple[bool, float]:
-            counts = fit.parameters.weights * self.sample.weight
-            return self.prior.compares_by_evidence and bool(np.any(is_empty(counts))), -fit.score
-
-        return sorted(runs, key=rank)
-
-    def finalists(self, short_run_results: list[Fit]) -> list[Fit]:
+    def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
         # The moments, which do not depend on chance, are always among them, and first: candidates that lead
         # to the same optimum as an earlier one are dropped.
-        chosen = [result for result in short_run_results if result.start == "moments"]
-        chosen += [result for result in short_run_results[: SETTINGS.kept] if result.start != "moments"]
-        return _sorted(self._new_optima(chosen))
+        chosen = [fit for fit in ranked if fit.start == "moments"]
+        chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
+        return self.optima(chosen)
+
+    def optima(self, candidates: list[Fit]) -> list[Fit]:
+        """Return the optima that candidates lead to, the best first."""
+        return [replace(fit, is_contender=False) for fit in _sorted(self._new_optima(candidates))]
 
     def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
@@ -295,9 +450,9 @@ class _Search:
 
         The start from the moments of all rows is among them: good moments are nearer to the optimum on all
         rows than any fit to a sample. Candidates whose likelihood is lower by no more than chance may be the
-        best on all rows, and are marked as contenders.
+        best on all rows, and are marked as contenders, unless all starts lead to one optimum.
         """
-        others = self.comparison_rows
+        others = self.data.subsample(SETTINGS.sample_rows, self.rng)
         weights = others.row_weights()
         densities = [
             np.asarray(others.row_responsibilities(candidate.parameters)[1]) for candidate in candidates
@@ -305,40 +460,21 @@ class _Search:
         means = np.array([np.average(density, weights=weights) for density in densities])
         best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
         rivals: list[int] = []
-        for i in np.argsort(-means, kind="stable"):
+        for i in map(int, np.argsort(-means, kind="stable")):
             gaps = densities[best] - densities[i]
             error = float(np.std(gaps)) / np.sqrt(len(gaps))
             is_near = means[best] - means[i] < SETTINGS.chance_errors * error
             if i != best and is_near and len(rivals) < SETTINGS.kept:
-                rivals.append(int(i))
+                rivals.append(i)
         order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
-        return [replace(candidates[i], is_contender=i in rivals) for i in order]
-
-    @property
-    def can_continue(self) -> bool:
-        """Whether the search can continue on a larger sample, at a cost in proportion."""
-        return SETTINGS.growth * self.drawn_rows.n_rows * self.n_parameters <= SETTINGS.max_work
-
-    def with_more_rows(self) -> _Search:
-        """Return the search on a larger sample."""
-        n_rows = SETTINGS.growth * self.drawn_rows.n_rows
-        return _Search(self.data, self.n_components, self.prior, self.rng, n_rows=n_rows)
-
-    def continued(self, candidates: list[Fit]) -> list[Fit]:
-        """Return the optima that contenders of a smaller sample lead to, with one round of split and merge.
-
-        Where that sample could not tell the contenders apart, the best optimum may be none of theirs.
-        """
-        rivals = [candidate for i, candidate in enumerate(candidates) if i == 0 or candidate.is_contender]
-        optima = self.after_split_and_merge(_sorted(self._new_optima(rivals)), n_rounds=1)
-        return [replace(candidate, is_contender=False) for candidate in optima]
+        return [replace(candidates[i], is_contender=i in rivals and not self.starts_agree) for i in order]
 
     def _split_and_merge_optima(self, best: Fit) -> list[Fit]:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
         completed = sample.completed(best.parameters)
-        start = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        proposals = [Fit(each, start) for each in with_one_more(completed, best.parameters, self.rng)]
+        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
+        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
         larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
         merged = []
         for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
@@ -346,9 +482,8 @@ class _Search:
             merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
-        fits = [Fit(starts[i], start) for i in range(len(merged))]
-        runs = run(sample, fits, prior, Stop(SETTINGS.merge_steps))
-        return self._new_optima(self._best_first(runs), most=1)
+        fits = [Fit(starts[i], name) for i in range(len(merged))]
+        return self._new_optima(race(sample, fits, prior, SETTINGS.merge_steps), most=1)
 
     def _new_optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return candidates run to their optima, without those that start near a mixture already visited.
@@ -356,6 +491,10 @@ class _Search:
         No more than `most` of them are run.
         """
         family = self.sample.family.untied
+        # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
+        # is settled only at the end of the fit: a loose tolerance is enough.
+        is_loose = self.is_on_sample or self.prior.shrinks(self.sample.family, self.n_components)
+        tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
         results: list[Fit] = []
         for candidate in candidates:
             if len(results) == most:
@@ -369,17 +508,11 @@ class _Search:
                     distances = distances + np.abs(visited.counts.sum(axis=-1) - start.counts.sum())
                 if np.any(distances < SETTINGS.same_optimum):
                     continue
-            results.append(self._converged(candidate))
-            self.visited += [start.array, untied_stats(self.sample, results[-1].parameters).array]
+            fresh = replace(candidate, log_likelihood=-np.inf)
+            (fit,) = run(self.sample, [fresh], self.prior, Stop(SETTINGS.sample_passes, gain=tol))
+            results.append(fit)
+            self.visited += [start.array, untied_stats(self.sample, fit.parameters).array]
         return results
-
-    def _converged(self, candidate: Fit) -> Fit:
-        # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
-        # is settled only at the end of the fit: a loose tolerance is enough.
-        is_shrunk = self.prior.shrinks(self.sample.family, self.n_components)
-        is_loose = self.is_on_sample or self.is_continued or is_shrunk
-        tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
-        return run(self.sample, [candidate], self.prior, Stop(SETTINGS.sample_passes, gain=tol))[0]
 
 
 def _sorted(candidates: list[Fit]) -> list[Fit]:

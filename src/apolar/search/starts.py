@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.settings import SETTINGS
-from apolar.em.low_density import with_noise_share
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, run
@@ -26,11 +25,6 @@ from apolar.search.moment_starts import from_moments_of_family
 Start = Callable[[Problem, int, Prior | None, np.random.Generator], WhitenedParameters]
 """Takes rows, a number of components, a prior and a generator. Returns a mixture of that many components in
 whitened coordinates. Raises ValueError with the reason if it does not apply to the rows."""
-
-
-def as_start_with_noise(start: Fit, share: float) -> Fit:
-    """Return a start on rows without noise as one beside noise of a share."""
-    return replace(start, parameters=with_noise_share(start.parameters, share), is_from_all_rows=False)
 
 
 @dataclass(frozen=True, eq=False)

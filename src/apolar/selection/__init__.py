@@ -19,7 +19,7 @@ from apolar.em.far_rows import find_far_rows, is_host_array
 from apolar.em.result import FitStatus, in_canonical_order
 from apolar.em.whitening import column_units
 from apolar.estimator import GaussianMixture
-from apolar.estimator.few_rows import few_rows_seen
+from apolar.estimator.fit_warnings import few_rows_seen
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input, weighted_rows
 from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
@@ -202,7 +202,7 @@ def _fitted(
     """Return the row of a fit, and its model."""
     problem, fit = optimum
     state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
-    likelihood = Predictor.of(problem.family, state.parameters).likelihood(task.rows, task.n_threads)
+    likelihood = Predictor(problem.family, state.parameters).likelihood(task.rows, task.n_threads)
     assert state.evidence is not None
     # By the names of fields of Row.
     criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, state.evidence)

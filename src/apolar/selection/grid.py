@@ -27,10 +27,10 @@ from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, FitSummary
-from apolar.search.given import resolved_start
+from apolar.search.given import requested_candidates
 from apolar.search.merging import merged_pairs
 from apolar.search.proposals import with_one_more
-from apolar.search.search import portfolio
+from apolar.search.search import is_better, portfolio, race
 from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
 
 __all__ = ["NO_MAXIMUM", "Callback", "Candidate", "Grid", "Optimum", "Task", "contains"]
@@ -276,9 +276,9 @@ class Grid:
             )
             bound = self._criterion(FitSummary(highest, self.n_parameters(candidate), self.first.weight, 0.0))
             if bound > min(self.values.values()) + SETTINGS.final_reach:
-                self.dropped[candidate] = (
-                    f"no lower than {bound:.1f}, as {form.name} contains it and is no more likely"
-                )
+                behind = bound - min(self.values.values())
+                why = f"{form.name} contains it and is no likelier"
+                self.dropped[candidate] = f"at least {behind:.1f} behind the best so far: {why}"
                 return True
         return False
 
@@ -358,9 +358,9 @@ class Grid:
         settings = type(model)(**model.get_params()).set_params(n_components=number)
         if callable(model.init_params):
             problem = self.on_all[kind.untied].under(kind)
-        start = resolved_start(settings, problem, self.task.X, self.task.prior, self.task.has_weight)
-        rngs = [np.random.default_rng([self.seed, number, i]) for i in range(start.n_init)]
-        return [candidate for rng in rngs for candidate in start.candidates(rng)]
+        asked = requested_candidates(settings, problem, self.task.X, self.task.prior, self.task.has_weight)
+        rngs = [np.random.default_rng([self.seed, number, i]) for i in range(asked.n_init)]
+        return [start for rng in rngs for start in asked.draw(rng)]
 
     def _best_of(self, problem: Problem, starts: list[Fit]) -> Optimum | None:
         """Return the best optimum near some starts, if there is one.
@@ -370,7 +370,11 @@ class Grid:
         collapses.
         """
         prior = self.task.prior
-        ranked = self._raced(problem, starts, Prior() if prior is None else prior.conjugate)
+        conjugate = Prior() if prior is None else prior.conjugate
+        ranked = race(problem, starts, conjugate, SETTINGS.ranking_steps)
+        # Of those that are equally high, one.
+        gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
+        ranked = [fit for fit, gap in zip(ranked, gaps, strict=True) if gap < -SETTINGS.tolerance]
         best: Optimum | None = None
         # Those that bound others are fitted with more care.
         n_kept = 2 if problem.family in FORMS else 1
@@ -380,18 +384,6 @@ class Grid:
             priors = (Prior(), None) if prior is None and i < n_kept else (prior,)
             best = _better(best, self._optimum(problem, start, priors))
         return best
-
-    def _raced(self, problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
-        """Return starts after short runs, the best first; of those that are equally high, one."""
-        relative = SETTINGS.relative_tolerance if has_kernel(problem) else None
-        runs = run(problem, starts, prior, Stop(SETTINGS.ranking_steps, relative))
-        scores = np.array([each.score if np.isfinite(each.score) else -np.inf for each in runs])
-        order = [int(i) for i in np.argsort(-scores, kind="stable")]
-        apart = [
-            i for j, i in enumerate(order) if j == 0 or scores[order[j - 1]] - scores[i] > self.task.model.tol
-        ]
-        n_iter = SETTINGS.ranking_steps
-        return [replace(starts[i], parameters=runs[i].parameters, n_iter=n_iter) for i in apart]
 
     def _optimum(self, problem: Problem, start: Fit, priors: tuple[Prior | None, ...]) -> Optimum | None:
         """Return the optimum that runs under some priors lead to; None if a component collapses.
@@ -561,10 +553,7 @@ def _better(optimum: Optimum | None, other: Optimum | None) -> Optimum | None:
     """Return the better of two fits; the first, if the other is better by no more than a tolerance."""
     if optimum is None or other is None:
         return other if optimum is None else optimum
-    (is_full, score), (other_is_full, other_score) = optimum.fit.rank, other.fit.rank
-    if is_full != other_is_full:
-        return optimum if is_full else other
-    return other if other_score > score + SETTINGS.tolerance else optimum
+    return other if is_better(other.fit, optimum.fit, SETTINGS.tolerance) else optimum
 
 
 def _exact(problem: Problem, fit: Fit) -> Fit:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.tables import html_table
+from apolar._core.tables import html_table, text_table
 from apolar.estimator import GaussianMixture
 from apolar.scores import CRITERIA, criterion_title
 
@@ -156,21 +156,12 @@ class Selection:
         return html_table(_heads(), [self._cells(row) for row in shown], caption)
 
     def __str__(self) -> str:
-        head = _heads()
-        in_words = (0, len(head) - 2, len(head) - 1)
-        shown = self._shown()
-        lines = [head, *(self._cells(row) for row in shown)]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-        strings = []
-        for line in lines:
-            cells = [
-                cell.ljust(width) if k in in_words else cell.rjust(width)
-                for k, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ]
-            strings.append("  ".join(cells).rstrip())
+        heads, shown = _heads(), self._shown()
+        left = (0, len(heads) - 2, len(heads) - 1)
+        lines = text_table(heads, [self._cells(row) for row in shown], left)
         if len(shown) < len(self.table):
-            strings.append(self._not_shown(shown))
-        return "\n".join([*strings, "", self.reason])
+            lines.append(self._not_shown(shown))
+        return "\n".join([*lines, "", self.reason])
 
     def _shown(self) -> list[Row]:
         """Return the rows of the printed table: all, or the best of many, the best first."""

@@ -2,7 +2,6 @@
 
 import datetime
 import decimal
-import sys
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, ipc, parquet
 
-from apolar.cli.tables import TableError, arrow, read_table
+from apolar.cli.tables import TableError, formats, read_table
 
 X = np.random.default_rng(0).standard_normal((1000, 3))
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
@@ -41,16 +40,14 @@ def write(name, table=None):
 @NAMES
 @pytest.mark.parametrize("limit", [0, 2**29])
 def test_all_numbers_are_read(name, limit, temporary, monkeypatch):
-    monkeypatch.setattr(arrow, "_BATCH_ROWS", 256)
-    seen = []
-    with read_table(write(name), in_memory_bytes=limit, progress=lambda *call: seen.append(call)) as table:
+    monkeypatch.setattr(formats, "FRAME_SIZE", 1024)
+    with read_table(write(name), in_memory_bytes=limit) as table:
         assert table.names == ("a", "b", "c", "n")
         np.testing.assert_array_equal(table.X[:, :3], X)
         np.testing.assert_array_equal(table.X[:, 3], FRAME["n"])
         assert isinstance(table.X, np.memmap) == (limit == 0)
         assert table.skipped == ("name", "ok", "day")
     assert list(temporary.iterdir()) == []
-    assert seen[0][0] <= seen[-1][0] <= seen[-1][1]
 
 
 @NAMES
@@ -59,14 +56,14 @@ def test_choices_and_labels(name):
     np.testing.assert_array_equal(table.X, FRAME[["n", "b"]])
     assert table.labels.tolist() == FRAME["name"].tolist()
     table = read_table(name, columns=["a"], label_column="day")
-    assert table.label_names == ("2020-01-01",)
+    assert tuple(dict.fromkeys(table.labels)) == ("2020-01-01",)
     with pytest.raises(TableError) as caught:
         read_table(name, columns=["a", "name"])
     assert (
         str(caught.value)
         == f"{name}: column 'name' holds text, not numbers. Choose other columns with --columns."
     )
-    with pytest.raises(TableError, match=f"^{name}: column 'ok' holds bool, not numbers"):
+    with pytest.raises(TableError, match=f"^{name}: column 'ok' holds true and false, not numbers"):
         read_table(name, columns=["ok"])
 
 
@@ -120,18 +117,7 @@ def test_what_pandas_and_polars_write():
     for name in ("b.parquet", "b.arrow"):
         table = read_table(name, label_column="t")
         np.testing.assert_array_equal(table.X, X)
-        assert table.label_names == ("x",)
-
-
-@NAMES
-def test_names_that_are_there_twice(name):
-    table = pa.Table.from_arrays(
-        [pa.array([1, 2]), pa.array([3, 4]), pa.array([5, 6])], names=["a", "b", "a"]
-    )
-    write(name, table)
-    with pytest.raises(TableError, match=r"has 2 columns called 'a' \(columns 1 and 3\)"):
-        read_table(name)
-    assert read_table(name, columns=[3, 2]).X.tolist() == [[5, 3], [6, 4]]
+        assert tuple(dict.fromkeys(table.labels)) == ("x",)
 
 
 @NAMES
@@ -149,7 +135,7 @@ def test_no_column_of_numbers(name):
     with pytest.raises(TableError) as caught:
         read_table(name)
     assert str(caught.value) == (
-        f"{name} has no column of numbers: 'a' holds text and 'b' holds bool. "
+        f"{name} has no numeric column: 'a' holds text and 'b' holds true and false. "
         "Give a file with at least one column of numbers."
     )
 
@@ -160,22 +146,13 @@ def test_files_that_are_cut_short(refusal, folder, name, n_bytes):
     content = (folder / write(name)).read_bytes()
     format = "Parquet" if name in ("a.parquet", "a.pq") else "Feather"
     message = refusal(content[:n_bytes], name)
-    assert message.startswith(f"{name} is not a {format} file, or is cut short or damaged: ")
-    assert message.endswith(". Make the file again, or take a copy.")
+    assert message.startswith(f"{name} is not a {format} file, or is truncated or damaged: ")
+    assert message.endswith(". Create or copy the file again.")
 
 
 def test_a_page_that_is_damaged(refusal, folder):
     content = bytearray((folder / write("a.parquet")).read_bytes())
     content[4:60] = bytes(56)
     assert refusal(bytes(content), "a.parquet").startswith(
-        "a.parquet is not a Parquet file, or is cut short or damaged: "
+        "a.parquet is not a Parquet file, or is truncated or damaged: "
     )
-
-
-@pytest.mark.parametrize(("name", "format"), [("a.parquet", "Parquet"), ("a.feather", "Feather")])
-def test_without_pyarrow(monkeypatch, name, format):
-    write(name)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(TableError) as caught:
-        read_table(name)
-    assert str(caught.value) == f'{format} files need pyarrow: pip install "apolar[tables]".'

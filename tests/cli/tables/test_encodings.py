@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from apolar.cli.tables import encodings, lines
+from apolar.cli.tables import text as text_module
 
 TEXT = "größe,b\n1,2\n3,4\n"
 
@@ -28,23 +28,22 @@ def test_blocks_do_not_matter(read, monkeypatch):
     rows = "".join(f"{i},{i / 7}\n" for i in range(500))
     data = f"größe,b\n{rows}".encode("utf-16")
     whole = read(data)
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 37)
-    monkeypatch.setattr(encodings, "_READ_BYTES", 11)  # in the middle of a character
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 37)  # in the middle of a character
     np.testing.assert_array_equal(read(data).X, whole.X)
 
 
 def test_wrong_encodings(refusal):
     assert refusal(TEXT.encode("latin-1")) == (
-        "data.csv, line 1: the byte 0xf6 at offset 2 is not UTF-8 text. Name its encoding, such as "
-        "--encoding latin-1."
+        "data.csv, line 1: byte 0xf6 at offset 2 is not UTF-8 text. Specify the encoding, such "
+        "as --encoding latin-1."
     )
     assert refusal(TEXT, encoding="klingon") == (
-        "There is no encoding 'klingon': give one such as latin-1 or utf-16 with --encoding."
+        "Unknown encoding 'klingon': give one such as --encoding latin-1."
     )
-    assert "There is no encoding 'rot13'" in refusal(TEXT, encoding="rot13")
+    assert "Unknown encoding 'rot13'" in refusal(TEXT, encoding="rot13")
     assert refusal(TEXT, encoding="ascii") == (
-        "data.csv, near line 1: this is not ascii text. Give another encoding with --encoding, or leave the "
-        "option out for UTF-8."
+        "data.csv, line 1: byte 0xc3 at offset 2 is not ascii text. Choose another encoding, or omit "
+        "--encoding for UTF-8."
     )
     assert "--encoding utf-16-le" in refusal(TEXT.encode("utf-16-le"))
 

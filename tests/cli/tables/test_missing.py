@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from apolar.cli.tables import lines, read_table
+from apolar.cli.tables import read_table
+from apolar.cli.tables import text as text_module
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_what_is_said_of_many(refusal):
 
 
 def test_all_of_the_file_is_counted(monkeypatch, refusal, temporary):
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 50)
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 50)
     text = "a,b\n" + "1,2\n" * 50 + ",2\n" + "1,2\n" * 50 + "1,NA\n"
     assert refusal(text, in_memory_bytes=100) == (
         "data.csv: 2 rows have missing values, in columns 'a' and 'b'; see lines 52 and 103. "
@@ -56,7 +57,7 @@ def test_all_of_the_file_is_counted(monkeypatch, refusal, temporary):
 def test_nothing_is_left(refusal):
     assert refusal("a,b\n1,\n2,\n3,4\n,5\n", drop_missing=True) == (
         "data.csv: only one row is left without missing values; column 'b' has the most of them. "
-        "Leave such columns out with --columns."
+        "Exclude such columns with --columns."
     )
     assert refusal("a,b\n1,\n,2\n", drop_missing=True).startswith(
         "data.csv: no row is left without missing values; "
@@ -74,7 +75,7 @@ def test_blank_lines_of_one_column_are_missing_but_for_the_last(read):
 def test_infinite(refusal, cell, drop):
     assert refusal(f"a,b\n1,2\n,4\n3,{cell}\n", drop_missing=drop) == (
         "data.csv, line 4, column 'b': the number is infinite or too large. "
-        "Put a finite number, or leave the cell empty and use --drop-missing."
+        "Correct it, or leave the cell empty and use --drop-missing."
     )
 
 
@@ -83,7 +84,7 @@ def test_large_numbers_are_not_infinite(read):
 
 
 def test_labels_and_numbers_of_the_rows_that_are_kept(monkeypatch, write):
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 300)
     present = np.random.default_rng(0).random(400) < 0.7
     present[:100] = True
     name = write("a,t\n" + "".join(f"{i if one else ''},t{i}\n" for i, one in enumerate(present)))

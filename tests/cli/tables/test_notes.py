@@ -34,30 +34,25 @@ def test_all_kinds_are_left_out_with_the_option_that_keeps_them(people, read):
     assert table.names == ("height", "weight")
     assert table.X.shape == (100, 2)
     assert set(table.notes) == {
-        "Column 'name' holds text: left out.",
-        "Column 'born' holds dates: left out.",
-        "Column 'spare' is empty: left out.",
-        "Column 'person_id' numbers the rows: left out. --keep person_id uses it.",
-        "Column 'inches' is column 'height' in other units: left out. --keep inches uses it.",
-        "Column 'sex' has 2 values and would become the clusters by itself: left out. --keep sex uses it.",
-        "Column 'country' is constant: left out. --keep country uses it.",
+        "Dropped column 'name': it holds text.",
+        "Dropped column 'born': it holds dates.",
+        "Dropped column 'spare': it is empty.",
+        "Dropped column 'person_id': it numbers the rows. Use --keep person_id to include it.",
+        "Dropped column 'inches': it is column 'height' in other units. Use --keep inches to include it.",
+        "Dropped column 'sex': it has only 2 distinct values. Use --keep sex to include it.",
+        "Dropped column 'country': it is constant. Use --keep country to include it.",
     }
 
 
 def test_columns_are_kept(people, read):
     table = read(people, leave_out=KINDS, keep=["sex", "country"])
     assert table.names == ("height", "weight", "sex", "country")
-    assert (
-        "Column 'sex' has 2 values and may become the clusters by itself: kept, as --keep says."
-        in table.notes
-    )
+    assert "Column 'sex' has only 2 distinct values; kept (--keep)." in table.notes
     names = ("person_id", "height", "inches", "weight", "sex", "country")
     assert read(people, leave_out=KINDS, keep=["all"]).names == names
     table = read(people, leave_out=KINDS, columns=["sex", "height"])
     assert table.names == ("sex", "height")
-    assert table.notes == (
-        "Column 'sex' has 2 values and may become the clusters by itself: kept, as --columns names it.",
-    )
+    assert table.notes == ("Column 'sex' has only 2 distinct values; kept (--columns).",)
 
 
 def test_by_default_columns_are_not_looked_at(people, read):
@@ -65,19 +60,19 @@ def test_by_default_columns_are_not_looked_at(people, read):
 
 
 def test_kinds_that_are_only_noted(people, read):
-    table = read(people, leave_out=("counter", "few values"))
+    table = read(people, leave_out=("row numbers", "few values"))
     assert table.names == ("height", "inches", "weight", "country")
-    note = "Column 'country' is constant: kept, as other parts of the table may differ."
+    note = "Column 'country' is constant; kept because other parts of the table may differ."
     assert note in table.notes
 
 
 def test_what_cannot_be_kept(people, refusal):
     assert refusal(people, leave_out=KINDS, keep=["name"]) == (
-        "Column 'name' holds text such as 'p0', and numbers are needed: take it out of --keep."
+        "Column 'name' holds text such as 'p0', not numbers: remove it from --keep."
     )
     assert "has no column 'nam'. Did you mean 'name'?" in refusal(people, leave_out=KINDS, keep=["nam"])
     said = refusal(people, leave_out=KINDS, keep=["sex"], label_column="sex")
-    assert said == "Column 'sex' is the label column: take it out of --keep."
+    assert said == "Column 'sex' is the label column: remove it from --keep."
 
 
 def test_many_of_a_kind_are_named_together(read):
@@ -86,7 +81,7 @@ def test_many_of_a_kind_are_named_together(read):
     text = "".join(",".join(map(str, row)) + "\n" for row in rows.tolist())
     table = read(text, leave_out=KINDS)
     assert table.notes == (
-        "Columns 'x3', 'x4', 'x5', 'x6' and 'x7' are constant: left out. --keep all uses them.",
+        "Dropped columns 'x3', 'x4', 'x5', 'x6' and 'x7': they are constant. Use --keep all to include them.",
     )
     assert table.names == ("x1", "x2")
 
@@ -95,8 +90,8 @@ def test_names_are_quoted_for_the_shell_and_the_list(read):
     rng = np.random.default_rng(0)
     rows = "".join(f"{x},1,2\n" for x in rng.standard_normal(30))
     table = read('x,"a, b",it\'s\n' + rows, leave_out=KINDS)
-    assert table.notes[0].endswith("--keep '\"a, b\"' uses it.")
-    assert table.notes[1].endswith("""--keep 'it'"'"'s' uses it.""")
+    assert table.notes[0].endswith("Use --keep '\"a, b\"' to include it.")
+    assert table.notes[1].endswith("""Use --keep 'it'"'"'s' to include it.""")
 
 
 def test_a_survey_is_kept(read):
@@ -105,8 +100,8 @@ def test_a_survey_is_kept(read):
     table = read(f"a,b,c,d\n{rows}", leave_out=KINDS)
     assert table.names == tuple("abcd")
     assert table.notes == (
-        "4 of 4 columns have at most 5 values, as in a survey: they are kept, and clusters may follow single "
-        "answers.",
+        "4 columns have at most 5 distinct values, as in a survey: they are kept, and clusters may follow "
+        "single answers.",
     )
 
 
@@ -114,19 +109,19 @@ def test_nothing_left(refusal):
     rows = "".join(f"{i},{i % 2},1\n" for i in range(50))
     said = refusal(f"id,b,c\n{rows}", leave_out=KINDS, columns=None, label_column="b")
     assert said == (
-        "data.csv has no column left to cluster by: 'id' numbers the rows and 'c' is constant. --keep all "
-        "uses them as they are."
+        "data.csv has no column left to cluster by: 'id' numbers the rows and 'c' is constant. "
+        "Use --keep all to include them."
     )
 
 
 def test_row_numbers_without_a_name(read):
     text = ",a,b\n" + "".join(f"{i},{x},{x * x}\n" for i, x in enumerate(np.random.default_rng(0).random(30)))
     assert read(text, leave_out=KINDS).notes == (
-        "Column 'column 1' numbers the rows: left out. --keep 'column 1' uses it.",
+        "Dropped column 'column 1': it numbers the rows. Use --keep 'column 1' to include it.",
     )
     table = read(text, leave_out=KINDS, keep=["column 1"])
     assert table.names == ("column 1", "a", "b")
-    assert table.notes == ("Column 'column 1' numbers the rows: kept, as --keep says.",)
+    assert table.notes == ("Column 'column 1' numbers the rows; kept (--keep).",)
 
 
 def test_a_table_on_disk(people, write, temporary):

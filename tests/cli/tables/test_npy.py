@@ -31,12 +31,10 @@ def test_real_numbers_of_every_kind(temporary, dtype, order, limit):
 
 
 def test_a_large_file_is_used_as_it_is(temporary, folder):
-    seen = []
-    with read_table(saved(X), in_memory_bytes=0, progress=lambda *call: seen.append(call)) as table:
+    with read_table(saved(X), in_memory_bytes=0) as table:
         assert table.X.filename == str(folder / "a.npy")
         assert list(temporary.iterdir()) == []
     assert (folder / "a.npy").exists()
-    assert seen == [((folder / "a.npy").stat().st_size,) * 2]
     np.testing.assert_array_equal(read_table(saved(X[:, 0]), in_memory_bytes=0).X, X[:, :1])
     saved(X)
     # Unless a part is asked for, or it is a copy of a stream.
@@ -58,7 +56,7 @@ def test_columns_labels_and_missing_numbers():
     )
     keep = np.arange(len(X)) != 3
     np.testing.assert_array_equal(table.X, array[keep][:, [1, 0]])
-    assert table.label_names == ("0", "1")
+    assert tuple(dict.fromkeys(table.labels)) == ("0", "1")
     np.testing.assert_array_equal(table.row_numbers, np.flatnonzero(keep))
     table.close()
     with pytest.raises(TableError) as caught:
@@ -101,25 +99,17 @@ def test_nothing_is_unpickled(refusal):
             return print, ("never",)
 
     array = np.array([[Bomb()]], dtype=object)
-    message = "a.npy holds Python objects, not real numbers. Save it again as an array of float64."
-    with pytest.raises(TableError) as caught:
+    with pytest.raises(TableError, match="Python objects"):
         read_table(saved(array, allow_pickle=True))
-    assert str(caught.value) == message
-    assert refusal(pickle.dumps(array), "b.npy").startswith("b.npy is not a sound .npy file: ")
+    assert refusal(pickle.dumps(array), "b.npy").startswith("b.npy is not a .npy file of numbers")
 
 
 def test_damaged_files(refusal, folder):
     content = (folder / saved(X)).read_bytes()
-    assert refusal(content[:-8], "b.npy") == (
-        "b.npy is cut short: it has 11,992 of 12,000 bytes of numbers. Make the file again, or take a copy."
-    )
-    for n_bytes in (1, 6, 7, 8, 10, 50):
-        assert refusal(content[:n_bytes], "b.npy").startswith("b.npy is not a sound .npy file: ")
-    assert refusal(b"\x93NUMPY\x09" + content[7:], "b.npy") == (
-        "b.npy is not a sound .npy file: unknown version. Save it again with numpy.save."
-    )
-    claims = content.replace(b"(500, 3)", b"(-9, -3)")
-    assert refusal(claims, "b.npy").startswith("b.npy holds an array of shape (-9, -3), not a table")
+    unknown = b"\x93NUMPY\x09" + content[7:]
+    claims = [content.replace(b"(500, 3)", shape) for shape in (b"(-9, -3)", b"(-9,  3)", b"(9**9,3)")]
+    for damaged in (*(content[:n_bytes] for n_bytes in (1, 6, 7, 8, 10, 50, -8)), unknown, *claims):
+        assert refusal(damaged, "b.npy").startswith("b.npy is not a .npy file of numbers, or is truncated")
     assert (
         refusal((folder / saved(X[:0])).read_bytes(), "b.npy")
         == "b.npy has no rows: at least two are needed."

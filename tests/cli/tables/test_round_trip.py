@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apolar.cli.tables import TableError, lines, read_table
+from apolar.cli.tables import TableError, read_table
+from apolar.cli.tables import text as text_module
 
 MISSING = st.sampled_from(["", "NA", "N/A", "NaN", "null", "?", "-", ".", " "])
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -45,11 +46,11 @@ def test_csv(table, delimiter, has_comma, quoting, line_end, block, data):
         if has_comma and delimiter == ";":
             cells = [cell.replace(".", ",") if cell != "." else cell for cell in cells]
         writer.writerow([*cells, label])
-    before, lines.BLOCK_BYTES = lines.BLOCK_BYTES, block
+    before, text_module.BLOCK_BYTES = text_module.BLOCK_BYTES, block
     try:
         read = read_table(io.BytesIO(file.getvalue().encode()), label_column="label", drop_missing=True)
     finally:
-        lines.BLOCK_BYTES = before
+        text_module.BLOCK_BYTES = before
     keep = [i for i, row in enumerate(rows) if None not in row]
     np.testing.assert_array_equal(read.X, [rows[i] for i in keep])
     assert read.labels.tolist() == [labels[i].strip() for i in keep]

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 
 import dask
@@ -14,6 +15,7 @@ from scipy import sparse
 
 import apolar
 from apolar._core.compiled import kernels_in_use
+from apolar._core.settings import SETTINGS
 from apolar._core.threads import default_threads
 from apolar.data import open_rows
 from apolar.selection import select
@@ -135,7 +137,7 @@ def test_moments():
 @pytest.mark.usefixtures("scheduler")
 def test_many_rows_are_approached_by_the_same_samples(kind, monkeypatch):
     # Clusters overlap, so that the samples matter; some samples are fetched, others stay on the workers.
-    monkeypatch.setattr("apolar.estimator.search.MIN_SAMPLE", 2000)
+    monkeypatch.setattr("apolar.search.search.SETTINGS", replace(SETTINGS, sample_rows=1000))
     X = 0.3 * rows_of_block(60_000, 7) + np.random.default_rng(3).standard_normal((60_000, 4))
     lazy = da.from_array(X, chunks=(13_000, 4))
     assert_same_mixture(model(covariance_type=kind).fit(lazy), model(covariance_type=kind).fit(X))

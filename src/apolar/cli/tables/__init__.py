@@ -1,7 +1,7 @@
-"""Tables of numbers from files of text, Parquet, Feather and .npy, with errors of one line."""
+"""Tables of numbers from files of text, Parquet, Feather, .npy and workbooks, with errors of one line."""
 
-from apolar.cli.tables.read import read_table
-from apolar.cli.tables.source import FORMATS
-from apolar.cli.tables.table import TableError, TableFile
+from apolar.cli.tables.content import TableError
+from apolar.cli.tables.formats import FORMATS
+from apolar.cli.tables.read import TableFile, read_table
 
 __all__ = ["FORMATS", "TableError", "TableFile", "read_table"]

@@ -1,37 +1,37 @@
-"""Columns that are no measurements of the rows: constants, row numbers, codes of few values, and copies."""
+"""Columns that do not measure the rows: constants, row numbers, codes of few values, and copies."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar.cli.tables.column_values import ROUNDING, ColumnValues
-from apolar.data.rows import ArrayRows, Rows
+from apolar.cli.tables.content import Column, TableError, joined, quoted
 
-__all__ = ["KINDS", "ColumnFinding", "column_findings"]
+KINDS = ("constant", "row numbers", "few values", "duplicate")
+"""The kinds of columns that say nothing about clusters, or would decide them alone. A further one, "rating",
+is a column of few values in a table in which nearly all have few: there, they are the measurements."""
 
-KINDS = ("constant", "counter", "few values", "duplicate")
-"""The kinds of columns that say nothing of clusters, or would decide them alone. A further one, "rating", is
-a column of few values in a table in which nearly all have few: there, they are the measurements."""
-
-# The part of the columns that have few values from which on they are the measurements.
+# A column with more than MAX_VALUES values is a measurement; with at most MAX_CODES, it holds codes, whatever
+# its histogram is. Codes repeat MIN_REPEATS times on average: in few rows, measurements have few values.
+MAX_VALUES, MAX_CODES, MIN_REPEATS = 10, 5, 10
+# If at least this fraction of the columns have few values, they are the measurements.
 MOSTLY_FEW = 0.75
-# In fewer rows, consecutive integers are likely enough by chance.
-MIN_COUNTED = 20
-# A copy differs from a linear function of the other column by less than this part of its deviation, in every
-# row: as much as numbers lose that are written with five digits.
-MAX_DIFFERENCE = 1e-4
-# Rows, spread over the table, that rule out most columns before all rows are looked at.
-SAMPLE_ROWS = 2000
-# Of more columns only copies without a change of units are found, and no table of correlations is made.
+# In fewer rows, consecutive integers are likely enough by chance; in more, columns are not sorted to tell.
+MIN_COUNTED, MAX_SORTED = 20, 2**24
+# A column is constant, or a copy of another one up to its unit, up to this relative difference in every row.
+CONSTANT_DIFFERENCE, COPY_DIFFERENCE = 1e-13, 1e-4
+# Rows, spread over the table, that rule out most columns before all rows are read; and numbers read at once.
+FINDING_ROWS, CHUNK_SIZE = 2000, 2**20
+# Of more columns only exact copies are found, without a matrix of correlations.
 MAX_CORRELATED = 1000
-# A column of more rows is not sorted to see whether its values are all different.
-MAX_SORTED = 2**24
 
 # "id", "Index", "row_number", "customer_id", "patientID", "Unnamed: 0".
 _NAME_OF_COUNTER = re.compile(
@@ -40,6 +40,15 @@ _NAME_OF_COUNTER = re.compile(
     re.IGNORECASE,
 )
 _CAMEL_ID = re.compile(r".*[a-z]I[Dd]")
+
+# What is said after the names of columns of a kind: of one, and of several.
+_PHRASES = {
+    "constant": ("is constant", "are constant"),
+    "row numbers": ("numbers the rows", "number the rows"),
+    "few values": ("has only {n} distinct values", "have few distinct values"),
+    "duplicate": ("is a copy of column {other}", "are copies of others"),
+    "nothing": ("is empty", "are empty"),
+}
 
 
 @dataclass(frozen=True)
@@ -50,166 +59,113 @@ class ColumnFinding:
     ----------
     column : int
         From zero.
-    name : str or None
-    kind : {"constant", "counter", "few values", "duplicate", "rating"}
+    name : str
+    kind : {"constant", "row numbers", "few values", "duplicate", "rating"}
     n_values : int
         How many different values it has, if they are few.
-    other : int or None
+    other : str
         The column that it is a copy of.
-    other_name : str or None
     is_rescaled : bool
         Whether it is a copy in other units.
     """
 
     column: int
-    name: str | None
+    name: str
     kind: str
     n_values: int = 0
-    other: int | None = None
-    other_name: str | None = None
+    other: str = ""
     is_rescaled: bool = False
-
-    @property
-    def called(self) -> str:
-        """The column by its name, or else by its number."""
-        return _called(self.column, self.name)
 
     @property
     def problem(self) -> str:
         """What is said after the column."""
-        if self.kind == "constant":
-            return "is constant"
-        if self.kind == "counter":
-            return "numbers the rows"
-        if self.kind == "duplicate":
-            other = "" if self.other is None else _called(self.other, self.other_name)
-            return f"is column {other} in other units" if self.is_rescaled else f"is a copy of column {other}"
-        return f"has {self.n_values} values"
+        if self.is_rescaled:
+            return f"is column {quoted(self.other)} in other units"
+        return _PHRASES[self.kind][0].format(n=self.n_values, other=quoted(self.other))
 
 
-def _called(column: int, name: str | None) -> str:
-    return str(column) if name is None else repr(name)
+def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding, ...]:
+    """Return the columns of a table that are not measurements, in their order, each once.
 
-
-def column_findings(rows: Rows, names: Sequence[str] | None = None) -> tuple[ColumnFinding, ...]:
-    """Return the columns that are no measurements, in their order.
-
-    A sample of the rows rules out most columns; only of the others all rows are read. Missing values count
-    for nothing. Looked at are arrays in memory and memory maps (of sparse matrices, only for constants), of
-    two columns or more; elsewhere nothing is found.
-
-    Parameters
-    ----------
-    rows : Rows
-    names : sequence of str, optional
-        Of the columns: a column of different integers that is called "id" numbers the rows.
-
-    Returns
-    -------
-    findings : tuple of ColumnFinding
-        At most one per column.
+    A sample of the rows rules out most columns; all rows of the others are read. Missing values are ignored.
     """
-    if not isinstance(rows, ArrayRows) or rows.n_features < 2 or rows.n_rows < 2:
+    if X.shape[1] < 2 or len(X) < 2:
         return ()
-    if rows.is_sparse:
-        return _constants_of_sparse(rows, names) if rows.in_memory else ()
-    if not isinstance(rows.values, np.ndarray) or rows.values.dtype.kind not in "buif":
-        return ()
-    with np.errstate(all="ignore"):  # infinite and huge values are refused where the rows are used
-        return _Search(rows, names).findings()
+    with np.errstate(all="ignore"):  # huge values are refused where the rows are used
+        return _Search(X, names).findings()
 
 
 class _Search:
-    """The columns of a table, as far as they have not been ruled out."""
+    """The columns of a table that a sample has not ruled out."""
 
-    def __init__(self, rows: ArrayRows, names: Sequence[str] | None) -> None:
-        self.rows = rows
-        self.names = None if names is None else [str(name) for name in names]
-        positions = np.unique(np.linspace(0, rows.n_rows - 1, min(SAMPLE_ROWS, rows.n_rows)).astype(np.int64))
-        self.sample = np.asarray(rows.take(positions)[0], dtype=np.float64)
+    def __init__(self, X: Array, names: Sequence[str]) -> None:
+        self.X, self.names = X, names
+        self.sample = X[np.unique(np.linspace(0, len(X) - 1, min(FINDING_ROWS, len(X))).astype(np.int64))]
+        is_missing = np.isnan(self.sample)
+        ordered = np.sort(self.sample, axis=0)  # missing values come last
+        n_values = 1 + np.count_nonzero(np.diff(ordered, axis=0) > 0, axis=0)
+        low, high = np.fmin.reduce(self.sample), np.fmax.reduce(self.sample)
+        n_present = np.count_nonzero(~is_missing, axis=0)
+        is_integer = np.all((self.sample == np.floor(self.sample)) | is_missing, axis=0)
+        self.may_count = is_integer & (n_values == n_present)
+        open_columns = (n_values <= MAX_VALUES) | self.may_count | _is_constant(low, high)
+        self.watched = np.flatnonzero(open_columns & (n_present > 0)).tolist()
 
     def findings(self) -> tuple[ColumnFinding, ...]:
-        n_rows, n_features = self.rows.n_rows, self.rows.n_features
-        watched = {j: column for j in range(n_features) if (column := self._watched(j)) is not None}
-        if n_rows > len(self.sample):
-            self._watch_all_rows(watched)
         kinds: dict[int, str] = {}
-        for j, column in watched.items():
-            if column.is_constant:
+        n_values = {}
+        for j, counts, low, high, n_present in self._summaries():
+            if _is_constant(low, high):
                 kinds[j] = "constant"
-            elif column.has_few_values:
-                kinds[j] = "few values"
-            elif self._is_counter(j, column):
-                kinds[j] = "counter"
+            elif counts and n_present >= MIN_REPEATS * len(counts) and not _is_rounded(counts):
+                kinds[j], n_values[j] = "few values", len(counts)
+            elif self.may_count[j] and self._numbers_rows(j, low, high, n_present):
+                kinds[j] = "row numbers"
         few = [j for j, kind in kinds.items() if kind == "few values"]
-        n_others = sum(kind != "few values" for kind in kinds.values())
-        if few and len(few) >= MOSTLY_FEW * (n_features - n_others):
+        if few and len(few) >= MOSTLY_FEW * (len(self.names) - len(kinds) + len(few)):
             kinds |= dict.fromkeys(few, "rating")
-        copies = self._copies([j for j in range(n_features) if kinds.get(j, "rating") == "rating"])
+        copies = self._copies([j for j in range(len(self.names)) if kinds.get(j, "rating") == "rating"])
         return tuple(
-            self._copy(j, *copies[j]) if j in copies else self._finding(j, kinds[j], watched[j].n_values)
-            for j in range(n_features)
-            if j in kinds or j in copies
+            ColumnFinding(j, self.names[j], "duplicate", 0, self.names[copies[j][0]], copies[j][1])
+            if j in copies
+            else ColumnFinding(j, self.names[j], kinds[j], n_values.get(j, 0))
+            for j in sorted(kinds.keys() | copies.keys())
         )
-
-    def _name(self, j: int) -> str | None:
-        return None if self.names is None else self.names[j]
-
-    def _finding(self, j: int, kind: str, n_values: int) -> ColumnFinding:
-        return ColumnFinding(j, self._name(j), kind, n_values)
-
-    def _copy(self, j: int, other: int, is_rescaled: bool) -> ColumnFinding:
-        return ColumnFinding(
-            j, self._name(j), "duplicate", 0, other, self._name(other), is_rescaled=is_rescaled
-        )
-
-    # --- values -----------------------------------------------------------------------------
-
-    def _watched(self, j: int) -> ColumnValues | None:
-        column = ColumnValues()
-        column.add(self.sample[:, j])
-        if column.is_integer and column.counts is None:
-            values = self.sample[~np.isnan(self.sample[:, j]), j]
-            column.is_integer = len(np.unique(values)) == len(values)
-        return column if column.is_open else None
-
-    def _watch_all_rows(self, watched: dict[int, ColumnValues]) -> None:
-        """Look at all rows of the columns that the sample has not ruled out."""
-        open_columns = {j: ColumnValues(may_count=column.is_integer) for j, column in watched.items()}
-        for j in watched:
-            watched[j] = open_columns[j]
-        for chunk in self._chunks():
-            for j in list(open_columns):
-                open_columns[j].add(chunk[:, j])
-                if not open_columns[j].is_open:
-                    del open_columns[j]
-            if not open_columns:
-                return
 
     def _chunks(self) -> Iterator[Array]:
-        for chunk, _ in self.rows.read(self.rows.chunk_rows()):
-            yield chunk
+        size = max(1, CHUNK_SIZE // self.X.shape[1])
+        for start in range(0, len(self.X), size):
+            yield self.X[start : start + size]
 
-    def _is_counter(self, j: int, column: ColumnValues) -> bool:
-        """Return whether integers, all different in the sample, number the rows."""
-        if not column.is_integer or column.n_present < MIN_COUNTED:
+    def _summaries(self) -> Iterator[tuple[int, Counter[float] | None, float, float, int]]:
+        """Yield for each watched column its values, if they are few, the extremes, and the number present."""
+        counts: dict[int, Counter[float] | None] = {j: Counter() for j in self.watched}
+        low, high = np.full((2, len(self.watched)), np.nan)
+        n_present = np.zeros(len(self.watched), dtype=np.int64)
+        for chunk in self._chunks() if self.watched else ():
+            values = chunk[:, self.watched]
+            low, high = np.fmin(low, np.fmin.reduce(values)), np.fmax(high, np.fmax.reduce(values))
+            n_present += np.count_nonzero(~np.isnan(values), axis=0)
+            for i, j in enumerate(self.watched):
+                known = counts[j]
+                if known is not None and not self.may_count[j]:
+                    distinct, times = np.unique(values[~np.isnan(values[:, i]), i], return_counts=True)
+                    known.update(dict(zip(distinct[: MAX_VALUES + 1].tolist(), times.tolist(), strict=False)))
+                    counts[j] = known if len(known) <= MAX_VALUES else None
+        yield from zip(
+            self.watched, counts.values(), low.tolist(), high.tolist(), n_present.tolist(), strict=True
+        )
+
+    def _numbers_rows(self, j: int, low: float, high: float, n_present: int) -> bool:
+        """Return whether a column holds different integers: consecutive ones, or in a column called id."""
+        is_dense = high - low + 1 == n_present
+        if n_present < MIN_COUNTED or not (is_dense or is_name_of_counter(self.names[j])):
             return False
-        if column.is_run:
-            return True
-        name = self._name(j)
-        is_named = name is not None and is_name_of_counter(name)
-        is_dense = column.high - column.low + 1 == column.n_present
-        if not (is_named or is_dense) or column.n_present > MAX_SORTED:
-            return False
-        if column.is_rising:
-            return True
+        if n_present > MAX_SORTED:
+            return is_dense
         values = np.concatenate([chunk[:, j] for chunk in self._chunks()])
         values = values[~np.isnan(values)]
-        if is_dense:
-            is_there = np.zeros(column.n_present, dtype=bool)
-            is_there[(values - column.low).astype(np.int64)] = True
-            return bool(is_there.all())
-        return len(np.unique(values)) == column.n_present
+        return bool(np.all(values == np.floor(values))) and len(np.unique(values)) == len(values)
 
     # --- copies -----------------------------------------------------------------------------
 
@@ -220,37 +176,34 @@ class _Search:
         is_same = dict.fromkeys(pairs, True)
         for chunk in self._chunks() if pairs else ():
             for j, other in list(pairs.items()):
-                a, b = (chunk[:, i].astype(np.float64) for i in (j, other))
-                slope, offset, most = lines[j]
-                missing = np.isnan(a)
-                differences = np.abs(a - (slope * b + offset))[~missing]
-                if not np.array_equal(missing, np.isnan(b)) or not np.all(differences <= most):
+                a, b, (slope, offset, limit) = chunk[:, j], chunk[:, other], lines[j]
+                present = ~np.isnan(a)
+                differences = np.abs(a - (slope * b + offset))[present]
+                if not np.array_equal(present, ~np.isnan(b)) or not np.all(differences <= limit):
                     del pairs[j]
-                elif is_same[j]:
-                    is_same[j] = bool(np.all((a == b) | missing))
-            if not pairs:
-                break
+                is_same[j] = is_same[j] and bool(np.all((a == b) | ~present))
         return {j: (other, not is_same[j]) for j, other in pairs.items()}
 
     def _similar(self, columns: list[int]) -> dict[int, int]:
         """Return columns with the first column that they equal in the sample, up to their units."""
-        missing = np.isnan(self.sample)
-        n_present = np.maximum((~missing).sum(axis=0), 1)
-        centred = np.where(missing, 0.0, self.sample)
-        centred = np.where(missing, 0.0, centred - centred.sum(axis=0) / n_present)
-        norms = np.sqrt((centred**2).sum(axis=0))
-        usable = [j for j in columns if 0 < norms[j] < np.inf]
-        scaled = centred[:, usable] / norms[usable]
-        if len(usable) > MAX_CORRELATED:
+        if len(columns) > MAX_CORRELATED:
             first: dict[bytes, int] = {}
-            same = {j: first.setdefault(self.sample[:, j].tobytes(), j) for j in usable}
+            same = {j: first.setdefault(self.sample[:, j].tobytes(), j) for j in columns}
             return {j: other for j, other in same.items() if other != j}
-        is_similar = np.abs(scaled.T @ scaled) > 1 - MAX_DIFFERENCE
+        sample = self.sample[:, columns]
+        centred = np.nan_to_num(
+            sample - np.nan_to_num(np.nanmean(sample, axis=0)) if len(columns) else sample
+        )
+        norms = np.linalg.norm(centred, axis=0)
+        usable = (norms > 0) & (norms < np.inf)
+        kept = [j for j, is_usable in zip(columns, usable.tolist(), strict=True) if is_usable]
+        scaled = centred[:, usable] / norms[usable]
+        is_similar = np.abs(scaled.T @ scaled) > 1 - COPY_DIFFERENCE
         similar: dict[int, int] = {}
-        for at, j in enumerate(usable):
-            others = [usable[i] for i in np.flatnonzero(is_similar[at, :at]) if usable[i] not in similar]
-            if others:
-                similar[j] = others[0]
+        for at, j in enumerate(kept):
+            others = (kept[i] for i in np.flatnonzero(is_similar[at, :at]) if kept[i] not in similar)
+            if (other := next(others, None)) is not None:
+                similar[j] = other
         return similar
 
     def _line(self, j: int, other: int) -> tuple[float, float, float]:
@@ -258,18 +211,31 @@ class _Search:
         a, b = self.sample[:, j], self.sample[:, other]
         present = ~(np.isnan(a) | np.isnan(b))
         a, b = a[present], b[present]
+        # One value that is far out makes any two columns look alike: the spread is that of most values.
+        low, high = np.quantile(a, (0.1, 0.9))
+        spread = min(float(high - low) / 2.56, float(a.std())) or float(a.std())
         if np.array_equal(a, b):
-            return 1.0, 0.0, 0.0 if len(a) == 0 else MAX_DIFFERENCE * _deviation(a)
+            return 1.0, 0.0, COPY_DIFFERENCE * spread
         centred = b - b.mean()
         slope = float(centred @ a / (centred @ centred))
-        return slope, float(a.mean() - slope * b.mean()), MAX_DIFFERENCE * _deviation(a)
+        return slope, float(a.mean() - slope * b.mean()), COPY_DIFFERENCE * spread
 
 
-def _deviation(values: Array) -> float:
-    """Return the deviation of most values: one that is far out makes any two columns look alike."""
-    low, high = np.quantile(values, (0.1, 0.9))
-    middle = float(high - low) / 2.56  # of a normal distribution, its deviation
-    return min(middle, float(values.std())) if middle > 0 else float(values.std())
+def _is_constant(low: Array | float, high: Array | float) -> Array:
+    return np.asarray(np.subtract(high, low) <= CONSTANT_DIFFERENCE * np.fmax(np.abs(low), np.abs(high)))
+
+
+def _is_rounded(counts: Counter[float]) -> bool:
+    """Return whether values are evenly spaced and most frequent in the middle: a rounded measurement."""
+    if len(counts) <= MAX_CODES:
+        return len(counts) < 2
+    values = sorted(counts)
+    times = [counts[value] for value in values]
+    steps = np.diff(values)
+    peak = int(np.argmax(times))
+    is_hill = times[:peak] == sorted(times[:peak]) and times[peak:] == sorted(times[peak:], reverse=True)
+    is_bell = is_hill and 2 * max(times[0], times[-1]) < times[peak]
+    return bool(is_bell and steps.max() <= 1.001 * steps.min())
 
 
 def is_name_of_counter(name: str) -> bool:
@@ -278,10 +244,78 @@ def is_name_of_counter(name: str) -> bool:
     return _NAME_OF_COUNTER.fullmatch(name) is not None or _CAMEL_ID.fullmatch(name) is not None
 
 
-def _constants_of_sparse(rows: ArrayRows, names: Sequence[str] | None) -> tuple[ColumnFinding, ...]:
-    values = sparse.csc_matrix(rows.values)
-    low, high = (np.asarray(part.todense()).ravel() for part in (values.min(axis=0), values.max(axis=0)))
-    constant = np.flatnonzero(high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high)))
-    return tuple(
-        ColumnFinding(j, None if names is None else str(names[j]), "constant") for j in constant.tolist()
-    )
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def notes_on_skipped(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return a sentence for each kind of columns that were dropped because they hold no measurements."""
+    notes = []
+    for kind in dict.fromkeys(column.kind for column in columns):
+        names = [column.name for column in columns if column.kind == kind]
+        one, several = _PHRASES.get(kind, (f"holds {kind}", f"hold {kind}"))
+        notes.append(_dropped(names, one if len(names) == 1 else several, has_remedy=kind == "row numbers"))
+    return tuple(notes)
+
+
+def notes_on_findings(
+    findings: Sequence[ColumnFinding], leave_out: Collection[str], keeps: Collection[str] | None, option: str
+) -> tuple[list[str], list[ColumnFinding]]:
+    """Return sentences on findings, and those whose columns are dropped.
+
+    Parameters
+    ----------
+    findings : sequence of ColumnFinding
+    leave_out : collection of str
+        The kinds, of `KINDS`, that are dropped; the others are only noted.
+    keeps : collection of str or None
+        Names of columns that stay; None for all.
+    option : str
+        The option that names them.
+    """
+    notes, dropped = [], []
+    for kind in dict.fromkeys(finding.kind for finding in findings if finding.kind in KINDS):
+        others = []
+        for finding in findings:
+            if finding.kind != kind:
+                continue
+            is_kept = keeps is None or finding.name in keeps
+            if kind in leave_out and not is_kept:
+                others.append(finding)
+                continue
+            reason = f"({option})" if is_kept else "because other parts of the table may differ"
+            notes.append(f"Column {quoted(finding.name)} {finding.problem}; kept {reason}.")
+        dropped += others
+        if len(others) > 3:
+            notes.append(_dropped([finding.name for finding in others], _PHRASES[kind][1]))
+        else:
+            notes += [_dropped([finding.name], finding.problem) for finding in others]
+    ratings = [finding.n_values for finding in findings if finding.kind == "rating"]
+    if ratings:
+        notes.append(
+            f"{len(ratings)} columns have at most {max(ratings)} distinct values, as in a survey: they are "
+            "kept, and clusters may follow single answers."
+        )
+    return notes, dropped
+
+
+def refuse_if_none_left(source: str, names: Sequence[str], dropped: Sequence[ColumnFinding]) -> None:
+    """Refuse a table all of whose columns would be dropped."""
+    if len(dropped) == len(names):
+        if all(finding.kind == "constant" for finding in dropped):
+            raise TableError(f"{source}: all rows are equal, so nothing separates clusters.")
+        reasons = joined([f"{quoted(finding.name)} {finding.problem}" for finding in dropped])
+        raise TableError(
+            f"{source} has no column left to cluster by: {reasons}. Use --keep all to include them."
+        )
+
+
+def _dropped(names: Sequence[str], problem: str, *, has_remedy: bool = True) -> str:
+    """Return the sentence on columns that were dropped, with the option that includes them."""
+    nouns, it, them = ("column", "it", "it") if len(names) == 1 else ("columns", "they", "them")
+    sentence = f"Dropped {nouns} {joined([quoted(name) for name in names])}: {it} {problem}."
+    if not has_remedy:
+        return sentence
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(names)
+    option = shlex.quote(buffer.getvalue()) if len(names) <= 3 else "all"
+    return f"{sentence} Use --keep {option} to include {them}."

@@ -1,207 +1,480 @@
-"""Tables of text: header and columns are guessed from the first rows, then all rows are read as numbers."""
+"""Tables of text: find the delimiter, header and columns, then split the lines into cells with polars."""
 
+from __future__ import annotations
+
+import codecs
 import csv
+import gzip
+import io
 import itertools
+import re
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 
-from apolar._core.arrays import Array
-from apolar.cli.tables.lines import (
-    LineBlock,
-    Lines,
-    is_blank,
-    is_date,
-    is_number,
-    is_written_number,
-    likely_delimiter,
-    numbers,
-    records,
-)
-from apolar.cli.tables.table import (
+from apolar.cli.tables.content import (
     Column,
-    ColumnChoice,
-    ReadOptions,
-    RowBatch,
-    TableContent,
+    Content,
+    NumberParser,
     TableError,
     TableInput,
     counted,
     quoted,
+    size_text,
 )
 
-SAMPLE_ROWS = 1000
-_SNIFFED_LINES = 100
+# Text is read in blocks of this size, in bytes. A longer line is refused: the file has no line ends.
+BLOCK_BYTES = 2**25
 
-TOO_LONG = f"a cell has more than {csv.field_size_limit():,} letters, as if a quote were not closed"
+# Columns are described by the first rows, and the delimiter is found in the first lines, as far as this many
+# rows and characters go.
+SAMPLE_ROWS, SNIFFED_CHARACTERS = 1000, 2**18
 
-# A column is one of numbers if at least this part of its cells are; its other cells are errors then.
-MOSTLY = 0.9
+# A column is numeric if at least this fraction of its cells are numbers; its other cells are errors.
+MIN_NUMERIC = 0.9
 
-IsMissing = Callable[[str], bool]
-"""Takes a cell, and says whether it stands for a missing value."""
+# In the order of preference: signs that are rare inside cells come first. None is white space.
+DELIMITERS = ("\t", ";", "|", ",", None)
+
+# The longer marks first: that of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+_WORD = re.compile(r'"((?:[^"]|"")*)"(?!\S)|(\S+)')
+# A number as people write it: "1,5", "1.234,5", "12 000", "1'000.5".
+_WRITTEN = r"^[+-]?(?:\d{1,3}(?:[.,'\s_]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][+-]?\d+)?$"
+_WRITTEN_CELL = re.compile(_WRITTEN)
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[ap]\.?m\.?)?(?:Z|\s*[+-]\d{2}:?\d{2})?"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY = (
+    r"(?:\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
+    rf"|\d{{1,2}}[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} (?:\d{{1,2}}, ?)?\d{{4}})"
+)
+# "2024-03-01", "1.3.2024 12:30", "1 Mar 2024", "12:30:15".
+_DATE = re.compile(rf"{_DAY}(?:[T ]\s*{_TIME})?|{_TIME}", re.ASCII | re.IGNORECASE)
+
+
+_TOO_LONG = f"a cell has more than {csv.field_size_limit():,} characters, as if a quote were not closed"
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def check_encoding(encoding: str) -> str:
+    """Return the usual name of an encoding of text, or refuse it."""
+    try:
+        b"a\0\0\0".decode(encoding, "replace")
+        return codecs.lookup(encoding).name
+    except (LookupError, ValueError) as error:
+        raise TableError(
+            f"Unknown encoding {quoted(encoding)}: give one such as --encoding latin-1."
+        ) from error
+
+
+def read_blocks(path: Path, source: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the number of the first line and the text of consecutive lines.
+
+    Lines end with a line feed, the last one of a block without it. Blank lines at the end of the file are
+    left out.
+    """
+    with path.open("rb") as compressed:
+        head = compressed.read(4)
+        file: Any = compressed
+        compressed.seek(0)
+        if head.startswith(_ZSTD):
+            file = io.BytesIO(_decompress_zstd(path, source))
+        elif head.startswith(_GZIP):
+            file = gzip.GzipFile(fileobj=compressed)
+        yield from _decode_blocks(file, source, encoding)
+
+
+def _decode_blocks(file: Any, source: str, encoding: str | None) -> Iterator[tuple[int, str]]:
+    data = _read(file, BLOCK_BYTES, source)
+    encoding = encoding or next((name for mark, name in _MARKS.items() if data.startswith(mark)), "utf-8-sig")
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding)(), translate=True)
+    first, n_bytes, rest, is_last = 1, 0, "", False
+    while not is_last:
+        n_bytes, is_last = n_bytes + len(data), len(data) < BLOCK_BYTES
+        try:
+            text = rest + decoder.decode(data, final=is_last)
+        except UnicodeError as error:
+            raise _wrong_encoding(source, error, first + rest.count("\n"), n_bytes) from error
+        if "\0" in text:
+            line = first + text[: text.index("\0")].count("\n")
+            raise TableError(
+                f"{source}, line {line:,}: a zero byte, so this is not a text file. Save the table as CSV "
+                "in UTF-8; if it is UTF-16 without a byte order mark, use --encoding utf-16-le."
+            )
+        full = text[: len(text) if is_last else text.rfind("\n") + 1].rstrip("\n")
+        rest = text[len(full) :]
+        if full:
+            yield first, full
+            rest = rest.removeprefix("\n")
+            first += full.count("\n") + 1
+        if len(rest.lstrip("\n")) > BLOCK_BYTES:
+            raise TableError(
+                f"{source}, line {first:,}: the line is longer than {size_text(BLOCK_BYTES)}. Give a text "
+                "file with one row per line."
+            )
+        data = b"" if is_last else _read(file, BLOCK_BYTES, source)
+
+
+def _read(file: Any, size: int, source: str) -> bytes:
+    try:
+        return file.read(size)
+    except (EOFError, OSError, zlib.error) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+        raise TableError(
+            f"{source} is truncated or damaged: {reason}. Create or copy the file again."
+        ) from error
+
+
+def _decompress_zstd(path: Path, source: str) -> bytes:
+    """Return the text of a file by polars, which has a decompressor, as lines of a single cell."""
+    try:
+        lines = pl.read_csv(
+            path.read_bytes(), separator="\0", quote_char=None, has_header=False, schema={"line": pl.String}
+        )
+    except pl.exceptions.PolarsError as error:
+        raise TableError(f"{source} is truncated or damaged. Create or copy the file again.") from error
+    return "\n".join(lines["line"].fill_null("")).encode()
+
+
+def _wrong_encoding(source: str, error: UnicodeError, line: int, n_bytes: int) -> TableError:
+    if not isinstance(error, UnicodeDecodeError):
+        return TableError(f"{source}: {error}. Choose another encoding with --encoding.")
+    before, byte = error.object[: error.start], error.object[error.start]
+    line += before.decode(error.encoding, "ignore").replace("\r\n", "\n").replace("\r", "\n").count("\n")
+    name, remedy = error.encoding, "Choose another encoding, or omit --encoding for UTF-8"
+    if name.startswith("utf-8"):
+        likely = "utf-16-le" if b"\0" in error.object[: error.start + 2] else "latin-1"
+        name, remedy = "UTF-8", f"Specify the encoding, such as --encoding {likely}"
+    offset = n_bytes - len(error.object) + error.start
+    return TableError(
+        f"{source}, line {line:,}: byte {byte:#04x} at offset {offset:,} is not {name} text. {remedy}."
+    )
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def split_rows(text: str, delimiter: str | None) -> Iterator[tuple[int, list[str], bool]]:
+    """Yield the first line of each row, counted from zero, its cells, and whether an open quote ends it."""
+    lines = text.split("\n")
+    if delimiter is None:
+        for i, line in enumerate(lines):
+            words = [(match[1], match[2]) for match in _WORD.finditer(line)]
+            yield i, [word or cell.replace('""', '"') for cell, word in words], False
+        return
+    is_at_end = False
+
+    def take_lines() -> Iterator[str]:
+        nonlocal is_at_end
+        for line in lines:
+            yield line + "\n"
+        is_at_end = True  # the reader asks for more lines before it returns a row only inside of quotes
+
+    reader, start = csv.reader(take_lines(), delimiter=delimiter, skipinitialspace=True), 0
+    try:
+        for cells in reader:
+            yield start, cells, is_at_end
+            start = reader.line_num
+    except csv.Error as error:
+        raise csv.Error(start) from error
+
+
+def is_blank(cells: Sequence[str]) -> bool:
+    """Return whether a row is only a blank line."""
+    return not cells or (len(cells) == 1 and not cells[0].strip())
+
+
+def _likely_delimiter(text: str, parse: NumberParser) -> str | None:
+    """Return the delimiter with which most lines have equally many cells, and most cells are numbers."""
+    best: str | None = ","
+    best_score = (0.0, 0.0)
+    for delimiter in DELIMITERS:
+        try:
+            rows = [cells for _, cells, _ in split_rows(text, delimiter) if not is_blank(cells)]
+        except csv.Error:
+            continue
+        (width, times), *_ = Counter(map(len, rows)).most_common(1) or [(1, 0)]
+        if width == 1:
+            continue
+        # The first may be a header, none of whose cells is a number.
+        below = [row for row in rows[1:] or rows if len(row) == width]
+        cells = pl.Series(itertools.chain.from_iterable(below), dtype=pl.String)
+        values, wrong = parse(cells)
+        wrong_cells = cells.filter(pl.Series(wrong)).str.strip_chars()
+        n_numbers = int(np.count_nonzero(~np.isnan(values))) + len(
+            wrong_cells.filter(wrong_cells.str.contains(_WRITTEN))
+        )
+        n_present = int(np.count_nonzero(~np.isnan(values) | wrong))
+        evenness = times / len(rows)
+        score = (evenness * n_numbers / max(1, n_present), evenness)
+        if score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+# --- columns, described by the first rows ---------------------------------------------------------
 
 TextRow = tuple[int, list[str]]
-"""The number of a line and its cells."""
+"""The place of a row in its file, and its cells."""
 
 
-def open_text(file: TableInput) -> TableContent:
-    """Return the content of a file of text, which is read forwards."""
-    options = file.options
-    lines = Lines(file.read, file.name, options.encoding)
-    block = _start(lines, file.name)
-    layout = _layout(file.name, block, options)
-    if layout.n_header_lines < len(block.lines):
-        lines.put_back(block.after(layout.n_header_lines))
-
-    def batches(choice: ColumnChoice) -> Iterator[RowBatch]:
-        return _TextRows(file.name, lines, layout, choice, options).batches(file.done)
-
-    return TableContent(layout.columns, "line", batches)
-
-
-def _start(lines: Lines, source: str) -> LineBlock:
-    """Return the first lines without comments and blank lines above them."""
-    while (block := lines.next_block()) is not None:
-        for i, line in enumerate(block.lines):
-            if line.strip() and not line.startswith("#"):
-                block = block.after(i) if i else block
-                # A header may fill a block; without a row below it, it cannot be recognised.
-                if len(block.lines) == 1 and (below := lines.next_block()) is not None:
-                    gap = "\n" * (below.first - block.first)
-                    block = LineBlock(block.first, block.text + gap + below.text)
-                return block
-    raise TableError(f"{source} is empty: give a file with a table of numbers.")
-
-
-# --- the columns, guessed from the first rows ------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TextLayout:
-    """How lines of text are a table.
-
-    Attributes
-    ----------
-    delimiter : str or None
-        None for white space.
-    decimal : {".", ","} or None
-        None if no number has had one yet.
-    n_header_lines : int
-        How many lines the header has at the start of the block.
-    columns : tuple of Column
-    """
-
-    delimiter: str | None
-    decimal: str | None
-    n_header_lines: int
-    columns: tuple[Column, ...]
-
-
-def _layout(source: str, block: LineBlock, options: ReadOptions) -> TextLayout:
-    """Return the layout of a file of text.
+def describe_columns(
+    source: str, unit: str, first: Sequence[str], below: Sequence[TextRow], parse: NumberParser
+) -> tuple[bool, tuple[Column, ...]]:
+    """Return whether the first row is a header, and the columns.
 
     Parameters
     ----------
-    source : str
-        How messages call the file.
-    block : LineBlock
-        Its start, from the first line that is neither a comment
-        nor blank.
-    options : ReadOptions
-
-    Returns
-    -------
-    layout : TextLayout
+    source, unit : str
+        The file, and what places count.
+    first : sequence of str
+        The cells of the first row.
+    below : sequence of TextRow
+        Rows below it, of the same length.
+    parse : NumberParser
     """
-    is_missing = options.is_missing
-    delimiter = likely_delimiter(block.lines[:_SNIFFED_LINES], is_missing)
-    (first_line, first), below, n_first_lines = _sample(source, block, delimiter)
-    if not below:
-        what = (
-            "a header and no rows below it"
-            if _has_text(first, ".", is_missing)
-            else "only one row of numbers"
-        )
-        raise TableError(f"{source} has {what}: at least two are needed.")
-    decimal = _decimal(below) if delimiter == ";" else "."
-    header = _full_header(first, below) if _has_text(first, decimal, is_missing) else first
-    rows = [row for row in below if len(row[1]) == len(header)]
-    guesses = [_guess(source, f"x{i + 1}", i, rows, decimal, is_missing) for i in range(len(header))]
-    if not rows or (len(header) > len(first) and not any(guess.is_numeric for guess in guesses)):
-        hint = f"If line {first_line:,} is a title, remove it."
-        raise _ragged(source, *below[0], len(first), hint)
-    first = header
-    numeric = [cell for cell, guess in zip(first, guesses, strict=True) if guess.is_numeric]
-    if not _has_text(numeric or first, decimal, is_missing):
-        return TextLayout(delimiter, decimal, 0, tuple(guesses))
-    names = [" ".join(cell.split()) for cell in first]
-    columns = [
-        _guess(source, name or f"column {i + 1}", i, rows, decimal, is_missing)
-        for i, name in enumerate(names)
-    ]
-    if not names[0] and _is_index(rows) and len(names) > 1:
-        columns[0] = Column(columns[0].name, False, "numbers the rows", kind="counter")
-    return TextLayout(delimiter, decimal, n_first_lines, tuple(columns))
+    cells = pl.Series(itertools.chain.from_iterable(row for _, row in below), dtype=pl.String)
+    values, wrong = (array.reshape(len(below), len(first)) for array in parse(cells))
+    n_present = np.count_nonzero(~np.isnan(values) | wrong, axis=0)
+    n_wrong = np.count_nonzero(wrong, axis=0)
+    is_numeric = (n_present > 0) & (n_present - n_wrong >= MIN_NUMERIC * n_present)
+    is_text = parse(pl.Series(first, dtype=pl.String))[1]
+    has_header = bool(np.any(is_text[is_numeric] if is_numeric.any() else is_text))
+    names = [" ".join(cell.split()) or f"column {i + 1}" for i, cell in enumerate(first)]
+    if not has_header:
+        names = [f"x{i + 1}" for i in range(len(first))]
+    columns = []
+    for i, name in enumerate(names):
+        if is_numeric[i]:
+            columns.append(Column(name))
+        elif not n_present[i]:
+            columns.append(Column(name, "nothing"))
+        else:
+            places = np.flatnonzero(wrong[:, i] | ~np.isnan(values[:, i]))
+            present = [(below[at][0], below[at][1][i].strip(), bool(wrong[at, i])) for at in places.tolist()]
+            columns.append(_describe_text(source, unit, name, present, parse.decimal))
+    if has_header and not first[0].strip() and len(first) > 1 and _is_index([row[0] for _, row in below]):
+        columns[0] = Column(names[0], "row numbers")
+    return has_header, tuple(columns)
 
 
-def _ragged(source: str, line: int, cells: Sequence[str], expected: int, hint: str) -> TableError:
-    """Return the error of a row with too many or too few cells."""
-    if any("\n" in cell for cell in cells):
-        hint = "A cell in quotes goes over several lines there: look whether it should."
-    verb = "is" if len(cells) == 1 else "are"
-    return TableError(
-        f"{source}, line {line:,}: there {verb} {counted(len(cells), 'cell')} instead of {expected:,}. {hint}"
-    )
+def _describe_text(
+    source: str, unit: str, name: str, present: Sequence[tuple[int, str, bool]], decimal: str | None
+) -> Column:
+    """Return a column that is mostly not numbers, by the places and cells that are not missing."""
+    cells = [cell for _, cell, _ in present]
+    place, example = next((place, cell) for place, cell, is_wrong in present if is_wrong)
+    kind = "text"
+    if all(_DATE.fullmatch(cell) for cell in cells):
+        kind = "dates"
+    elif all(cell in ("true", "false") for cell in cells):
+        kind = "true and false"
+    is_misread = all(not is_wrong or _WRITTEN_CELL.match(cell) for _, cell, is_wrong in present)
+    problem = not_a_number(source, unit, place, name, example, decimal)
+    return Column(name, kind, example, problem, kind == "text" and is_misread)
 
 
-def _unclosed(source: str, line: int, what: str) -> TableError:
-    """Return the error of a cell in quotes that does not end."""
-    return TableError(f"{source}, line {line:,}: {what}. Close the quote, or remove it.")
-
-
-def _not_a_number(source: str, line: int, name: str, cell: str, decimal: str | None) -> str:
+def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decimal: str | None = ".") -> str:
     """Return the message on a cell that should be a number."""
-    remedy = "Fix the cell (leave it empty if the number is missing)"
-    if is_written_number(cell):
-        sign = "comma, as the other numbers," if decimal == "," else "point"
+    remedy = "Correct the cell (leave it empty if the value is missing)"
+    if _WRITTEN_CELL.match(cell.strip()):
+        sign = "comma, like the other numbers," if decimal == "," else "point"
         remedy = f"Write it with a decimal {sign} and without thousands separators"
     return (
-        f"{source}, line {line:,}, column {quoted(name)}: {quoted(cell)} is not a number. "
-        f"{remedy}, or leave the column out with --columns."
+        f"{source}, {unit} {place:,}, column {quoted(name)}: {quoted(cell)} is not a number. "
+        f"{remedy}, or exclude the column with --columns."
     )
 
 
-def _sample(source: str, block: LineBlock, delimiter: str | None) -> tuple[TextRow, list[TextRow], int]:
-    """Return the first row, those below it, and the number of lines of the first."""
-    rows: list[TextRow] = []
-    stop = n_first_lines = 0
-    try:
-        for start, stop, cells in itertools.islice(records(block.lines, delimiter), SAMPLE_ROWS + 1):
-            n_first_lines = n_first_lines or stop
-            rows.append((block.first + start, cells))
-    except csv.Error as error:
-        raise _unclosed(source, block.first + stop, TOO_LONG) from error
-    below = [row for row in rows[1:] if not is_blank(row[1])]
-    return rows[0], below, n_first_lines
+def _is_index(cells: Sequence[str]) -> bool:
+    """Return whether cells are distinct integers: the row numbers of another program."""
+    cells = [cell.strip() for cell in cells]
+    return all(cell.isascii() and cell.isdigit() for cell in cells) and len(set(cells)) == len(cells)
 
 
-def _has_text(cells: Sequence[str], decimal: str | None, is_missing: IsMissing) -> bool:
-    return any(not is_missing(cell) and not is_number(cell, decimal or ".") for cell in cells)
+# --- a file ---------------------------------------------------------------------------------------
 
 
-def _decimal(rows: Sequence[TextRow]) -> str | None:
-    """Return the decimal sign of most numbers that have one; None if none has."""
-    votes = Counter(
-        sign for _, cells in rows for cell in cells for sign in ".," if sign in cell and is_number(cell, sign)
-    )
-    return "," if votes[","] > votes["."] else "." if votes["."] else None
+def open_text(file: TableInput) -> Content:
+    """Return the content of a text file."""
+    return _TextTable(file).content()
+
+
+class _TextTable:
+    """A text file: the layout is found in the first block, then the rows are split block by block."""
+
+    def __init__(self, file: TableInput) -> None:
+        self.source = file.name
+        self.blocks = read_blocks(file.path, file.name, file.options.encoding)
+        self.line, self.text = self._start()
+        parse = NumberParser(missing=file.options.missing)
+        sniffed = self.text[: max(SNIFFED_CHARACTERS, _end_of_lines(self.text, 3))]
+        if len(sniffed) < len(self.text):
+            sniffed = sniffed[: sniffed.rfind("\n")]
+        self.delimiter = _likely_delimiter(sniffed, parse)
+        first, below, n_first_lines = self._sample()
+        if self.delimiter == ";":
+            cells = pl.Series(itertools.chain.from_iterable(row for _, row in below), dtype=pl.String)
+            commas, points = parse.count_signs(cells, ","), parse.count_signs(cells, ".")
+            parse.decimal = "," if commas > points else "." if points else None
+        self.parse = parse
+        self._describe(first, below)
+        if self.has_header:
+            self.text = self.text[_end_of_lines(self.text, n_first_lines) :]
+            self.line += n_first_lines
+
+    def content(self) -> Content:
+        """Return the columns, and the rows yet to be read."""
+        return Content(self.source, "line", self.columns, self.frames, self.parse, self.delimiter or " ")
+
+    def _start(self) -> tuple[int, str]:
+        """Return the first lines below comments and blank lines: at least two, if there are as many."""
+        start, text = 1, ""
+        for first, block in self.blocks:
+            start, text = (start, f"{text}\n{block}") if text else (first, block)
+            n_skipped = at = 0
+            while at < len(text) and (text.startswith("#", at) or not text[at : at + 1].strip()):
+                end = text.find("\n", at)
+                if not text.startswith("#", at) and text[at : end if end >= 0 else None].strip():
+                    break
+                at, n_skipped = (end + 1 if end >= 0 else len(text)), n_skipped + 1
+            start, text = start + n_skipped, text[at:]
+            if "\n" in text:
+                break
+        if not text:
+            raise TableError(f"{self.source} is empty: give a file with a table of numbers.")
+        return start, text
+
+    def _sample(self) -> tuple[list[str], list[TextRow], int]:
+        """Return the cells of the first row, the rows below it, and the number of lines of the first."""
+        rows: list[TextRow] = []
+        second = 0
+        try:
+            for start, cells, _ in itertools.islice(split_rows(self.text, self.delimiter), SAMPLE_ROWS + 1):
+                second = second or start
+                rows.append((self.line + start, cells))
+        except csv.Error as error:
+            raise self._unclosed(self.line + error.args[0], _TOO_LONG) from error
+        return rows[0][1], [row for row in rows[1:] if not is_blank(row[1])], second
+
+    def _describe(self, first: list[str], below: list[TextRow]) -> None:
+        """Find the columns, and whether there is a header; refuse a title above the table."""
+        is_text = self.parse(pl.Series(first, dtype=pl.String))[1].any()
+        if not below:
+            what = "a header and no rows below it" if is_text else "only one row of numbers"
+            raise TableError(f"{self.source} has {what}: at least two are needed.")
+        header = _full_header(first, below) if is_text else first
+        rows = [row for row in below if len(row[1]) == len(header)]
+        if rows:
+            self.has_header, self.columns = describe_columns(self.source, "line", header, rows, self.parse)
+        if not rows or (len(header) > len(first) and not any(column.is_numeric for column in self.columns)):
+            raise self._ragged(*below[0], len(first), f"If line {self.line:,} is a title, remove it.")
+
+    def frames(self, positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
+        """Yield the cells of the columns as strings, and the lines of their rows."""
+        line, text = self.line, self.text
+        while True:
+            rest = ""
+            if text:
+                frame, places, rest = self._split(line, text)
+                yield frame.select(pl.nth(*positions)), places
+            first, following = next(self.blocks, (0, ""))
+            if not following and rest:
+                start = line + text[: len(text) - len(rest)].count("\n")
+                raise self._unclosed(start, "a quote is opened and never closed")
+            if not following:
+                return
+            line = first - rest.count("\n") - 1 if rest else first
+            text = f"{rest}\n{following}" if rest else following
+
+    def _split(self, line: int, text: str) -> tuple[pl.DataFrame, Sequence[int], str]:
+        """Return the cells and lines of rows, and the text from where a quote is open at the end."""
+        n_lines = text.count("\n") + 1
+        frame = self._split_by_polars(text, n_lines)
+        if frame is not None:
+            return frame, range(line, line + n_lines), ""
+        places, rows, width, rest = [], [], len(self.columns), ""
+        try:
+            for start, cells, is_open in split_rows(text, self.delimiter):
+                if is_open:
+                    rest = text[_end_of_lines(text, start) :]
+                elif len(cells) == width or (width == 1 and not cells):
+                    places.append(line + start)
+                    rows.append(cells or [""])
+                elif not is_blank(cells):
+                    raise self._ragged(line + start, cells, width, "Correct the line.")
+        except csv.Error as error:
+            raise self._unclosed(line + error.args[0], _TOO_LONG) from error
+        columns = zip(*rows, strict=True) if rows else ((),) * width
+        frame = pl.DataFrame({f"{i}": cells for i, cells in enumerate(columns)}, schema=self._schema)
+        return frame.with_columns(pl.all().replace("", None)), places, rest
+
+    def _split_by_polars(self, text: str, n_lines: int) -> pl.DataFrame | None:
+        """Return the cells if each line is surely one row, and each row as long as the others; else None."""
+        width, separator = len(self.columns), self.delimiter or "\t"
+        has_quotes = '"' in text
+        if self.delimiter is None:
+            if has_quotes:
+                return None
+            text = "\n".join(["\t".join(line.split()) for line in text.split("\n")])
+        if has_quotes and not _has_plain_quotes(text, separator):
+            return None
+        try:
+            frame = pl.read_csv(
+                text.encode("utf-8", "surrogatepass"),
+                has_header=False,
+                schema=self._schema,
+                separator=separator,
+                quote_char='"' if has_quotes else None,
+            )
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return None
+        # Polars fills up short rows.
+        is_full = text.count(separator) == (width - 1) * n_lines
+        is_full = is_full or (width > 1 and frame.to_series(width - 1).null_count() == 0)
+        return frame if is_full and len(frame) == n_lines else None
+
+    @property
+    def _schema(self) -> dict[str, type[pl.String]]:
+        return {f"{i}": pl.String for i in range(len(self.columns))}
+
+    def _ragged(self, line: int, cells: Sequence[str], expected: int, hint: str) -> TableError:
+        if any("\n" in cell for cell in cells):
+            hint = "A quoted cell spans several lines there: check whether it should."
+        return TableError(
+            f"{self.source}, line {line:,}: {counted(len(cells), 'cell')} instead of {expected:,}. {hint}"
+        )
+
+    def _unclosed(self, line: int, what: str) -> TableError:
+        return TableError(f"{self.source}, line {line:,}: {what}. Close the quote, or remove it.")
+
+
+def _end_of_lines(text: str, n_lines: int) -> int:
+    """Return the position after some lines."""
+    end = 0
+    for _ in range(n_lines):
+        end = text.find("\n", end) + 1
+        if not end:
+            return len(text)
+    return end
 
 
 def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
-    """Return the names of a header that may leave out one: that of row names, or of an empty last column."""
+    """Return the names of a header that may omit one: that of R's row names, or of an empty last column."""
     (width, _), *_ = Counter(len(cells) for _, cells in rows).most_common(1)
     if len(names) != width - 1:
         return names
@@ -209,189 +482,9 @@ def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
     return [*names, ""] if last_is_empty else ["", *names]
 
 
-def _guess(
-    source: str,
-    name: str,
-    position: int,
-    rows: Sequence[TextRow],
-    decimal: str | None,
-    is_missing: IsMissing,
-) -> Column:
-    sign = decimal or "."
-    present = [(cells[position], line) for line, cells in rows if not is_missing(cells[position])]
-    if not present:
-        return Column(name, False, "is empty", kind="nothing")
-    others = [(cell, line) for cell, line in present if not is_number(cell, sign)]
-    if len(present) - len(others) >= MOSTLY * len(present):
-        return Column(name, True)
-    cell, line = others[0]
-    refusal = _not_a_number(source, line, name, cell, decimal)
-    written = all(is_number(other, sign) or is_written_number(other) for other, _ in present)
-    kind = "dates" if all(is_date(other) for other, _ in present) else "text"
-    note = f"holds {kind} such as {quoted(cell)}"
-    return Column(name, False, note, refusal, refusal if written and kind == "text" else None, kind)
-
-
-def _is_index(rows: Sequence[TextRow]) -> bool:
-    """Return whether the first cells are integers, none twice: the row numbers of another program."""
-    cells = [cells[0].strip() for _, cells in rows]
-    return all(cell.isascii() and cell.isdigit() for cell in cells) and len(set(cells)) == len(cells)
-
-
-# --- the rows -------------------------------------------------------------------------------
-
-
-class _TextRows:
-    """The rows of a file of text, as numbers: whole blocks by NumPy, and cell by cell where that fails."""
-
-    def __init__(
-        self, source: str, lines: Lines, layout: TextLayout, choice: ColumnChoice, options: ReadOptions
-    ) -> None:
-        self._options = options
-        self._source = source
-        self._lines = lines
-        self._layout = layout
-        self._choice = choice
-        self._width = len(layout.columns)
-        self._is_all = choice.columns == tuple(range(self._width))
-
-    def batches(self, done: Callable[[], int]) -> Iterator[RowBatch]:
-        """Yield all rows."""
-        while (block := self._lines.next_block()) is not None:
-            values = self._quickly(block)
-            if values is not None:
-                places = range(block.first, block.first + len(values))
-                yield RowBatch(values, self._labels(block), places, done())
-            else:
-                yield RowBatch(*self._carefully(block), done())
-
-    def _quickly(self, block: LineBlock) -> Array | None:
-        """Return the numbers of a block if all is as it should be, None if it needs a closer look."""
-        text, delimiter, decimal = block.text, self._layout.delimiter, self._layout.decimal
-        if '"' in text or (decimal is None and ("," in text or "." in text)):
-            return None
-        if decimal == ",":
-            if "." in text:
-                return None
-            text = text.replace(",", ".")
-        if delimiter is not None:
-            text = _filled(text, delimiter, self._options.missing)
-        lines = text.split("\n")
-        # NumPy counts the cells of a row only if it reads them all.
-        if not self._is_all and any(_n_cells(line, delimiter) != self._width for line in lines):
-            return None
-        try:
-            values = np.loadtxt(
-                lines,
-                delimiter=delimiter,
-                usecols=None if self._is_all else self._choice.columns,
-                comments=None,
-                ndmin=2,
-            )
-        except ValueError:
-            return None
-        # Blank lines are passed over, and are missing numbers if there is one column.
-        return values if values.shape == (len(lines), len(self._choice.columns)) else None
-
-    def _labels(self, block: LineBlock) -> list[str] | None:
-        """Return the label column of a block without quotes and blank lines."""
-        label, delimiter = self._choice.label, self._layout.delimiter
-        if label is None:
-            return None
-        return [line.split(delimiter, label + 1)[label].strip() for line in block.lines]
-
-    def _carefully(self, block: LineBlock) -> tuple[Array, list[str] | None, list[int]]:
-        """Return numbers, labels and lines of a block, and of what its last row has in the next one."""
-        places, rows = self._rows(block)
-        cells: list[tuple[str, ...]] = list(zip(*rows, strict=True)) if rows else [()] * self._width
-        if self._layout.decimal is None:
-            self._layout = replace(self._layout, decimal=self._decimal(cells))
-        values = np.empty((len(rows), len(self._choice.columns)))
-        errors = []
-        for i, column in enumerate(self._choice.columns):
-            values[:, i], bad = numbers(cells[column], self._layout.decimal or ".", self._options.is_missing)
-            if bad is not None:
-                errors.append((bad, column))
-        if errors:
-            row, column = min(errors)
-            name, cell = self._layout.columns[column].name, rows[row][column]
-            raise TableError(_not_a_number(self._source, places[row], name, cell, self._layout.decimal))
-        label = self._choice.label
-        return values, None if label is None else [cell.strip() for cell in cells[label]], places
-
-    def _rows(self, block: LineBlock) -> tuple[list[int], list[list[str]]]:
-        """Return the first lines and the cells of the rows that start in a block."""
-        places: list[int] = []
-        rows: list[list[str]] = []
-        n_lines = len(block.lines)
-        stop = 0
-        taken = _LinesOnDemand(block, self._lines)
-        try:
-            for start, stop, cells in records(taken, self._layout.delimiter):
-                # More lines are asked for only where a cell in quotes goes on.
-                if taken.has_run_out:
-                    raise _unclosed(self._source, block.first + start, "a quote is opened and never closed")
-                if len(cells) == self._width:
-                    places.append(block.first + start)
-                    rows.append(cells)
-                elif not is_blank(cells):
-                    raise _ragged(self._source, block.first + start, cells, self._width, "Fix the line.")
-                elif self._width == 1:
-                    places.append(block.first + start)
-                    rows.append([""])
-                if stop >= n_lines:
-                    break
-        except csv.Error as error:
-            raise _unclosed(self._source, block.first + stop, TOO_LONG) from error
-        taken.put_back()
-        return places, rows
-
-    def _decimal(self, cells: list[tuple[str, ...]]) -> str | None:
-        """Return the decimal sign that a block shows; None if it still shows none."""
-        text = "".join("".join(cells[column]) for column in self._choice.columns)
-        return "," if "," in text else "." if "." in text else None
-
-
-class _LinesOnDemand:
-    """The lines of a block, and then those of the next, as far as they are asked for."""
-
-    def __init__(self, block: LineBlock, lines: Lines) -> None:
-        self._block = block
-        self._lines = lines
-        self._next: LineBlock | None = None
-        self._n_taken = 0  # of the next
-        self.has_run_out = False
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._block.lines
-        while (block := self._lines.next_block()) is not None:
-            self._next = block
-            for self._n_taken, line in enumerate(block.lines, start=1):
-                yield line
-        self.has_run_out = True
-
-    def put_back(self) -> None:
-        """Give back the lines of the next block that were not taken."""
-        if self._next is not None and self._n_taken < len(self._next.lines):
-            self._lines.put_back(self._next.after(self._n_taken))
-
-
-def _n_cells(line: str, delimiter: str | None) -> int:
-    return len(line.split()) if delimiter is None else line.count(delimiter) + 1
-
-
-def _filled(text: str, delimiter: str, missing: Iterable[str]) -> str:
-    """Return text without quotes with "nan" for the usual ways to say missing: nothing, NA, and others."""
-    for word in ("", "NA", *missing):
-        inside = f"{delimiter}{word}{delimiter}"
-        if inside in text:
-            # Twice: of two such cells side by side, the delimiter between them belongs to both.
-            for _ in range(2):
-                text = text.replace(inside, f"{delimiter}nan{delimiter}")
-        text = text.replace(f"\n{word}{delimiter}", f"\nnan{delimiter}")
-        text = text.replace(f"{delimiter}{word}\n", f"{delimiter}nan\n")
-        if text.startswith(word + delimiter):
-            text = "nan" + text.removeprefix(word)
-        if text.endswith(delimiter + word):
-            text = text.removesuffix(word) + "nan"
-    return text
+def _has_plain_quotes(text: str, separator: str) -> bool:
+    """Return whether each quote begins or ends a cell, or is doubled inside of one."""
+    text = text.replace('""', "")
+    n_opening = text.count(f'{separator}"') + text.count('\n"') + text.startswith('"')
+    n_closing = text.count(f'"{separator}') + text.count('"\n') + text.endswith('"')
+    return n_opening == n_closing and text.count('"') == 2 * n_opening

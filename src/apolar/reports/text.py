@@ -1,4 +1,4 @@
-"""The result of a clustering in words."""
+"""The result of a clustering as text: findings, what makes each cluster, the choice, a glossary."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array
 from apolar.estimator import summary
-from apolar.estimator.predict import NOISE
 from apolar.plots.mixtures import MixtureView
-from apolar.reports.analysis import Analysis
-from apolar.reports.choice import choice, is_at_the_end
+from apolar.reports.analysis import MAX_COMPONENTS, Analysis
 from apolar.reports.rows import DOUBT, is_doubtful, is_outlying
+from apolar.selection import Selection
 
-__all__ = ["Finding", "Trait", "agreement", "choice", "findings", "headline", "matched_clusters", "traits"]
-
+# Candidates that are listed.
+MAX_CANDIDATES = 60
 # A cluster of fewer rows may be due to chance.
 FEW_ROWS = 5
 # Above this part of the rows in doubt, clusters are hardly apart.
@@ -26,9 +24,6 @@ MUCH_DOUBT = 0.1
 ILL_CONDITIONED = 1e4
 # What makes a cluster: so many columns at most, whose means are so many deviations from those of the others.
 MAX_TRAITS, MIN_DIFFERENCE = 3, 1.0
-
-UNMATCHED = -2
-"""In place of the cluster of a class that none matches."""
 
 
 def headline(analysis: Analysis) -> str:
@@ -75,10 +70,9 @@ def _of_the_fit(analysis: Analysis) -> Finding:
         )
     if errors is not None:
         return Finding("good", f"The fit converged after {passes}; EM started from {model.start_!r}.")
-    if analysis.no_errors.startswith("Cluster "):
-        # What is wrong with one of the clusters, such as that it is not at a maximum.
+    if analysis.fault:
         return Finding(
-            "problem", f"EM ended after {passes}, but: {analysis.no_errors} There are no standard errors."
+            "problem", f"EM ended after {passes}, but: {analysis.fault} There are no standard errors."
         )
     return Finding(
         "note", f"The fit converged after {passes}. There are no standard errors: {analysis.no_errors}"
@@ -151,19 +145,6 @@ def _largest(differences: Array) -> list[int]:
 # --- known classes ------------------------------------------------------------------------
 
 
-def matched_clusters(analysis: Analysis) -> Array:
-    """Return what matches each known class best, one to one: a cluster, noise (-1), or nothing (-2)."""
-    truth = analysis.truth
-    assert truth is not None
-    counts = np.column_stack([truth.counts, truth.noise_counts])
-    classes, clusters = linear_sum_assignment(-counts)
-    common = counts[classes, clusters] > 0
-    classes, clusters = classes[common], clusters[common]
-    matched = np.full(len(truth.names), UNMATCHED)
-    matched[classes] = np.where(clusters < truth.counts.shape[1], clusters, NOISE)
-    return matched
-
-
 def agreement(analysis: Analysis) -> str:
     """Return how the clusters agree with the known classes."""
     truth = analysis.truth
@@ -173,6 +154,103 @@ def agreement(analysis: Analysis) -> str:
     wrong = f"{round(truth.error_rate * n_known):,} of {n_known:,} rows"
     unknown = f" The class of {truth.n_unknown:,} rows is not known." if truth.n_unknown else ""
     return (
-        f"Beside the known classes: adjusted Rand index {truth.ari:.3f} (1 is full agreement, 0 is chance); "
+        f"Known classes: adjusted Rand index {truth.ari:.3f} (1 is full agreement, 0 is chance); "
         f"{wrong} ({100 * truth.error_rate:.1f}%) are not in the cluster that matches their class.{unknown}"
     )
+
+
+# --- the number of clusters ---------------------------------------------------------------
+
+
+def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
+    """Return how the number of clusters was chosen; one that was given may have been chosen by `select`."""
+    if analysis.selection is not None:
+        return analysis.selection.reason
+    given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
+    if is_fitted_before:
+        return f"{given} apolar.select(X) chooses the best of several."
+    several = f"n_components=range(1, {MAX_COMPONENTS + 1})"
+    return f"{given} To choose the best of several, give them, as with {several}."
+
+
+def is_at_the_end(analysis: Analysis) -> bool:
+    """Return whether the chosen number is the largest of those that were tried."""
+    if analysis.selection is None:
+        return False
+    numbers = {row.n_components for row in analysis.selection.table}
+    return len(numbers) > 1 and len(analysis.model.weights_) == max(numbers)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate as the page lists it; `behind` is how far its criterion is above the best."""
+
+    family: str
+    n_components: int
+    n_parameters: int
+    value: float
+    behind: float
+
+
+def candidates(selection: Selection | None) -> list[Candidate]:
+    """Return the candidates that were fitted, the best first."""
+    if selection is None:
+        return []
+    fitted = [row for row in selection.table if row.is_fitted]
+    values = {id(row): float(getattr(row, selection.criterion)) for row in fitted}
+    ranked = sorted(fitted, key=lambda row: values[id(row)])[:MAX_CANDIDATES]
+    best = values[id(ranked[0])]
+    return [
+        Candidate(
+            row.covariance_type, row.n_components, row.n_parameters, values[id(row)], values[id(row)] - best
+        )
+        for row in ranked
+    ]
+
+
+# --- words --------------------------------------------------------------------------------
+
+
+def terms(analysis: Analysis) -> list[tuple[str, str]]:
+    """Return words that the page of an analysis uses, and a sentence on each."""
+    listed = [
+        ("cluster", "Rows that one Gaussian component of the mixture describes best."),
+        ("weight", "The share of all rows that a cluster has, each row counted by its probability."),
+        ("mean", "The centre of a cluster: the value around which its rows lie in a column."),
+        (
+            "deviation (\N{GREEK SMALL LETTER SIGMA})",
+            "How far rows of a cluster are from its mean: about two thirds are within one deviation.",
+        ),
+    ]
+    if analysis.errors is not None:
+        listed.append(
+            (
+                "standard error (±)",
+                "How far a number would typically be from the true one, had other rows been drawn.",
+            )
+        )
+    listed += [
+        ("probability", "How likely it is, given the mixture, that a row belongs to a cluster."),
+        ("in doubt", f"A row is in doubt if its most probable cluster has less than {DOUBT:.0%}."),
+        (
+            "outlier",
+            "A row farther from every cluster than rows of such a mixture are; were all rows drawn from it, "
+            f"there would be any outlier at all in {analysis.outlier_level:.0%} of tables of this size.",
+        ),
+        ("log-likelihood", "How well the mixture describes all rows together; higher is better."),
+        (
+            "BIC",
+            "A criterion to compare mixtures: minus twice the log-likelihood, plus a penalty for each "
+            "parameter; lower is better, and a difference above 10 is very strong evidence.",
+        ),
+    ]
+    if analysis.truth is not None:
+        listed.append(
+            (
+                "adjusted Rand index",
+                "How far clusters and known classes agree on pairs of rows: 1 in full, 0 as by chance.",
+            )
+        )
+    if analysis.has_noise:
+        listed.append(("noise", "Rows in no cluster, spread over the whole range of the table."))
+    return listed

@@ -1,34 +1,50 @@
-"""Standard errors of a fitted mixture, from the observed information."""
+"""The uncertainty of a fitted mixture: standard errors from the observed information, and the bootstrap."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array, IndexArray
+from apolar._core.checks import check_fraction, check_integer
 from apolar._core.numbers import figures
-from apolar._core.tables import html_table
-from apolar.data import CHUNK_SIZE
+from apolar._core.tables import cluster_table, html_table
+from apolar.data import CHUNK_SIZE, open_rows
+from apolar.data.derived import WeightedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
+from apolar.em.result import Fit, FitStatus
 from apolar.em.rounding import with_rounding
+from apolar.em.run import Stop, run
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import open_input
 from apolar.estimator.parameters import check_parameters, n_threads_of
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters, Parameters, SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
+from apolar.mixture.recovered import sample
 from apolar.moments.available import observed_column_moments
 from apolar.moments.covariance import is_constant
 
-__all__ = ["StandardErrors", "check_columns_vary", "fitted_problem", "standard_errors"]
+__all__ = [
+    "Bootstrap",
+    "Interval",
+    "StandardErrors",
+    "align_components",
+    "bootstrap",
+    "check_columns_vary",
+    "fitted_problem",
+    "standard_errors",
+]
 
 # The step of central differences, in deviations of a component and in logarithms of weights: a compromise
 # between their error, of the order of its square, and that of rounding, of the order of its inverse.
@@ -41,7 +57,7 @@ FLAT = 1e-6
 MAX_AWAY = 1.0
 # A component of exactly one row has a count of one up to rounding, which grows with the number of rows, and
 # stays far below this tolerance.
-MIN_ROWS = 1 - 1e-6
+MIN_ROWS_HELD = 1 - 1e-6
 # What a notebook shows.
 MAX_COLUMNS, MAX_CLUSTERS = 10, 30
 
@@ -109,20 +125,102 @@ class StandardErrors:
 
     def _repr_html_(self) -> str:
         """Return the errors of weights and means for notebooks."""
-        return errors_table(self.weights, self.means, "Standard errors of the weights and means")
+        return self.html_table("Standard errors of the weights and means")
+
+    def html_table(self, title: str) -> str:
+        """Return the errors of weights and means as HTML, below them a title."""
+        n_clusters, n_features = self.means.shape
+        shown = range(min(n_clusters, MAX_CLUSTERS))
+        table = cluster_table(
+            {
+                "cluster": [str(k + 1) for k in shown],
+                "weight": [figures(float(self.weights[k]), 2) for k in shown],
+            },
+            [f"mean of x{j}" for j in range(n_features)],
+            lambda k, j: figures(float(self.means[k, j]), 2),
+            MAX_COLUMNS,
+        )
+        rest = "" if n_clusters <= MAX_CLUSTERS else f" of the first {MAX_CLUSTERS} of {n_clusters} clusters"
+        return html_table(*table, f"{title}{rest}; those of the covariances are in .covariances.")
 
 
-def errors_table(weights: Array, means: Array, title: str) -> str:
-    """Return a table, as HTML, of the errors of weights and means."""
-    n_columns = min(means.shape[1], MAX_COLUMNS)
-    more = ["..."] if means.shape[1] > n_columns else []
-    heads = ["cluster", "weight", *(f"mean of x{j}" for j in range(n_columns)), *more]
-    rows = [
-        [str(k + 1), *(figures(float(error), 2) for error in (weights[k], *means[k, :n_columns])), *more]
-        for k in range(min(len(weights), MAX_CLUSTERS))
-    ]
-    rest = "" if len(weights) <= MAX_CLUSTERS else f", of the first {MAX_CLUSTERS} of {len(weights)} clusters"
-    return html_table(heads, rows, f"{title}{rest}; those of the covariances are in .covariances.")
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Intervals for the parameters of a mixture: lower ends at index 0 of each array, upper ones at 1.
+
+    Attributes
+    ----------
+    level : float
+        The fraction of the resamples between the ends of each interval.
+    weights : ndarray, shape (2, n_components)
+    means : ndarray, shape (2, n_components, n_features)
+    covariances : ndarray, shape (2, ...)
+    """
+
+    level: float
+    weights: Array
+    means: Array
+    covariances: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Mixtures fitted to resamples, in the units of the data.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_resamples, n_components)
+        Components in the order of the fitted mixture.
+    means : ndarray, shape (n_resamples, n_components, n_features)
+    covariances : ndarray, shape (n_resamples, ...)
+        In the shape of the covariances of the family.
+    converged : ndarray of bool, shape (n_resamples,)
+        Whether the fit to each resample reached an optimum; if many did not, raise max_iter.
+    has_noise : bool
+        Whether there is a noise component, whose weight is one less the others.
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    converged: Array
+    has_noise: bool = False
+
+    def _repr_html_(self) -> str:
+        """Return the deviations over the resamples for notebooks."""
+        not_converged = int(np.count_nonzero(~self.converged))
+        note = f" ({not_converged} did not converge)" if not_converged else ""
+        return self.standard_errors().html_table(f"Deviations over {len(self.weights)} resamples{note}")
+
+    def standard_errors(self) -> StandardErrors:
+        """Return the standard deviations over the resamples."""
+        return StandardErrors(
+            np.std(self.weights, axis=0, ddof=1),
+            np.std(self.means, axis=0, ddof=1),
+            np.asarray(np.std(self.covariances, axis=0, ddof=1)),
+            None,
+            float(np.std(self.weights.sum(axis=1), ddof=1)) if self.has_noise else 0.0,
+        )
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return percentile intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The fraction of the resamples within each interval, between 0 and 1.
+
+        Returns
+        -------
+        interval : Interval
+        """
+        level = check_fraction(level, "level")
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        arrays = (self.weights, self.means, self.covariances)
+        return Interval(level, *(np.quantile(array, ends, axis=0) for array in arrays))
+
+
+# --- the information ----------------------------------------------------------------------------
 
 
 def standard_errors(
@@ -161,9 +259,8 @@ def standard_errors(
         If the mixture is not near a maximum, or the rows do not determine its parameters; the message says
         which, and what to do. A ComponentError if that is due to one component.
     """
-    _check_rows_held(data, parameters)
     family, whitened = data.family, data.whitening.transform_parameters(parameters)
-    _check_not_collapsed(family, whitened)
+    _check_components(data, whitened)
     coordinates = data.coordinates(whitened)
     positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
     stats = data.e_step(whitened[None])[0][0]
@@ -185,7 +282,12 @@ def standard_errors(
     _check_maximum(values, vectors[:, 0], positions)
     adapted = None if prior is None else prior.adapted_to(family, stats)
     gradient = coordinates.gradient(coordinates.origin, whitened, stats, adapted)
-    _check_near(float(np.linalg.norm(vectors.T @ gradient / np.sqrt(values))))
+    away = float(np.linalg.norm(vectors.T @ gradient / np.sqrt(values)))
+    if not away <= MAX_AWAY:
+        raise ValueError(
+            f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
+            "the sample_weight of the fit; if they are those, fit with a larger max_iter or a smaller tol."
+        )
     inverse = (vectors / values) @ vectors.T
     weights, means, covariances = _errors(inverse, whitened, data, positions, slopes[:, :, data.n_stats :])
     condition, r = float(values[-1] / values[0]), whitened.n_components
@@ -194,27 +296,24 @@ def standard_errors(
     )
 
 
-def _check_rows_held(data: Problem, parameters: Parameters) -> None:
-    counts = parameters.weights * data.weight
-    least = int(np.argmin(counts))
+def _check_components(data: Problem, whitened: WhitenedParameters) -> None:
+    """Refuse components that hold less than one row, or are flat."""
+    family, counts = data.family, whitened.weights * data.weight
+    smallest = int(np.argmin(counts))
     # The local coordinates take the count of a component to be at least one row.
-    if not counts[least] >= MIN_ROWS:
+    if not counts[smallest] >= MIN_ROWS_HELD:
         # A count just below one, rounded, would be shown as 1.
-        shown = min(counts[least], 0.99)
+        shown = min(counts[smallest], 0.99)
         problem = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
-        raise ComponentError(least, problem)
-
-
-def _check_not_collapsed(family: Family, whitened: WhitenedParameters) -> None:
-    if not family.is_collapsed(whitened.covariances):
-        return
-    matrices = family.matrices(whitened.covariances, *whitened.means.shape)
-    narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))
-    raise ComponentError(
-        narrowest,
-        "has collapsed: it has no variance in some direction. Fit with the default prior, or ask for fewer "
-        "components.",
-    )
+        raise ComponentError(smallest, problem)
+    if family.is_collapsed(whitened.covariances):
+        matrices = family.matrices(whitened.covariances, *whitened.means.shape)
+        narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))
+        raise ComponentError(
+            narrowest,
+            "has collapsed: it has no variance in some direction. Fit with the default prior, or ask for "
+            "fewer components.",
+        )
 
 
 def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> None:
@@ -247,14 +346,6 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
         "components are the same or one has collapsed. Ask for fewer components or a covariance_type with "
         "fewer parameters, or fit with the default prior.",
     )
-
-
-def _check_near(away: float) -> None:
-    if not away <= MAX_AWAY:
-        raise ValueError(
-            f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
-            "the sample_weight of the fit; if they are those, fit with a larger max_iter or a smaller tol."
-        )
 
 
 def _slopes(
@@ -300,14 +391,10 @@ def _slopes(
 
     known = np.empty((len(steps), len(steps)))
     slopes = np.empty((*positions.shape, at(coordinates.origin)[1].shape[1]))
-    for j, step in enumerate(steps):
-        tangent = coordinates.origin
-        tangent[j] = step
-        (gradient, values), (other_gradient, other_values) = at(tangent), at(-tangent)
-        known[j] = (other_gradient - gradient) / (2 * step)
-        slope = (values - other_values) / (2 * step)
+    for j, (by_gradient, by_component) in enumerate(_central_differences(at, steps)):
+        known[j] = -by_gradient
         for k, moving in enumerate(positions):
-            slopes[k, moving == j] = slope[k]
+            slopes[k, moving == j] = by_component[k]
     # A change of one weight also changes the others, as they add up to one. That part is the same for all
     # components, does not enter their variance, and is left out: the coordinate of a weight then moves its
     # component alone.
@@ -325,18 +412,24 @@ def _observed_information(data: Problem, coordinates: LocalCoordinates, weights:
     # As in `_slopes`, for the coordinates of a component of average size.
     step = DIFFERENCE * float(np.sqrt(np.mean(weights) * data.weight))
 
-    def gradient_at(tangent: Array) -> Array:
+    def gradient_at(tangent: Array) -> tuple[Array]:
         parameters = coordinates.retract(tangent)
         stats = data.e_step(parameters[None])[0][0]
-        return coordinates.gradient(tangent, parameters, stats, None)
+        return (coordinates.gradient(tangent, parameters, stats, None),)
 
-    n_coordinates = len(coordinates.origin)
-    information = np.empty((n_coordinates, n_coordinates))
-    for j in range(n_coordinates):
-        tangent = coordinates.origin
+    steps = np.full(len(coordinates.origin), step)
+    return np.array([-slope for (slope,) in _central_differences(gradient_at, steps)])
+
+
+def _central_differences(
+    function: Callable[[Array], tuple[Array, ...]], steps: Array
+) -> Iterator[tuple[Array, ...]]:
+    """Yield the slopes of some arrays at zero, along one coordinate after the other."""
+    for j, step in enumerate(steps):
+        tangent = np.zeros(len(steps))
         tangent[j] = step
-        information[j] = (gradient_at(-tangent) - gradient_at(tangent)) / (2 * step)
-    return information
+        both = zip(function(tangent), function(-tangent), strict=True)
+        yield tuple((above - below) / (2 * step) for above, below in both)
 
 
 def _by_component(parameters: MixtureParameters, family: Family) -> Array:
@@ -421,3 +514,96 @@ def _errors(
 def _deviations(slopes: Array, covariance: Array) -> Array:
     """Return the standard deviations of values, from their slopes, shape (n_values, n_coordinates)."""
     return np.sqrt(np.maximum(np.einsum("ij,ij->i", slopes @ covariance, slopes), 0.0))
+
+
+# --- the bootstrap ------------------------------------------------------------------------------
+
+
+def bootstrap(
+    data: Problem,
+    parameters: MixtureParameters,
+    prior: Prior | None,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = 200,
+    parametric: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 500,
+) -> Bootstrap:
+    """Return mixtures fitted to resamples of the rows, each by EM from the fitted mixture.
+
+    Components are matched one to one to those of the fitted mixture, so that the sum of two distances is
+    least: of the Gaussians, relative to the fitted covariance, and of the logarithms of the weights.
+
+    Parameters
+    ----------
+    data : Problem
+        The rows that the mixture was fitted to, with their weights: a row of weight 2 is two rows.
+    parameters : MixtureParameters
+        The fitted mixture, in the units of the data.
+    prior : Prior or None
+        The prior of the fit, in the whitened coordinates of all rows: it is the same for each resample.
+    rng : numpy.random.Generator
+    n_resamples : int, default=200
+    parametric : bool, default=False
+        Draw rows from the mixture instead of the data: for few rows, if the model can be trusted.
+    tol, max_iter : float and int
+        As in the fit.
+
+    Returns
+    -------
+    bootstrap : Bootstrap
+    """
+    n_resamples = check_integer(n_resamples, "n_resamples", least=2)
+    family, whitening = data.family, data.whitening
+    fitted = whitening.transform_parameters(parameters)
+    resamples = _drawn_problems(data, parameters, rng) if parametric else _reweighted_problems(data, rng)
+    start = Fit(fitted, "fitted")
+    stop = Stop(max_iter, gain=tol)
+    fits = [fit for _ in range(n_resamples) for fit in run(next(resamples), [start], prior, stop)]
+    aligned = whitening.inverse_transform_parameters(
+        batch([align_components(fit.parameters, fitted, family) for fit in fits])
+    )
+    converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
+    has_noise = whitening.has_noise_component
+    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
+
+
+def align_components(
+    parameters: WhitenedParameters, to: WhitenedParameters, family: Family
+) -> WhitenedParameters:
+    """Return the components in the order that matches those of another mixture best."""
+    unit = family.divisor(np.ones(()), to.n_features)
+    offsets = parameters.means[None, :] - to.means[:, None]
+    spread = family.between(offsets, np.ones(offsets.shape[:2])) + unit * parameters.covariances
+    metric = family.per_component(to.covariances)[:, None]
+    # The Kullback-Leibler divergence, without the terms that depend on one of the two Gaussians only: these
+    # add the same to every matching.
+    apart = 0.5 * family.trace_ratio(spread, metric)
+    logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (parameters, to))
+    order = linear_sum_assignment(apart + np.abs(logs[None, :] - to_logs[:, None]))[1]
+    return family.reordered(parameters, order)
+
+
+def _reweighted_problems(data: Problem, rng: np.random.Generator) -> Iterator[Problem]:
+    """Yield resamples of the rows: the same rows, weighted by how often each was drawn."""
+    parts = [
+        np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+        for values, weights in data.rows.read(data.rows.chunk_rows())
+    ]
+    weights = np.concatenate(parts)
+    n_draws = max(1, round(data.weight))
+    while True:
+        counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
+        yield Problem(WeightedRows(data.rows, counts), data.family, data.whitening, data.threads)
+
+
+def _drawn_problems(
+    data: Problem, parameters: MixtureParameters, rng: np.random.Generator
+) -> Iterator[Problem]:
+    """Yield samples from the mixture, each of as many rows as the data."""
+    family, n_rows = data.family, max(1, round(data.weight))
+    whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
+    while True:
+        X, _ = sample(family, parameters, n_rows, rng)
+        yield Problem(open_rows(X), family, whitening, data.threads)

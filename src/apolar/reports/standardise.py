@@ -1,8 +1,7 @@
-"""Columns divided by their deviations, and criteria of such columns in the units of the table."""
+"""Columns divided by units, and criteria of such columns in the units of the table."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,11 +16,11 @@ from apolar.moments.available import available_moments
 from apolar.moments.covariance import column_moments, is_constant
 from apolar.reports.scoring import CHUNK
 from apolar.scores import CRITERIA
-from apolar.selection import Row, Selection, select
+from apolar.selection import Selection, select
 from apolar.selection.result import reason
 
 
-def observed(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
+def column_statistics(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
     """Return means and variances of the columns, and the number of missing values of each."""
     rows = open_rows(X)
     try:
@@ -48,22 +47,22 @@ class StandardisedRows:
             yield self.X[start : start + CHUNK] / self.units
 
 
-def in_units_of(X: Array, units: Array) -> Any:
+def divide_columns(X: Array, units: Array) -> Any:
     """Return rows with each column divided by its unit; of a memory map, a chunk at a time."""
     if np.all(units == 1):
         return X
     return StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
 
 
-def deviations(mean: Array, variances: Array, names: Sequence[str]) -> Array:
-    """Return the deviation of each column; refuse columns without one."""
+def column_deviations(mean: Array, variances: Array, names: Sequence[str]) -> Array:
+    """Return the standard deviation of each column; refuse constant columns."""
     constant = np.flatnonzero(is_constant(mean, variances))
     if len(constant):
         raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
     return np.sqrt(variances)
 
 
-def selected(
+def select_in_units(
     X: Array,
     n_components: Sequence[int],
     covariance_type: Any,
@@ -93,24 +92,20 @@ def selected(
         Its mixtures are those of the divided columns; its table and reason are in the units of X, as other
         criteria of the same rows are.
     """
-    selection = select(in_units_of(X, units), n_components, covariance_type, criterion, **parameters)
+    selection = select(divide_columns(X, units), n_components, covariance_type, criterion, **parameters)
     if np.all(units == 1):
         return selection
     log_units = float(np.log(units) @ (len(X) - n_missing))
-    table = tuple(_shifted(row, log_units) for row in selection.table)
+    table = tuple(
+        replace(
+            row,
+            log_likelihood=row.log_likelihood - log_units,
+            **{name: getattr(row, name) + 2 * log_units for name in CRITERIA},
+        )
+        for row in selection.table
+    )
     ranked = sorted(
         (row for row in table if row.is_fitted), key=lambda row: (getattr(row, criterion), row.n_parameters)
     )
     numbers = tuple(dict.fromkeys(row.n_components for row in table))
     return replace(selection, table=table, reason=reason(ranked, numbers, criterion, selection.note))
-
-
-def _shifted(row: Row, log_units: float) -> Row:
-    """Return a candidate with its likelihood and criteria in the units of the table."""
-    criteria: dict[str, Any] = {name: getattr(row, name) + 2 * log_units for name in CRITERIA}
-    dropped = row.dropped
-    if dropped is not None:
-        bound = re.search(r"-?\d+\.\d", dropped)
-        if bound is not None:
-            dropped = dropped.replace(bound[0], f"{float(bound[0]) + 2 * log_units:.1f}", 1)
-    return replace(row, log_likelihood=row.log_likelihood - log_units, dropped=dropped, **criteria)

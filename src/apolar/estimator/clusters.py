@@ -1,0 +1,358 @@
+"""Components of a mixture that belong together: how much they overlap, how they combine into clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri, xlogy
+from scipy.stats import qmc
+
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer
+from apolar._core.constants import MIN_WEIGHT
+from apolar._core.namespaces import namespace, to_numpy
+from apolar._core.numbers import figures
+from apolar._core.tables import Displayed, TableCells
+from apolar.data import Rows
+from apolar.em.blocks import Block
+from apolar.estimator.predict import NOISE, Predictor, probabilities
+from apolar.mixture.conditional import FULL
+
+__all__ = ["Combination", "Group", "Overlap", "combine", "elbow", "overlap"]
+
+Group = tuple[int, ...]
+"""The numbers of the components of a cluster, from zero on."""
+
+# Covariances that agree to this are the same: what is left of the quadratic terms is rounding.
+SAME = 1e-11
+# The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
+N_POINTS, MAX_NUMBERS = 2**14, 2**24
+# With more components than this, a display shows the pairs that overlap most.
+MAX_SHOWN, PAIRS_SHOWN = 12, 10
+# A row of a component with a probability within this of one adds nothing to any entropy that could be seen.
+CERTAIN = 1e-14
+
+
+# --- overlap ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Overlap(Displayed):
+    """How much the components of a mixture overlap, pair by pair.
+
+    Attributes
+    ----------
+    bhattacharyya : ndarray, shape (n_components, n_components)
+        The Bhattacharyya coefficients, int sqrt(f_i f_j), of the densities of two components: 1 if they are
+        the same, as on the diagonal, 0 if they have no place in common. Weights play no part.
+    misclassification : ndarray, shape (n_components, n_components)
+        Entry (i, j) is the probability that a row that is drawn from component i is put into j if there are
+        only these two: that w_j f_j(x) > w_i f_i(x). Zero on the diagonal. Off it these are the overlaps
+        omega_{j|i} of [maitra2010]: in closed form where covariances are equal, else estimated.
+    standard_error : ndarray, shape (n_components, n_components)
+        The error of `misclassification`, as if its points were random draws; they are better than these. Zero
+        where it is a closed form.
+    """
+
+    bhattacharyya: Array
+    misclassification: Array
+    standard_error: Array
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return len(self.bhattacharyya)
+
+    @property
+    def pairwise(self) -> Array:
+        """The overlap of each pair [maitra2010], omega_{i|j} + omega_{j|i}; zero on the diagonal."""
+        return self.misclassification + self.misclassification.T
+
+    def pair(self) -> tuple[int, int] | None:
+        """Return the two components that overlap most, by `pairwise`; None if there is one component."""
+        if self.n_components < 2:
+            return None
+        first, second = np.unravel_index(np.argmax(np.triu(self.pairwise, 1)), self.pairwise.shape)
+        # Where no two overlap at all, the first is the largest, and is on the diagonal.
+        return (int(first), int(second)) if first != second else (0, 1)
+
+    def __repr__(self) -> str:
+        return f"Overlap(n_components={self.n_components}, {self._result()})"
+
+    def _result(self) -> str:
+        pair = self.pair()
+        if pair is None:
+            return "a single cluster has no overlap"
+        return f"clusters {pair[0] + 1} and {pair[1] + 1} overlap most ({_percentage(self.pairwise[pair])})"
+
+    def _display(self) -> tuple[str, TableCells]:
+        n, shares = self.n_components, self.misclassification
+        if n <= MAX_SHOWN:
+            title = "Percentage of the rows of a cluster (line) that would be assigned to another (column)"
+            rows = [
+                [str(i + 1), *("" if i == j else _percentage(shares[i, j]) for j in range(n))]
+                for i in range(n)
+            ]
+            return f"{title}: {self._result()}.", (["cluster", *(str(j + 1) for j in range(n))], rows)
+        pairs = np.column_stack(np.triu_indices(n, 1))
+        largest = np.argsort(-self.pairwise[tuple(pairs.T)], kind="stable")[:PAIRS_SHOWN]
+        rows = [
+            [f"{i + 1}, {j + 1}", _percentage(self.pairwise[i, j]), f"{self.bhattacharyya[i, j]:.3f}"]
+            for i, j in pairs[largest]
+        ]
+        title = f"The pairs of clusters with the largest overlap: {self._result()}."
+        return title, (["clusters", "overlap", "Bhattacharyya"], rows)
+
+
+def _percentage(probability: float) -> str:
+    """Return a probability in per cent; one that is small is not shown to be zero."""
+    return "<0.1%" if probability < 0.0005 else f"{100 * float(probability):.1f}%"
+
+
+def overlap(predictor: Predictor) -> Overlap:
+    """Return how much the components of a mixture overlap.
+
+    In the coordinates in which component i is standard normal and j has the precisions d_l along the axes, at
+    an offset e, the difference of the logarithms of the weighted densities is a quadratic form in independent
+    standard normals, sum_l (1 - d_l) u_l^2 - 2 d_l e_l u_l - d_l e_l^2, plus a constant. Where covariances
+    are equal it is a Gaussian; else its sign is averaged over Sobol points.
+    """
+    n = predictor.parameters.n_components
+    log_weights = np.log(np.maximum(predictor.parameters.weights, MIN_WEIGHT))
+    coefficients, shares, errors = np.eye(n), np.zeros((n, n)), np.zeros((n, n))
+    for i, (precisions, offsets) in enumerate(_relative_components(predictor)):
+        others = np.flatnonzero(np.arange(n) != i)
+        d, e = precisions[others], offsets[others]
+        distances = np.sum(e**2 / (4 * (1 + 1 / d)) + 0.5 * np.log((np.sqrt(d) + 1 / np.sqrt(d)) / 2), axis=1)
+        coefficients[i, others] = np.exp(-distances)
+        squares = np.where(np.abs(1 - d) < SAME, 0.0, 1 - d)
+        constants = np.sum(np.log(d) - d * e**2, axis=1) + 2 * (log_weights[others] - log_weights[i])
+        shares[i, others], errors[i, others] = _shares_above_zero(squares, -2 * d * e, constants)
+    # The two halves are computed from opposite sides, and differ by rounding.
+    return Overlap(np.minimum((coefficients + coefficients.T) / 2, 1.0), shares, errors)
+
+
+def _shares_above_zero(squares: Array, linear: Array, constants: Array) -> tuple[Array, Array]:
+    """Return how often forms a u^2 + b u + c in standard normals are above zero, and the standard errors.
+
+    Parameters
+    ----------
+    squares, linear : ndarray, shape (n, m)
+        The coefficients a and b of each form.
+    constants : ndarray, shape (n,)
+
+    Returns
+    -------
+    shares, errors : ndarray, shape (n,)
+        A form that is constant at zero is above it half of the time.
+    """
+    lengths = np.linalg.norm(linear, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(lengths > 0, ndtr(constants / lengths), (1 + np.sign(constants)) / 2)
+    errors = np.zeros(len(shares))
+    curved = np.flatnonzero(np.any(squares != 0, axis=1))
+    if len(curved):
+        m = squares.shape[1]
+        n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_NUMBERS // m, 2))))
+        # Moved off zero, the first of these points.
+        points = ndtri(qmc.Sobol(m, scramble=False).random(n_points) + 0.5 / n_points)
+        forms = points**2 @ squares[curved].T + points @ linear[curved].T + constants[curved]
+        share = np.mean(forms > 0, axis=0)
+        shares[curved], errors[curved] = share, np.sqrt(share * (1 - share) / n_points)
+    return shares, errors
+
+
+def _relative_components(predictor: Predictor) -> list[tuple[Array, Array]]:
+    """Return all components where one is standard normal, for each: precisions along axes, and offsets.
+
+    Both have shape (n_components, n_features).
+    """
+    kind, parameters = predictor.family, predictor.parameters
+    n, m = parameters.means.shape
+    if kind.is_axis_aligned:
+        stored = kind.diagonals(parameters.covariances)
+        variances = np.broadcast_to(stored if kind.n_axes else stored[..., None], (n, m))
+        return [
+            (variances[i] / variances, (parameters.means[i] - parameters.means) / np.sqrt(variances[i]))
+            for i in range(n)
+        ]
+    # The same in any coordinates.
+    inside = predictor.whitened[1]
+    means, roots = inside.means, FULL.root(kind.matrices(inside.covariances, n, m))
+    out = []
+    for i in range(n):
+        # The singular values of L_j^-1 L_i: their squares are exact where eigenvalues of the product are not.
+        _, values, axes = np.linalg.svd(np.linalg.solve(roots, roots[i]))
+        offsets = np.linalg.solve(roots[i], (means[i] - means).T).T
+        out.append((values**2, np.einsum("jlm,jm->jl", axes, offsets)))
+    return out
+
+
+# --- combined components ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Combination(Displayed):
+    """Components of a mixture, combined into clusters step by step.
+
+    Attributes
+    ----------
+    mixture : GaussianMixture
+    n_clusters : int
+        The number of clusters that was chosen, or asked for.
+    merges : tuple of (Group, Group)
+        Which two clusters are combined in each step, from one cluster per component down to one.
+    entropies : ndarray, shape (n_components,)
+        The entropy of the clustering, -sum t log t over rows and clusters, where t are the posterior
+        probabilities; that of c clusters is at index c - 1.
+    """
+
+    mixture: Any
+    n_clusters: int
+    merges: tuple[tuple[Group, Group], ...]
+    entropies: Array
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The components of each cluster, in the order of their first ones."""
+        return self.groups_of(self.n_clusters)
+
+    def groups_of(self, n_clusters: int) -> tuple[Group, ...]:
+        """Return the components of each cluster, if there are `n_clusters`."""
+        n_components = len(self.entropies)
+        check_integer(n_clusters, "n_clusters", least=1)
+        if n_clusters > n_components:
+            raise ValueError(
+                f"n_clusters must be at most {n_components}, the number of components; got {n_clusters}."
+            )
+        groups: set[Group] = {(k,) for k in range(n_components)}
+        for pair in self.merges[: n_components - n_clusters]:
+            groups = groups - set(pair) | {tuple(sorted(pair[0] + pair[1]))}
+        return tuple(sorted(groups))
+
+    def with_n_clusters(self, n_clusters: int) -> Combination:
+        """Return the same steps, stopped at another number of clusters."""
+        self.groups_of(n_clusters)
+        return replace(self, n_clusters=n_clusters)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the posterior probability of each cluster, shape (n_samples, n_clusters).
+
+        It is the sum over the components of the cluster.
+        """
+        shares = self.mixture.predict_proba(X)
+        return namespace(shares).stack([sum(shares[:, k] for k in group) for group in self.groups], axis=1)
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable cluster of each row, shape (n_samples,); -1 for noise."""
+        shares = self.predict_proba(X)
+        xp = namespace(shares)
+        labels = xp.argmax(shares, axis=1)
+        if vars(self.mixture).get("noise_box_") is None:
+            return labels
+        # What is missing to one is the probability of noise.
+        is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
+        return xp.where(is_noise, NOISE, labels)
+
+    def __repr__(self) -> str:
+        groups = ", ".join(_plus(group) for group in self.groups)
+        return f"Combination({len(self.entropies)} components, {self.n_clusters} clusters: {groups})"
+
+    def _display(self) -> tuple[str, TableCells]:
+        n_components, rows = len(self.entropies), []
+        for n in range(n_components, 0, -1):
+            pair = () if n == n_components else self.merges[n_components - n - 1]
+            # At one cluster the entropy is zero, up to rounding.
+            entropy = float(self.entropies[n - 1])
+            cells = ["0" if entropy < 1e-9 else figures(entropy), " with ".join(map(_plus, pair))]
+            rows.append([str(n), *cells, "<-" if n == self.n_clusters else ""])
+        clusters = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
+        groups = ", ".join(_plus(group) for group in self.groups)
+        title = f"{n_components} components combine into {clusters}: {groups}."
+        return title, (["clusters", "entropy", "combined", ""], rows)
+
+
+def combine(
+    mixture: Any, predictor: Predictor, rows: Rows, threads: int, n_clusters: int | None
+) -> Combination:
+    """Return the components of a mixture, combined into clusters by entropy [baudry2010].
+
+    In each step the two clusters are combined that lower the entropy of the clustering most. Rows are read
+    once; the probabilities of those that are in doubt are kept.
+    """
+    answer = probabilities if rows.is_distributed else _in_doubt
+    posteriors = predictor.answer(rows, answer, threads)
+    posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
+    merges, entropies = _merge_steps(posteriors)
+    chosen = elbow(entropies) if n_clusters is None else n_clusters
+    return Combination(mixture, chosen, merges, entropies).with_n_clusters(chosen)
+
+
+def _in_doubt(block: Block, natural: Array, _: float) -> Any:
+    """Return the probabilities of those rows of a block that may be in more than one component."""
+    shares = to_numpy(block.probabilities(natural))
+    return shares[shares.max(axis=1) < 1 - CERTAIN]
+
+
+def elbow(entropies: Array) -> int:
+    """Return the number of clusters at which the entropy begins to rise fast.
+
+    That is where two lines, which meet in it, fit the entropies against the number of clusters best, by least
+    squares [baudry2010, section 4]. With fewer than three components, none are combined.
+
+    Parameters
+    ----------
+    entropies : ndarray, shape (n_components,)
+        Those of 1, 2, ... clusters.
+    """
+    n = len(entropies)
+    if n < 3:
+        return n
+    numbers = np.arange(1.0, n + 1)
+    costs = [
+        _squares_about_line(numbers[:c], entropies[:c])
+        + _squares_about_line(numbers[c - 1 :], entropies[c - 1 :])
+        for c in range(2, n)
+    ]
+    return 2 + int(np.argmin(costs))
+
+
+def _squares_about_line(x: Array, y: Array) -> float:
+    """Return the sum of squares that a line leaves."""
+    x, y = x - x.mean(), y - y.mean()
+    return float(np.sum((y - x * (x @ y) / (x @ x)) ** 2))
+
+
+def _merge_steps(posteriors: Array) -> tuple[tuple[tuple[Group, Group], ...], Array]:
+    """Return the steps, and the entropies of 1, 2, ... clusters."""
+    shares: dict[Group, Array] = {}
+    negative: dict[Group, float] = {}
+    gains: dict[tuple[Group, Group], float] = {}
+
+    def add(group: Group, share: Array) -> None:
+        """Add a cluster, and by how much the entropy falls if it is combined with another."""
+        negative[group] = float(xlogy(share, share).sum())
+        for other, column in shares.items():
+            pair = (group, other) if group < other else (other, group)
+            both = share + column
+            gains[pair] = float(xlogy(both, both).sum()) - negative[pair[0]] - negative[pair[1]]
+        shares[group] = share
+
+    for k, column in enumerate(posteriors.T):
+        add((k,), np.ascontiguousarray(column))
+    entropies, merges = [-sum(negative[group] for group in sorted(shares))], []
+    while len(shares) > 1:
+        # Of pairs with equal gains, such as those that have no row in common, the first.
+        a, b = max(gains, key=lambda pair: (gains[pair], -pair[0][0], -pair[1][0]))
+        merges.append((a, b))
+        gains = {pair: gain for pair, gain in gains.items() if a not in pair and b not in pair}
+        add(tuple(sorted(a + b)), shares.pop(a) + shares.pop(b))
+        entropies.append(-sum(negative[group] for group in sorted(shares)))
+    return tuple(merges), np.maximum(np.array(entropies[::-1]), 0.0)
+
+
+def _plus(group: Group) -> str:
+    """Return the components of a cluster, counted from one."""
+    return "+".join(str(component + 1) for component in group)

@@ -1,0 +1,338 @@
+"""Curves: EM on its way to the optimum, and the criterion of a selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.checks import numeric_array
+from apolar.mixture import SphericalMixture
+from apolar.plots.chart import (
+    DASHES,
+    GREY,
+    INK,
+    MARKERS,
+    SHADES,
+    Chart,
+    Line,
+    Look,
+    draw_chart,
+    level_line,
+    limits,
+    need_matplotlib,
+)
+from apolar.scores import criterion_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from apolar.selection import Row, Selection
+
+__all__ = ["bic_curves", "convergence", "convergence_chart", "selection_chart"]
+
+# Passes are marked up to this many.
+MAX_MARKS = 100
+# The part of the candidates, the best ones, for which there is room whatever the others are; all are shown if
+# they take at most this many times the room of these.
+SHOWN, ROOM_FOR_ALL = 0.4, 1.6
+
+_END = {
+    "color": INK,
+    "marker": "o",
+    "markerfacecolor": "white",
+    "markersize": 5,
+    "linestyle": "none",
+    "clip_on": False,
+}
+_TOLERANCE = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
+_RING = {"marker": "o", "markerfacecolor": "none", "markersize": 14, "linestyle": "none"}
+_NEXT = _RING | {"color": GREY, "markeredgewidth": 1.0}
+_BEST = _RING | {"color": INK, "markeredgewidth": 1.4}
+
+
+# --- EM -----------------------------------------------------------------------------------
+
+
+def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes:
+    """Draw how far from the best value each pass of EM over the data ended, on a logarithmic scale.
+
+    Parameters
+    ----------
+    model : GaussianMixture, or sequence of float, length n_passes
+        Fitted; or the values of what EM maximises, one after each pass.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Notes
+    -----
+    Shown is the distance of `model.lower_bounds_`, log-likelihood plus log-prior per row, to the best of
+    them. Passes of the start, and those over a part of the rows, are not among them. After `partial_fit` the
+    values themselves are shown, one per call: there is no optimum that they go to. The legend is at the right
+    of the axes and a note below them: a figure with `layout="constrained"` makes room for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, random_state=0)
+    >>> gm = apolar.GaussianMixture(4, init_params="kmeans", random_state=0).fit(X)
+    >>> ax = apolar.plots.convergence(gm)
+    >>> ax.get_xlabel()
+    'passes over the data'
+    >>> ax.get_title()
+    'EM from the start "kmeans": converged'
+    """
+    return draw_chart(convergence_chart(model), ax)
+
+
+@dataclass(frozen=True, eq=False)
+class EMRun:
+    """A run of EM: the value after each pass, the tolerance per row, title and notes."""
+
+    values: Array
+    tolerance: float | None
+    title: str
+    distance: str
+    notes: tuple[str, ...]
+    is_stream: bool = False
+
+
+def convergence_chart(model: Any) -> Chart:
+    """Return how far from the best value each pass ended; where that is zero, a hollow mark at the bottom."""
+    run = _run_of_values(model) if _is_sequence(model) else _run_of_model(model)
+    passes = np.arange(1, len(run.values) + 1)
+    ends = (0.5, len(passes) + 0.5)
+    look: Look = {
+        "color": INK,
+        "linewidth": 1.2,
+        "markersize": 4,
+        "marker": "o" if len(passes) <= MAX_MARKS else "",
+    }
+    if run.is_stream:
+        names = ("calls of partial_fit", "mean log-likelihood of a row")
+        curve, legend = Line(passes, run.values, look, "values"), [("after a call", look)]
+        return Chart([curve], ends, limits(run.values), run.title, names, legend, [*run.notes], "integer")
+    left = run.values.max() - run.values
+    above = left > 0
+    layers: list[Line] = []
+    legend = []
+    bottom, heights = 0.0, (-1.0, 1.0)
+    if above.any():
+        known = [*left[above], *([] if run.tolerance is None else [run.tolerance])]
+        bottom = min(known) / 6
+        heights = (bottom / 2, max(known) * 2)
+        layers.append(Line(passes, np.where(above, left, np.nan), look, "distance"))
+        legend.append(("after a pass", look))
+        if run.tolerance is not None:
+            layers.insert(0, level_line(run.tolerance, ends, _TOLERANCE))
+            legend.append((f"tolerance: {run.tolerance:.2g} per row", _TOLERANCE))
+    at_best = passes[~above]
+    layers.append(Line(at_best, np.full(len(at_best), bottom), _END, "best"))
+    legend.append(("at the best value: 0", _END))
+    names = ("passes over the data", run.distance)
+    scale = "log" if above.any() else "zero"
+    return Chart(layers, ends, heights, run.title, names, legend, [*run.notes], "integer", scale)
+
+
+def _is_sequence(model: Any) -> bool:
+    return isinstance(model, list | tuple | np.ndarray) or (
+        hasattr(model, "__array__") and not hasattr(model, "fit")
+    )
+
+
+def _run_of_values(values: Any) -> EMRun:
+    array = numeric_array(values, "The sequence of values")
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(
+            f"A sequence of values must have one per pass, at least one; got shape {array.shape}. Pass "
+            "model.lower_bounds_, or the model."
+        )
+    if np.iscomplexobj(array):
+        raise TypeError("The sequence of values is complex: pass real numbers.")
+    best = float(array.max())
+    notes = (f"The best value is {best:.6g}, after {_passes(int(array.argmax()) + 1)}.",)
+    return EMRun(array, None, f"The values of {_passes(len(array))}", "distance to the best value", notes)
+
+
+def _run_of_model(model: Any) -> EMRun:
+    if isinstance(model, SphericalMixture):
+        raise TypeError(
+            "A SphericalMixture comes from moments without passes of EM: fit a GaussianMixture, or pass the "
+            "values of your own run."
+        )
+    if not hasattr(model, "covariance_type"):
+        raise TypeError(
+            f"model must be a GaussianMixture or a sequence of numbers, not {type(model).__name__}."
+        )
+    if not hasattr(model, "means_"):
+        raise ValueError("The model is not fitted: call model.fit(X) first.")
+    if not len(getattr(model, "lower_bounds_", ())):
+        raise ValueError(
+            "The model keeps no lower_bounds_, the value after each pass: fit an apolar.GaussianMixture, or "
+            "pass the values themselves."
+        )
+    values = np.asarray(model.lower_bounds_, dtype=float)
+    start, message = getattr(model, "start_", ""), getattr(model, "message_", "")
+    if start == "stream":
+        return EMRun(values, None, "A mixture that follows a stream", "", (message,), True)
+    ended = "converged" if model.converged_ else "did not converge"
+    title = f'EM from the start "{start}": {ended}' if start else f"EM {ended}"
+    rows = getattr(model, "n_samples_seen_", 0)
+    # Our tolerance is for all rows together; that of scikit-learn is for steps.
+    tolerance = model.tol / rows if rows and model.converged_ else None
+    final = f"Log-likelihood plus log-prior per row: {values.max():.6g} after {_passes(len(values))}."
+    remark = ""
+    if tolerance and values.max() - values[0] < tolerance:
+        remark = "The start had brought the mixture to the optimum; its passes are not shown."
+    elif not model.converged_:
+        remark = "The optimum is higher than the best value so far."
+    return EMRun(
+        values, tolerance or None, title, "distance to the best value, per row", (message, final, remark)
+    )
+
+
+def _passes(number: int) -> str:
+    return f"{number} pass{'es' * (number != 1)}"
+
+
+# --- the choice of a model ----------------------------------------------------------------
+
+
+def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
+    """Draw the criterion of each candidate against its number of components, one line per family.
+
+    The family of the choice is drawn in ink, the others in grey: colours are for clusters.
+
+    Parameters
+    ----------
+    selection : Selection
+        What `apolar.select` returns; the criterion is the one that it chose by.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Notes
+    -----
+    The better candidates fill the frame, so that the decision shows, and a note says how many are above it.
+    A candidate that failed is a gap in its line, and a hollow mark is one whose EM did not converge. The
+    legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes room
+    for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(2, random_state=0)
+    >>> selection = apolar.select(X, range(1, 5), ["spherical", "tied_spherical"], random_state=0)
+    >>> ax = apolar.plots.bic_curves(selection)
+    >>> ax.get_ylabel()
+    'BIC (lower is better)'
+    """
+    need_matplotlib()
+    from apolar.selection import Selection
+
+    if not isinstance(selection, Selection):
+        raise TypeError(
+            f"selection must be what apolar.select returns, not {type(selection).__name__}: "
+            "pass apolar.select(X)."
+        )
+    return draw_chart(selection_chart(selection), ax)
+
+
+def selection_chart(selection: Selection) -> Chart:
+    """Return the criterion of each candidate against its number of components."""
+    criterion, best, highest = selection.criterion, selection.best_row, _highest(selection)
+    layers: list[Line] = []
+    legend: list[tuple[str, Look]] = []
+    by_kind: dict[str, list[Row]] = {}
+    for row in sorted(selection.table, key=lambda row: row.n_components):
+        by_kind.setdefault(row.covariance_type, []).append(row)
+    for number, kind in enumerate(dict.fromkeys(row.covariance_type for row in selection.table)):
+        rows = by_kind[kind]
+        values = np.array([getattr(row, criterion) for row in rows], dtype=float)
+        if not np.isfinite(values).any():
+            continue
+        is_chosen = kind == best.covariance_type
+        look: Look = {
+            "color": INK if is_chosen else SHADES[number % len(SHADES)],
+            "marker": MARKERS[number % len(MARKERS)],
+            "markersize": 5,
+            "linestyle": "-" if is_chosen else DASHES[1 + number % (len(DASHES) - 1)],
+            "linewidth": 2.0 if is_chosen else 1.0,
+        }
+        components = np.array([row.n_components for row in rows])
+        # Gaps where candidates failed or were pruned.
+        layers.append(Line(components, values, look, kind))
+        is_open = np.isfinite(values) & ~np.array([row.converged for row in rows])
+        if is_open.any():
+            hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
+            layers.append(Line(components[is_open], values[is_open], hollow))
+        is_outside = not np.any(values <= highest)
+        legend.append((f"{kind} (above the frame)" if is_outside else kind, look))
+    lowest = float(getattr(best, criterion))
+    ranked = sorted(
+        (row for row in selection.table if row.is_fitted), key=lambda row: float(getattr(row, criterion))
+    )
+    for row, look in zip([best, *(row for row in ranked if row is not best)], (_BEST, _NEXT), strict=False):
+        value = float(getattr(row, criterion))
+        layers.append(Line(np.array([row.n_components]), np.array([value]), look))
+        name = f"{row.n_components} {row.covariance_type}"
+        legend.append(
+            (f"lowest: {name}" if row is best else f"next: {name}, {value - lowest:.1f} behind", look)
+        )
+    numbers = [row.n_components for row in selection.table]
+    name, margin, n = criterion_title(criterion), 0.1 * (highest - lowest), len(selection.table)
+    return Chart(
+        layers,
+        (min(numbers) - 0.5, max(numbers) + 0.5),
+        (lowest - margin, highest + margin),
+        f"{name} of {n} candidate{'s' * (n != 1)}",
+        ("number of components", f"{name} (lower is better)"),
+        legend,
+        [selection.reason, *_remarks(selection, highest)],
+        "integer",
+    )
+
+
+def _highest(selection: Selection) -> float:
+    """Return up to which value of the criterion candidates are in the frame."""
+    criterion, best = selection.criterion, selection.best_row
+    rows = [row for row in selection.table if np.isfinite(getattr(row, criterion))]
+    values = np.sort([float(getattr(row, criterion)) for row in rows])
+    lowest, highest = float(values[0]), float(values[int(np.ceil(SHOWN * len(values))) - 1])
+    for number in (best.n_components - 1, best.n_components + 1):
+        # One component less, and one more, with which the choice is compared.
+        beside = [float(getattr(row, criterion)) for row in rows if row.n_components == number]
+        highest = max([highest, *([min(beside)] if beside else [])])
+    if values[-1] - lowest <= ROOM_FOR_ALL * (highest - lowest):
+        highest = float(values[-1])
+    return highest if highest > lowest else lowest + max(1.0, 1e-6 * abs(lowest))
+
+
+def _remarks(selection: Selection, highest: float) -> list[str]:
+    """Return what the reader must know of candidates that are not shown, or not as the others."""
+    remarks = []
+    n_above = sum(bool(getattr(row, selection.criterion) > highest) for row in selection.table)
+    if n_above:
+        remarks.append(f"{n_above} candidate{'s are' if n_above > 1 else ' is'} above the frame.")
+    failed: dict[str, list[int]] = {}
+    for row in selection.table:
+        if row.failed is not None:
+            failed.setdefault(row.covariance_type, []).append(row.n_components)
+    if failed:
+        listed = "; ".join(f"{kind} with {', '.join(map(str, sorted(k)))}" for kind, k in failed.items())
+        remarks.append(f"Gaps are candidates that failed: {listed}.")
+    if any(row.is_fitted and not row.converged for row in selection.table):
+        remarks.append("Hollow marks: EM did not converge.")
+    return remarks

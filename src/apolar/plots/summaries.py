@@ -1,0 +1,366 @@
+"""Summaries: the profiles of clusters, and the eigenvalues of a covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.checks import check_integer
+from apolar.mixture import SphericalMixture
+from apolar.moments import ComponentCount, n_components_from_spectrum
+from apolar.plots.chart import (
+    DASHES,
+    GREY,
+    INK,
+    Chart,
+    Line,
+    Look,
+    cluster_kind,
+    draw_chart,
+    level_line,
+    limits,
+    need_matplotlib,
+    stems,
+    style,
+)
+from apolar.plots.mixtures import MixtureView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["profile_chart", "profiles", "spectrum", "spectrum_chart"]
+
+# The part of the room of a column that its marks take.
+FILLED = 0.6
+MAX_EIGENVALUES = 40
+# The axis is logarithmic if the largest eigenvalue is this many times the smallest shown.
+WIDE = 50.0
+
+_BAND = {"color": GREY, "alpha": 0.3}
+_LEVEL = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
+
+
+# --- profiles -----------------------------------------------------------------------------
+
+
+def profiles(
+    model: Any,
+    *,
+    feature_names: Iterable[Any] | None = None,
+    class_names: Iterable[Any] | None = None,
+    standardise: bool = True,
+    max_columns: int = 40,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the mean of each cluster in each column, with one standard deviation to both sides.
+
+    Parameters
+    ----------
+    model : GaussianMixture or SphericalMixture
+        Fitted.
+    feature_names : list of str, optional
+        The names of all columns; by default those that the model was fitted with.
+    class_names : list of str, optional
+        The names of the clusters, in the order of the components; "cluster 1" and so on by default.
+    standardise : bool, default=True
+        Whether to show columns in standard deviations from the overall mean, both of the mixture itself;
+        otherwise in their own units.
+    max_columns : int, default=40
+        The most columns. Of more, those are shown in which the means differ most, for the spread of the
+        column, in their order.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Notes
+    -----
+    The legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes
+    room for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> iris = apolar.datasets.load_iris()
+    >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+    >>> ax = apolar.plots.profiles(gm, feature_names=iris.feature_names)
+    >>> [text.get_text()[: len("cluster 1")] for text in ax.get_legend().get_texts()]
+    ['cluster 1', 'cluster 2', 'cluster 3']
+    """
+    need_matplotlib()
+    mixture = MixtureView.of(model)
+    names = _names(model, feature_names, mixture.means.shape[1])
+    clusters = _cluster_names(class_names, len(mixture.weights))
+    max_columns = check_integer(max_columns, "max_columns", least=1)
+    chart = profile_chart(mixture, names, clusters, max_columns, standardise=standardise)
+    width = min(max(0.12 * (len(clusters) + 1) * len(chart.x_scale), 4.0), 9.0)
+    return draw_chart(chart, ax, (width + 3.0, 4.6))
+
+
+def profile_chart(
+    mixture: MixtureView, names: list[str], clusters: list[str], max_columns: int, *, standardise: bool = True
+) -> Chart:
+    """Return means and standard deviations of clusters, side by side in each column."""
+    (r, m), means, deviations = mixture.means.shape, mixture.means, np.sqrt(mixture.variances)
+    positions = np.sort(np.argsort(-mixture.share_between, kind="stable")[:max_columns])
+    if standardise:
+        unit = np.sqrt(mixture.total)
+        # A column without spread is at its mean.
+        unit = np.where(unit > 0, unit, 1.0)
+        means, deviations = (means - mixture.mean) / unit, deviations / unit
+    means, deviations = means[:, positions], deviations[:, positions]
+    k = len(positions)
+    ends, step = (-0.5, k - 0.5), FILLED / r
+    layers = [level_line(0.0, ends, {"color": GREY, "linewidth": 0.6})] if standardise else []
+    legend = []
+    for number in range(r):
+        colour, marker = style(number)
+        look: Look = {
+            "color": colour,
+            "marker": marker,
+            "linestyle": DASHES[number % len(DASHES)],
+            "linewidth": 0.7,
+        }
+        look["markersize"] = min(max(150 * step / k, 2.5), 6.0)
+        x = np.arange(k) + (number - (r - 1) / 2) * step
+        low, high = means[number] - deviations[number], means[number] + deviations[number]
+        layers.append(stems(x, low, high, {"color": colour, "linewidth": 1.2}, f"bars-{number + 1}"))
+        layers.append(Line(x, means[number], look, cluster_kind(number)))
+        legend.append(
+            (f"{clusters[number]} (weight {mixture.weights[number]:.2f})", look | {"linewidth": 1.0})
+        )
+    notes = ["Marks: means of clusters. Bars: one standard deviation within the cluster to both sides."]
+    if k < m:
+        notes.append(
+            f"Shown: {k} of {m} columns, {'those' if k > 1 else 'that'} in which the means differ most."
+        )
+    units = "standard deviations from the mean" if standardise else "mean, in units of the column"
+    heights = limits(np.concatenate([(means - deviations).ravel(), (means + deviations).ravel()]))
+    columns = [names[i] for i in positions]
+    return Chart(layers, ends, heights, "Profiles of the clusters", ("column", units), legend, notes, columns)
+
+
+def _names(model: Any, feature_names: Iterable[Any] | None, n_features: int) -> list[str]:
+    given = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+    if given is None:
+        return [f"column {i}" for i in range(n_features)]
+    names = [str(name) for name in given]
+    if len(names) != n_features:
+        raise ValueError(
+            f"feature_names must name all {n_features} columns of the model; got {len(names)} names."
+        )
+    return names
+
+
+def _cluster_names(class_names: Iterable[Any] | None, n_components: int) -> list[str]:
+    if class_names is None:
+        return [f"cluster {number + 1}" for number in range(n_components)]
+    names = [str(name) for name in class_names]
+    if len(names) != n_components:
+        raise ValueError(f"class_names must name all {n_components} components; got {len(names)} names.")
+    return names
+
+
+# --- eigenvalues --------------------------------------------------------------------------
+
+
+def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the eigenvalues of the covariance, largest first, beside what noise alone gives.
+
+    The means of r components lie in r - 1 directions, and eigenvalues there stand out of the noise of
+    spherical clusters, which is flat but for the fluctuation of a sample. Those that stand out are filled,
+    the others are hollow. See `apolar.n_components_from_spectrum`, which counts them.
+
+    Parameters
+    ----------
+    X : array_like, dataframe, iterable of chunks, MomentSketch, ComponentCount or mixture
+        Rows of shape (n_samples, n_features), a sketch of them, or what `n_components_from_spectrum` says of
+        them. Of a SphericalMixture or a fitted GaussianMixture, the eigenvalues of its own covariance are
+        shown; they do not fluctuate, and there is no band.
+    n_components : int, optional
+        Fill the eigenvalues of that many components, and take the others for noise; by default as many as
+        stand out, or as the mixture has.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Notes
+    -----
+    At most 40 eigenvalues are shown. The legend is at the right of the axes and a note below them: a figure
+    with `layout="constrained"` makes room for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, 10_000, random_state=0)
+    >>> ax = apolar.plots.spectrum(X)
+    >>> ax.get_title()
+    'The eigenvalues show 4 components'
+    """
+    return draw_chart(spectrum_chart(X, n_components), ax)
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenvalues:
+    """What is drawn: all eigenvalues, how many are signal, the level of the noise, title and note.
+
+    `signal` and `noise` name the two parts in the legend.
+    """
+
+    values: Array
+    n_signal: int
+    signal: str
+    noise: str
+    level: float | None
+    band: tuple[float, float] | None
+    title: str
+    note: str
+
+
+def _of_rows(X: Any, n_components: int | None) -> Eigenvalues:
+    count = X if isinstance(X, ComponentCount) else n_components_from_spectrum(X)
+    values = count.spectrum
+    n_signal = count.n_components - 1
+    # The edge of Marchenko and Pastur depends on the number of rows, which it gives back here.
+    rows = (len(values) - n_signal) / (np.sqrt(count.threshold / count.noise_level) - 1) ** 2
+    if n_components is not None:
+        n_signal = _checked(n_components, len(values), "the eigenvalues that are not zero") - 1
+    level = float(values[n_signal:].mean())
+    ratio = np.sqrt((len(values) - n_signal) / rows)
+    band = level * max(1 - ratio, 0.0) ** 2, level * (1 + ratio) ** 2
+    if n_components is None:
+        title = f"The eigenvalues show {_components(count.n_components)}"
+        note = _reading(count)
+    else:
+        title = f"The eigenvalues taken as {_components(n_components)}"
+        note = f"By themselves the eigenvalues show {_components(count.n_components)}."
+        n_inside = int(np.count_nonzero(values[:n_signal] <= band[1]))
+        if n_inside:
+            note = (
+                f"{n_inside} of the {n_signal} filled {'is' if n_inside == 1 else 'are'} no larger than what "
+                f"noise alone gives. {note}"
+            )
+    signal = "out of the noise" if n_components is None else "between components"
+    return Eigenvalues(values, n_signal, signal, "noise", level, band, title, note)
+
+
+def _reading(count: ComponentCount) -> str:
+    """Return what a count rests on."""
+    n_signal, n = count.n_components - 1, len(count.spectrum)
+    if n_signal == n - 1 > 0:
+        return (
+            "All eigenvalues but the last stand out, so that they show no level of noise: clusters may be "
+            "elongated, or more than the columns can show. Compare BIC over several numbers."
+        )
+    stand = {0: "No eigenvalue stands", 1: "One eigenvalue stands"}.get(
+        n_signal, f"{n_signal} eigenvalues stand"
+    )
+    other = ""
+    if count.least != count.most:
+        other = f" Other thresholds for noise give {count.least} to {count.most}."
+    return (
+        f"{stand} out of the noise. The number of components is one more, if clusters are spherical and "
+        f"their means in general position.{other}"
+    )
+
+
+def _of_mixture(model: Any, n_components: int | None) -> Eigenvalues:
+    mixture = MixtureView.of(model)
+    values = np.maximum(np.linalg.eigvalsh(mixture.covariance)[::-1], 0.0)
+    if not values[0] > 0:
+        raise ValueError("The mixture has no spread: fit it to rows that differ.")
+    values = values[values > 1e-12 * values[0]]
+    r = len(mixture.weights)
+    if n_components is not None:
+        _checked(n_components, len(values), "the columns of the mixture")
+    n_signal = min((r if n_components is None else n_components) - 1, len(values))
+    others = values[n_signal:]
+    level = float(others.mean()) if len(others) else None
+    note = "These are eigenvalues of the covariance of the mixture itself, not of rows."
+    if n_signal:
+        note += (
+            f" The means of {_components(n_signal + 1)} span {n_signal} direction{'s' * (n_signal != 1)}: so "
+            "many are filled. If components are spherical, the others are their common spread."
+        )
+    if not len(others):
+        note += " There are more components than columns, and none is left for that."
+    title = f"Eigenvalues of a mixture of {_components(r)}"
+    return Eigenvalues(values, n_signal, "span of the means", "the others", level, None, title, note)
+
+
+def _checked(n_components: Any, most: int, what: str) -> int:
+    number = check_integer(n_components, "n_components", least=1)
+    if number > most:
+        raise ValueError(
+            f"n_components = {number} is more than {what}, {most}, and one of these must be left for the "
+            f"noise: ask for at most {most}, or leave n_components out."
+        )
+    return number
+
+
+def _components(number: int) -> str:
+    return f"{number} component{'s' * (number != 1)}"
+
+
+def spectrum_chart(X: Any, n_components: int | None = None) -> Chart:
+    """Return eigenvalues, those of the signal filled, and the level of the noise."""
+    is_mixture = isinstance(X, SphericalMixture) or (hasattr(X, "covariance_type") and hasattr(X, "fit"))
+    eigenvalues = _of_mixture(X, n_components) if is_mixture else _of_rows(X, n_components)
+    n_signal, band, level = eigenvalues.n_signal, eigenvalues.band, eigenvalues.level
+    shown = eigenvalues.values[:MAX_EIGENVALUES]
+    is_wide = bool(shown[0] > WIDE * shown[-1])
+    known = [*shown, *([] if level is None else [level]), *(band or ())[1:]]
+    ends = (0.4, len(shown) + 0.6)
+    heights = (min(known) / 2, 1.6 * max(known)) if is_wide else (0.0, 1.08 * max(known))
+    layers: list[Line] = []
+    if band is not None:
+        low = max(band[0], heights[0])
+        x, y = np.array([ends[0], ends[1], ends[1], ends[0]]), np.array([low, low, band[1], band[1]])
+        layers.append(Line(x, y, _BAND, is_filled=True))
+    if level is not None:
+        layers.append(level_line(level, ends, _LEVEL))
+    n_noise = len(eigenvalues.values) - n_signal
+    legend: list[tuple[str, Look]] = []
+    for name, count, colour, part in (
+        (eigenvalues.signal, n_signal, INK, slice(0, n_signal)),
+        (eigenvalues.noise, n_noise, GREY, slice(n_signal, None)),
+    ):
+        heads = shown[part]
+        if len(heads):
+            face = colour if colour == INK else "white"
+            look = {
+                "marker": "o",
+                "color": colour,
+                "markerfacecolor": face,
+                "linestyle": "none",
+                "markersize": 6,
+            }
+            x = np.arange(1, len(shown) + 1)[part]
+            layers.append(stems(x, heights[0], heads, {"color": colour, "linewidth": 1.0}))
+            layers.append(Line(x, heads, look))
+            legend.append((f"{name} ({count})", look))
+    if level is not None:
+        legend.append((f"mean of {eigenvalues.noise}: {level:.3g}", _LEVEL))
+    if band is not None:
+        look = {"linestyle": "-", "linewidth": 8, "solid_capstyle": "butt"} | _BAND
+        legend.append((f"noise alone: {band[0]:.3g} to {band[1]:.3g}", look))
+    n, notes = len(eigenvalues.values), [eigenvalues.note]
+    if len(shown) < n:
+        notes.append(f"Shown: the largest {len(shown)} of {n} eigenvalues.")
+    names = (
+        "eigenvalues of the covariance, the largest first",
+        f"eigenvalue{' (logarithmic scale)' * is_wide}",
+    )
+    scale = "log" if is_wide else "number"
+    return Chart(layers, ends, heights, eigenvalues.title, names, legend, notes, "integer", scale)
