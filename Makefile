@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+EXTRAS := cli,dask,exact,report
+# The first that knows dependency groups.
+PIP := pip>=25.1
 # Small matrices: one thread a process is fastest, and tests run in several.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # The oldest versions of the libraries have wheels for Python 3.11.
@@ -44,17 +47,18 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# One stamp an extra: installed again when the requirements change.
+# With all extras; a stamp for each group of pyproject.toml, which is installed again when the requirements change.
 $(VENV)/.base: $(VENV)/.made pyproject.toml setup.py constraints.txt $(CONSTANTS) $(wildcard src/kernels/*)
-	$(INSTALL) --editable .
+	$(BIN)/python -m pip install --quiet --upgrade '$(PIP)'
+	$(INSTALL) --editable '.[$(EXTRAS)]'
 	@touch $@
 $(VENV)/.%: $(VENV)/.base
-	$(INSTALL) --editable '.[$*]'
+	$(INSTALL) --group '$*'
 	@touch $@
 
 setup: $(VENV)/.base $(VENV)/.test $(VENV)/.lint  ## Make .venv with all that tests and lint need
 
-demo: $(VENV)/.cli $(VENV)/.report  ## Cluster a bundled table and write its report; learn from moments; decompose a cubic; check all
+demo: $(VENV)/.base  ## Cluster a bundled table and write its report; learn from moments; decompose a cubic; check all
 	@$(BIN)/apolar fit src/apolar/datasets/data/olive.csv -k 3 --label-column area -o demo
 	@echo "Open demo/report.html in a browser."
 	@echo
@@ -88,8 +92,9 @@ endif
 
 $(OLDEST)/.made: pyproject.toml constraints-oldest.txt
 	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade '$(PIP)'
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
-		--editable '.[test]'
+		--editable '.[$(EXTRAS)]' --group test
 	@touch $@
 
 test-oldest: $(OLDEST)/.made  ## Run the tests with the oldest versions that are allowed, in .venv-oldest
@@ -115,7 +120,7 @@ docs: $(VENV)/.docs  ## Execute the examples and build the documentation into do
 	$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-reproduce: $(VENV)/.cli $(VENV)/.report  ## Make every table and figure of the paper, in half an hour, into reproduced/
+reproduce: $(VENV)/.base  ## Make every table and figure of the paper, in half an hour, into reproduced/
 	$(BIN)/apolar reproduce all -o reproduced
 
 clean:  ## Remove both environments and everything that was built

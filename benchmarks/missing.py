@@ -59,7 +59,7 @@ def passes() -> str:
         for fraction in (0.0, *FRACTIONS):
             Z = X if fraction == 0 else holed(X, fraction, 0)
             data = Problem(open_rows(Z), FAMILIES[name], threads=default_threads())
-            stats = data.completed().nearest_stats(data.whitening.transform(means))
+            stats = data.imputed().nearest_stats(data.whitening.transform(means))
             mixture = data.family.m_step(stats, None)[None]
             measured = []
             for _ in range(9):

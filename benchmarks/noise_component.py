@@ -16,7 +16,6 @@ from scipy.stats import multivariate_normal
 import apolar
 from apolar.scores import adjusted_rand_index
 from benchmarks import problems
-from benchmarks.random_mixtures import random_covariances, smallest_distance
 
 # Families, with mclust's codes for them.
 FAMILIES = {"spherical": "VII", "diag": "VVI", "tied": "EEE", "full": "VVV"}
@@ -64,13 +63,38 @@ class Example:
     true_noise: np.ndarray
 
 
+def random_covariances(family: str, n_features: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the covariances of components, of the shape of a family."""
+    if family == "spherical":
+        values = np.exp(rng.uniform(np.log(0.3), np.log(3.0), N_COMPONENTS))
+        return values[:, None, None] * np.eye(n_features)
+    n_drawn = 1 if family == "tied" else N_COMPONENTS
+    rotations = np.broadcast_to(np.eye(n_features), (n_drawn, n_features, n_features))
+    if family != "diag":
+        # The signs of a QR decomposition make its rotations uniform.
+        q, r = np.linalg.qr(rng.standard_normal(rotations.shape))
+        rotations = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
+    values = np.exp(rng.uniform(np.log(0.2), np.log(5.0), (n_drawn, n_features)))
+    covariances = (rotations * values[:, None, :]) @ rotations.transpose(0, 2, 1)
+    return np.broadcast_to(covariances, (N_COMPONENTS, n_features, n_features))
+
+
+def smallest_distance(means: np.ndarray, covariances: np.ndarray) -> float:
+    """Return the least Mahalanobis distance of two means, by the average of their covariances."""
+    first, second = np.triu_indices(len(means), 1)
+    apart = means[first] - means[second]
+    between = (covariances[first] + covariances[second]) / 2
+    squares = np.einsum("pi,pi->p", apart, np.linalg.solve(between, apart[:, :, None])[:, :, 0])
+    return float(np.sqrt(squares.min()))
+
+
 def example(
     family: str, n_features: int, share: float, separation: float, widening: float, seed: int
 ) -> Example:
     """Return rows of a random mixture with noise around it."""
     rng = np.random.default_rng([17, list(FAMILIES).index(family), n_features, round(separation), seed])
     weights = rng.dirichlet(np.full(N_COMPONENTS, 5.0))
-    covariances, _, _ = random_covariances(family, N_COMPONENTS, n_features, rng)
+    covariances = random_covariances(family, n_features, rng)
     means = rng.standard_normal((N_COMPONENTS, n_features))
     means *= separation / smallest_distance(means, covariances)
     labels = rng.choice(N_COMPONENTS, N_ROWS, p=weights)

@@ -1,5 +1,7 @@
 """Random mixtures, their population moments, and how far two mixtures are apart."""
 
+import itertools
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -9,6 +11,12 @@ from apolar.moments import CentralMoments
 
 # By scikit-learn's names, in the order of the table.
 FAMILY_NAMES = list(dict.fromkeys(family.name for family in FAMILIES.values()))
+
+
+def pairs(first, *others):
+    """Return tuples that cover each value of some lists at least once, in place of their product."""
+    most = max(map(len, (first, *others)))
+    return list(itertools.islice(zip(*map(itertools.cycle, (first, *others)), strict=True), most))
 
 
 def random_mixture(n_components, n_features, seed, *, spread=5.0):

@@ -12,7 +12,7 @@ from apolar import GaussianMixture, Prior
 from apolar.cli.tables import read_table
 from apolar.cli.tables.formats import FORMATS, TableFormat, open_lazily
 from apolar.data import Rows
-from apolar.data.opening import SOURCES, SourceKind
+from apolar.data.sources import SOURCES, SourceKind
 from apolar.decomposition.methods import METHODS
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.prior import PRIORS, PriorTerms
@@ -202,7 +202,7 @@ class QueriedRows(Rows):
 def test_a_backend(monkeypatch):
     kind = SourceKind(lambda X: isinstance(X, Database), lambda X, _: QueriedRows(X))
     # Before more general kinds, as the table asks for.
-    monkeypatch.setattr("apolar.data.opening.SOURCES", {"database": kind, **SOURCES})
+    monkeypatch.setattr("apolar.data.sources.SOURCES", {"database": kind, **SOURCES})
     database = Database(X)
     model = GaussianMixture(N_COMPONENTS, random_state=0).fit(database)
     expected = GaussianMixture(N_COMPONENTS, random_state=0).fit(X)

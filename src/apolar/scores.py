@@ -48,10 +48,9 @@ def confusion(true: Any, predicted: Any) -> Array:
         )
     if len(first) == 0:
         raise ValueError("There are no labels to compare.")
-    _, rows = np.unique(first, return_inverse=True)
-    _, columns = np.unique(second, return_inverse=True)
-    counts = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
-    np.add.at(counts, (rows, columns), 1)
+    from sklearn.metrics.cluster import contingency_matrix
+
+    counts: Array = contingency_matrix(first, second)
     return counts
 
 
@@ -135,16 +134,9 @@ def adjusted_rand_index(true: Any, predicted: Any) -> float:
     -------
     index : float
     """
-    counts = confusion(true, predicted)
+    from sklearn.metrics import adjusted_rand_score
 
-    def pairs(numbers: Array) -> float:
-        return float(np.sum(numbers * (numbers - 1.0)) / 2)
-
-    both, rows, columns = pairs(counts), pairs(counts.sum(axis=1)), pairs(counts.sum(axis=0))
-    everything = pairs(np.asarray([counts.sum()]))
-    expected = rows * columns / everything if everything else 0.0
-    largest = (rows + columns) / 2
-    return 1.0 if largest == expected else (both - expected) / (largest - expected)
+    return float(adjusted_rand_score(np.asarray(true), np.asarray(predicted)))
 
 
 def mclust_bic(log_likelihood: float, n_parameters: int, n_samples: float) -> float:
@@ -251,34 +243,15 @@ class FitSummary:
     log_evidence: float = np.nan
 
 
-def _bic(fit: FitSummary) -> float:
-    return lower_is_better_bic(fit.log_likelihood, fit.n_parameters, fit.n_samples)
-
-
-def _aic(fit: FitSummary) -> float:
-    return lower_is_better_aic(fit.log_likelihood, fit.n_parameters)
-
-
-def _icl(fit: FitSummary) -> float:
-    return icl_from_certainty(_bic(fit), fit.log_certainty)
-
-
-def _evidence(fit: FitSummary) -> float:
-    return lower_is_better_evidence(fit.log_evidence)
-
-
 CRITERIA: dict[str, Callable[[FitSummary], float]] = {
-    "bic": _bic,
-    "aic": _aic,
-    "icl": _icl,
-    "evidence": _evidence,
+    "bic": lambda fit: lower_is_better_bic(fit.log_likelihood, fit.n_parameters, fit.n_samples),
+    "aic": lambda fit: lower_is_better_aic(fit.log_likelihood, fit.n_parameters),
+    "icl": lambda fit: icl_from_certainty(CRITERIA["bic"](fit), fit.log_certainty),
+    "evidence": lambda fit: lower_is_better_evidence(fit.log_evidence),
 }
 """By name, functions of a FitSummary: lower is better."""
-
-# Names that are not abbreviations: they say what the number is.
-_TITLES = {"evidence": "-2 log evidence"}
 
 
 def criterion_title(name: str) -> str:
     """Return a criterion of `CRITERIA` as tables, sentences and pictures call its values."""
-    return _TITLES.get(name, name.upper())
+    return "-2 log evidence" if name == "evidence" else name.upper()

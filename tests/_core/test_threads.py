@@ -11,7 +11,7 @@ import pytest
 from apolar import GaussianMixture
 from apolar._core import threads
 from apolar._core.threads import one_blas_thread, run_in_threads, thread_pool
-from apolar.data.reduce import map_in_threads
+from apolar.data.rows import map_in_threads
 
 # Only a hang waits so long.
 DEADLINE = 60

@@ -13,7 +13,7 @@ from apolar.cli.options import CRITERION, FAMILY, METHOD
 from apolar.cli.tables import TableError
 from apolar.decomposition.methods import METHODS
 from apolar.em.result import FitStatus
-from apolar.em.row_stats import NOISE_AND_MISSING
+from apolar.em.row_blocks import NOISE_AND_MISSING
 from apolar.estimator import fit_warnings, uncertainty
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture import families

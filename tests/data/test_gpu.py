@@ -7,10 +7,8 @@ import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import open_rows
 from apolar.data.device import TransferredRows
-from apolar.em.e_step import EStep
 from apolar.em.kernels import launch, triton
 from apolar.em.problem import Problem
-from apolar.em.row_stats import RowStats
 from apolar.estimator.fitted import fitted_parameters
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
@@ -99,8 +97,7 @@ def test_the_kernel_sums_what_the_host_sums(
     device_weights = None if weights is None else tensor(weights)
     device_data = Problem(open_rows(rows, device_weights), kind, host_data.whitening)
     components = random_components(kind, n_components, n_columns)
-    blocks = RowStats(kind, device_data.whitening)(device_data.rows, EStep(kind.natural(components)))
-    assert isinstance(blocks, triton.KernelBlocks)
+    assert triton.is_fused(rows, n_columns, n_components, not kind.is_axis_aligned)
     stats, likelihood = device_data.e_step(components)
     host_stats, host_likelihood = host_data.e_step(components)
     for ours, expected in ((stats.array, host_stats.array), (likelihood, host_likelihood)):
@@ -143,13 +140,13 @@ def test_results_stay_on_the_device(array):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_predictions_are_one_kernel(kind, dtype, monkeypatch):
     rows = X.astype(dtype)
-    model, made, predicted = fitted(X, kind), [], launch.predicted
+    model, made, predicted = fitted(X, kind), [], launch.predict
 
     def counting(block, weights, parameters, what):
         made.append(what)
         return predicted(block, weights, parameters, what)
 
-    monkeypatch.setattr(launch, "predicted", counting)
+    monkeypatch.setattr(launch, "predict", counting)
     for method in ("predict", "predict_proba", "score_samples"):
         ours, expected = getattr(model, method)(tensor(rows)), getattr(model, method)(rows)
         assert to_numpy(ours).dtype == expected.dtype

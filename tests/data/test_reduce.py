@@ -11,9 +11,8 @@ from scipy import sparse
 
 import apolar
 from apolar._core.namespaces import to_numpy
-from apolar.data import BlockFunction, Checked, Rows, open_rows
+from apolar.data import Rows, on_checked, open_rows
 from apolar.data.derived import Divided
-from apolar.data.reduce import add_up
 from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.moments.covariance import SecondMoments, column_moments, row_covariance
@@ -52,41 +51,40 @@ def sources(folder):
     yield "chunks", open_rows(Chunks(weighted=False)), open_rows(Chunks(weighted=True))
 
 
-class WeightedMean:
-    """The weight and the weighted sums of blocks."""
+def weighted_sums(block, weights):
+    """Return the weight, the weighted sums and the number of the rows of a block."""
+    dense = block.toarray() if sparse.issparse(block) else to_numpy(block)
+    weights = np.ones(len(dense)) if weights is None else to_numpy(weights)
+    return weights.sum(), weights @ dense, len(dense)
 
-    n_working = 0
 
-    def __call__(self, block, weights):
-        dense = block.toarray() if sparse.issparse(block) else to_numpy(block)
-        weights = np.ones(len(dense)) if weights is None else to_numpy(weights)
-        return weights.sum(), weights @ dense, len(dense)
+SUMS = on_checked(weighted_sums)
 
 
 def test_a_statistic_is_the_same_wherever_the_rows_are(tmp_path):
     kinds = set()
     for name, rows, weighted in sources(tmp_path):
         kinds.add(type(rows).__name__)
-        weight, first, n_rows = rows.reduce(WeightedMean())
+        weight, first, n_rows = rows.reduce(SUMS)
         assert (weight, n_rows) == (len(X), len(X)), name
         np.testing.assert_allclose(first, X.sum(axis=0), err_msg=name)
-        weight, first, n_rows = weighted.reduce(WeightedMean())
+        weight, first, n_rows = weighted.reduce(SUMS)
         assert (weight, n_rows) == (W.sum(), np.count_nonzero(W)), name
         np.testing.assert_allclose(first, W @ X, err_msg=name)
         assert weighted.count() == (np.count_nonzero(W), W.sum()), name
-    assert kinds == {"ArrayRows", "MappedFileRows", "DataframeRows", "DatasetRows", "DaskRows", "ChunkRows"}
+    assert kinds == {"ArrayRows", "MappedFileRows", "DatasetRows", "DaskRows", "ChunkRows"}
 
 
 def test_transformed_rows_are_summed_where_they_are(tmp_path):
     units = np.array([1.0, 2, 4, 8])
     for name, rows, weighted in sources(tmp_path):
-        divided = weighted.map(Divided(units))
-        np.testing.assert_allclose(divided.reduce(WeightedMean())[1], W @ X / units, err_msg=name)
-        assert divided.first(lambda block, _: block.shape[1]) == 4
-        half = rows.map(Divided(units)).systematic_sample(2)
-        assert half.reduce(WeightedMean())[2] == len(X) / 2, name
+        divided = weighted.transform(Divided(units))
+        np.testing.assert_allclose(divided.reduce(SUMS)[1], W @ X / units, err_msg=name)
+        assert divided.first(lambda chunk: chunk.values.shape[1]) == 4
+        half = rows.transform(Divided(units)).systematic_sample(2)
+        assert half.reduce(SUMS)[2] == len(X) / 2, name
         if rows.can_take:
-            first_rows = rows.map(Divided(units)).take(np.arange(3))[0]
+            first_rows = rows.transform(Divided(units)).take(np.arange(3))[0]
             dense = first_rows.toarray() if sparse.issparse(first_rows) else to_numpy(first_rows)
             np.testing.assert_allclose(dense, X[:3] / units, err_msg=name)
 
@@ -95,15 +93,15 @@ def test_transformed_rows_are_summed_where_they_are(tmp_path):
 def test_the_number_of_threads_changes_nothing(n_threads, monkeypatch):
     monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 400)
     rows = open_rows(X, W)
-    expected, sums = rows.reduce(WeightedMean()), rows.reduce(WeightedMean(), n_threads=n_threads)
+    expected, sums = rows.reduce(SUMS), rows.reduce(SUMS, n_threads=n_threads)
     for expected_sum, computed in zip(expected, sums, strict=True):
         np.testing.assert_array_equal(computed, expected_sum)
 
 
 def test_blocks_come_in_order(monkeypatch):
     monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 400)
-    firsts = BlockFunction(lambda block, _: block[0, 0])
-    assert list(open_rows(X).map_blocks(firsts, n_threads=3)) == X[::100, 0].tolist()
+    firsts = on_checked(lambda block, _: block[0, 0])
+    assert list(open_rows(X).map(firsts, n_threads=3)) == X[::100, 0].tolist()
 
 
 @pytest.mark.parametrize("before", [[], [X[:0]], [(X[:9], np.zeros(9)), (X[:0], np.zeros(0))]])
@@ -113,28 +111,25 @@ def test_looking_at_the_first_rows_of_a_stream_loses_none(before):
     rows = open_rows(iter([*before, *chunks]))
     assert not rows.rereadable
     for _ in range(2):
-        assert rows.first(lambda block, _: block.shape[0]) == 100
-    assert rows.reduce(WeightedMean())[2] == len(X)
+        assert rows.first(on_checked(lambda block, _: block.shape[0])) == 100
+    assert rows.reduce(SUMS)[2] == len(X)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_no_rows_are_refused_and_a_part_may_have_none(n_threads):
+def test_no_rows_are_refused(n_threads):
     with pytest.raises(ValueError, match="X has no rows"):
-        open_rows(X[:0]).reduce(WeightedMean(), n_threads=n_threads)
+        open_rows(X[:0]).reduce(SUMS, n_threads=n_threads)
     with pytest.raises(ValueError, match="all zero"):
         open_rows(X, np.zeros(len(X)))
-    part = open_rows(X[:0])
-    part.is_part = True
-    assert add_up(part.map_blocks(WeightedMean(), n_threads=n_threads)) is None
 
 
 def test_an_error_has_the_index_of_its_row():
     bad = X.copy()
     bad[777, 2] = np.nan
     with pytest.raises(ValueError, match="row 777, column 2") as caught:
-        open_rows(bad).reduce(WeightedMean())
+        open_rows(bad).reduce(SUMS)
     assert caught.value.row == 777
-    assert np.isnan(open_rows(bad).reduce(WeightedMean(), Checked(is_finite=True))[1][2])
+    assert np.isnan(open_rows(bad).reduce(on_checked(weighted_sums, allows_missing=True))[1][2])
 
 
 def test_rows_are_abstract():
@@ -183,10 +178,10 @@ def test_raw_rows_and_written_ones_have_the_same_sums(monkeypatch):
     # The compiled kernels need no stored squares.
     monkeypatch.setattr("apolar._core.compiled._extension", None)
     raw = Problem(open_rows(X, W), kind)
-    assert raw._prepare.squares is not None
-    monkeypatch.setattr("apolar.em.row_stats.NEAR", 0.0)
+    assert raw._blocks.squares is not None
+    monkeypatch.setattr("apolar.em.row_blocks.NEAR", 0.0)
     written = Problem(open_rows(X, W), kind)
-    assert written._prepare.squares is None
+    assert written._blocks.squares is None
     for other in (raw, written):
         np.testing.assert_allclose(other.e_step(start)[0].array, stats.array, rtol=1e-10, atol=1e-8)
         np.testing.assert_allclose(other.e_step(start)[1], log_likelihood, rtol=1e-12)

@@ -15,9 +15,9 @@ from apolar._core import compiled
 from apolar._core.threads import default_threads
 from apolar.data import Scratch, open_rows
 from apolar.em.blocks import StatsBlock
-from apolar.em.kernels.compiled import CompiledBlock, CompiledBlocks, as_weights, whitening_map
+from apolar.em.kernels.compiled import CompiledBlock
 from apolar.em.problem import Problem
-from apolar.em.row_stats import RowStats
+from apolar.em.row_blocks import write_row_stats
 from apolar.mixture.families import FAMILIES
 from kernel_sums import TARGETS, needs_kernels, use_for_a_test
 
@@ -63,52 +63,54 @@ def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
     distances = natural[0].copy()
     distances[:, 1 + X.shape[1] :] = 0.0
     given = np.random.default_rng(2).uniform(0, 1, (3, len(X)))
-    written = RowStats(family, data.whitening).written(values, Scratch())
-    of_numpy = StatsBlock(written, Scratch())
+    written = write_row_stats(values, family, data.whitening, Scratch())
+    row_map = compiled.RowMap.of(data.whitening.centre, data.whitening.matrix)
     scale = np.abs(written).sum(axis=1)
     for _ in use_for_a_test(target):
-        block = CompiledBlock(values, family, whitening_map(data.whitening))
-        assert block.n_rows == of_numpy.n_rows
         for weights in (None, W):
-            sums, wanted = block.e_step(natural, weights), of_numpy.e_step(natural, weights)
+            block = CompiledBlock(values, weights, family, row_map)
+            of_numpy = StatsBlock(written, weights)
+            assert block.n_rows == of_numpy.n_rows
+            sums, wanted = block.e_step(natural), of_numpy.e_step(natural)
             # The rows of a batch, in the order of its mixtures.
             assert np.max(np.abs(sums[0] - wanted[0]) / scale) < 1e-12
             np.testing.assert_allclose(sums[1], wanted[1], rtol=1e-12)
-            nearest = [each.nearest_stats(distances, weights) for each in (block, of_numpy)]
+            nearest = [each.e_step(distances[None], is_hard=True)[0] for each in (block, of_numpy)]
             assert np.max(np.abs(nearest[0] - nearest[1]) / scale) < 1e-12
             np.testing.assert_allclose(
-                block.density_sums(natural[0], weights),
-                of_numpy.density_sums(natural[0], weights),
-                rtol=1e-11,
+                block.posteriors(natural[0], "sums"), of_numpy.posteriors(natural[0], "sums"), rtol=1e-11
             )
         assert np.max(np.abs(block.stats(given) - of_numpy.stats(given)) / scale) < 1e-12
         np.testing.assert_allclose(
             block.logits(natural[0]), of_numpy.logits(natural[0]), rtol=1e-11, atol=1e-11
         )
-        np.testing.assert_array_equal(block.labels(natural[0]), of_numpy.labels(natural[0]))
+        ours = {what: block.posteriors(natural[0], what) for what in ("labels", "probabilities", "densities")}
+        np.testing.assert_array_equal(ours["labels"], of_numpy.posteriors(natural[0], "labels"))
         # Logits of some tens have errors of some 1e-14, and so have the logarithms of responsibilities.
-        probabilities = of_numpy.probabilities(natural[0])
-        np.testing.assert_allclose(block.probabilities(natural[0]), probabilities, rtol=1e-11, atol=1e-30)
-        by_component, density = block.responsibilities(natural[0])
+        probabilities, densities = (
+            of_numpy.posteriors(natural[0], what) for what in ("probabilities", "densities")
+        )
+        np.testing.assert_allclose(ours["probabilities"], probabilities, rtol=1e-11, atol=1e-30)
+        by_component, density = block.posteriors(natural[0], "both")
         np.testing.assert_allclose(by_component.T, probabilities, rtol=1e-11, atol=1e-30)
-        np.testing.assert_array_equal(block.log_densities(natural[0]), density)
-        np.testing.assert_allclose(density, of_numpy.log_densities(natural[0]), rtol=1e-11, atol=1e-11)
+        np.testing.assert_array_equal(ours["densities"], density)
+        np.testing.assert_allclose(density, densities, rtol=1e-11, atol=1e-11)
 
 
 def test_rows_that_cannot_be_read_are_copied():
     family = FAMILIES["diag"]
     data = Problem(open_rows(X), family)
-    blocks = CompiledBlocks(family, whitening_map(data.whitening), len(X))
+    row_map = compiled.RowMap.of(data.whitening.centre, data.whitening.matrix)
     natural = data.natural(family.m_step(data.hard_stats(np.arange(len(X)) % 3, 3), None))
-    expected = blocks(X, None, 0)[0].e_step(natural[None], None)[0]
+    expected = CompiledBlock(X, None, family, row_map).e_step(natural[None])[0]
     padded = np.empty(X.nbytes + 1, np.uint8)
     unaligned = padded[1:].view(np.float64).reshape(X.shape)
     unaligned[...] = X
-    for values in (unaligned, X.astype(">f8"), X.astype(object), X.tolist()):
+    for values in (unaligned, X.astype(">f8"), X.astype(object)):
         assert not compiled.can_read(values)
-        np.testing.assert_array_equal(blocks(values, None, 0)[0].e_step(natural[None], None)[0], expected)
-    block, _ = blocks(X[::-1], None, 0)
-    assert np.shares_memory(block.values, X)
+        block = CompiledBlock(values, None, family, row_map)
+        np.testing.assert_array_equal(block.e_step(natural[None])[0], expected)
+    assert np.shares_memory(CompiledBlock(X[::-1], None, family, row_map).values, X)
 
 
 def test_weights_that_cannot_be_read_are_copied():
@@ -116,12 +118,11 @@ def test_weights_that_cannot_be_read_are_copied():
     unaligned = padded[1:].view(np.float64)
     unaligned[...] = W
     for weights in (unaligned, W.astype(">f8"), W.tolist()):
-        readable = as_weights(weights)
+        readable = CompiledBlock(X, weights, FAMILIES["diag"]).weights
         assert readable.flags.aligned
         assert readable.dtype.isnative
         np.testing.assert_array_equal(readable, W)
-    assert as_weights(W) is W
-    assert as_weights(None) is None
+    assert CompiledBlock(X, W, FAMILIES["diag"]).weights is W
 
 
 # --- estimators ---------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ import pytest
 
 import apolar
 from apolar._core import gpu
-from apolar.data import open_rows
-from apolar.em.e_step import EStep
+from apolar.data import Chunk, open_rows
 from apolar.em.kernels import launch, triton
 from apolar.em.problem import Problem
+from apolar.em.row_blocks import RowBlocks
 from apolar.mixture.families import FAMILIES
 
 X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
@@ -73,7 +73,7 @@ def calls(monkeypatch):
         return called
 
     monkeypatch.setattr(launch, "e_step", counting("e_step", e_step_reference))
-    monkeypatch.setattr(launch, "predicted", counting("predicted", prediction_reference))
+    monkeypatch.setattr(launch, "predict", counting("predict", prediction_reference))
     monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
     monkeypatch.setattr(gpu, "like", lambda answers, _: answers)
     monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
@@ -110,14 +110,14 @@ def test_a_block_for_the_kernel_does_what_every_block_does(calls):
     on_host = Problem(open_rows(X), family)
     on_device = Problem(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)
     natural = family.natural(family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None))
-    blocks = on_device._prepare(on_device.rows, EStep(natural[None]))
-    block, _ = blocks(on_device.rows.values, None, 0)
+    blocks = RowBlocks(family, on_host.whitening, n_fused=len(natural))
+    block = blocks(Chunk(on_device.rows.values, None, 0, X.shape[1]))
     assert isinstance(block, triton.KernelBlock)
     np.testing.assert_allclose(
         np.from_dlpack(block.logits(natural)), on_host.row_logits(natural, slice(None))
     )
     by_label = np.arange(len(X)) % 3 == np.arange(3)[:, None]
-    stats = block.stats(block.to_device(by_label))
+    stats = block.stats(by_label.astype(float))
     expected = on_host.hard_stats(np.arange(len(X)) % 3, 3).array
     np.testing.assert_allclose(np.from_dlpack(stats), expected, atol=1e-8)
     assert calls == []
@@ -133,7 +133,7 @@ def test_predictions_are_one_call_each(name, calls):
         assert ours.dtype == expected.dtype
     np.testing.assert_allclose(model.score(rows), model.score(X), rtol=1e-12)
     np.testing.assert_allclose(model.icl(rows), model.icl(X), rtol=1e-12)
-    assert calls == [("predicted", X.shape)] * 5
+    assert calls == [("predict", X.shape)] * 5
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score"])

@@ -39,7 +39,7 @@ def incomplete_rows(n_rows, fraction, seed=0, n_features=M, spread=4.0):
 
 
 def start(data, labels):
-    return data.family.m_step(data.hard_stats(labels, K), None)
+    return data.family.m_step(data.imputed().hard_stats(labels, K), None)
 
 
 def row_by_row(data, X, weights, parameters):
@@ -125,7 +125,7 @@ def test_each_row_may_have_a_pattern_of_its_own(name):
 def test_patterns_of_many_columns_and_in_parts(monkeypatch):
     X, labels = incomplete_rows(240, 0.05, n_features=70)
     data = Problem(open_rows(X), FAMILIES["full"])
-    parameters = data.family.m_step(data.hard_stats(labels, K), Prior())
+    parameters = data.family.m_step(data.imputed().hard_stats(labels, K), Prior())
     expected = data.e_step(parameters[None])[1]
     assert_same_e_step(data, X, None, parameters)
     monkeypatch.setattr(missing, "MAX_NUMBERS", 1)
@@ -265,7 +265,7 @@ def test_completed_rows_keep_what_is_observed(name):
     X, labels = incomplete_rows(100, 0.3)
     data = Problem(open_rows(X), FAMILIES[name])
     seen = ~np.isnan(X)
-    for completed in (data.completed(), data.completed(start(data, labels))):
+    for completed in (data.imputed(), data.imputed(start(data, labels))):
         assert not completed.is_incomplete
         rows = data.whitening.inverse_transform(completed.whitened_rows().T)
         np.testing.assert_allclose(rows[seen], X[seen], rtol=1e-10)

@@ -8,9 +8,8 @@ import pytest
 
 from apolar.data import Scratch, open_rows
 from apolar.em.blocks import StatsBlock, posteriors
-from apolar.em.e_step import EStep, LogDensity
 from apolar.em.kernels import launch, triton
-from apolar.em.row_stats import RowStats
+from apolar.em.row_blocks import write_row_stats
 from apolar.em.whitening import whitening_of
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
@@ -49,8 +48,8 @@ def parameters_of(whitening, natural):
     return launch.aligned_parameters(whitening.centre, scale, natural)
 
 
-def on_host(rows, kind, whitening):
-    return StatsBlock(RowStats(kind, whitening).written(rows.astype(np.float64), Scratch()), Scratch())
+def on_host(rows, kind, whitening, weights=None):
+    return StatsBlock(write_row_stats(rows.astype(np.float64), kind, whitening, Scratch()), weights)
 
 
 def assert_close(ours, expected):
@@ -67,7 +66,7 @@ def test_the_e_step_is_that_of_numpy(name, n_columns, n_components, weighted):
     else:
         scale = np.broadcast_to(whitening.matrix, n_columns)
         sums = triton.aligned_e_step(*tensors, whitening.centre, scale, natural)
-    expected = EStep(natural[None])(on_host(rows, kind, whitening), weights)
+    expected = on_host(rows, kind, whitening, weights).e_step(natural[None])
     for ours, theirs in zip(sums, expected, strict=True):
         assert_close(ours, theirs)
 
@@ -85,15 +84,17 @@ def test_predictions_are_those_of_numpy(name, n_columns, n_components, weighted)
     }
     tensor = torch.tensor(rows, device=DEVICE)
     for what, theirs in expected.items():
-        ours, check = launch.predicted(tensor, None, parameters, what)
+        ours, check = launch.predict(tensor, None, parameters, what)
         assert float(check) == 0
         assert ours.dtype == (torch.int64 if what == "labels" else torch.float64)
         assert_close(ours.cpu().numpy(), theirs)
     weights = np.random.default_rng(2).uniform(0, 2, len(rows)) if weighted else None
     device_weights = None if weights is None else torch.tensor(weights, device=DEVICE)
-    sums, check = launch.predicted(tensor, device_weights, parameters, "sums")
+    sums, check = launch.predict(tensor, device_weights, parameters, "sums")
     assert float(check) == 0
-    assert_close(sums.cpu().numpy(), np.array(LogDensity(natural)(block, weights)[:2]))
+    assert_close(
+        sums.cpu().numpy(), np.array(on_host(rows, kind, whitening, weights).posteriors(natural, "sums")[:2])
+    )
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN")
@@ -105,7 +106,7 @@ def test_what_is_not_finite_is_seen(name, bad):
     for what in ("labels", "probabilities", "densities", "sums"):
         # The interpreter, which computes with NumPy, would warn.
         with np.errstate(all="ignore"):
-            _, check = launch.predicted(
+            _, check = launch.predict(
                 torch.tensor(rows, device=DEVICE), None, parameters_of(whitening, natural), what
             )
         assert np.isnan(float(check))
@@ -118,13 +119,13 @@ def test_rows_far_from_all_components_have_responsibilities():
         on_host(rows, kind, whitening).logits(natural).copy()[None], Scratch()
     )
     parameters, tensor = parameters_of(whitening, natural), torch.tensor(rows, device=DEVICE)
-    probabilities, check = launch.predicted(tensor, None, parameters, "probabilities")
+    probabilities, check = launch.predict(tensor, None, parameters, "probabilities")
     assert float(check) == 0
     # Logits of 1e12 have roundings of 1e-4: where two are close, only sums of responsibilities are exact.
     np.testing.assert_allclose(probabilities.sum(dim=1).cpu().numpy(), 1, rtol=1e-12)
     near = np.arange(len(rows)) % 7 != 0
     assert_close(probabilities.cpu().numpy()[near], responsibilities[0].T[near])
-    ours = launch.predicted(tensor, None, parameters, "densities")[0].cpu().numpy()
+    ours = launch.predict(tensor, None, parameters, "densities")[0].cpu().numpy()
     np.testing.assert_allclose(ours, density[0], rtol=1e-12, atol=1e-10)
 
 
@@ -133,7 +134,7 @@ def test_columns_may_be_stored_in_any_order():
     by_column = torch.tensor(np.asfortranarray(rows).T, device=DEVICE).T
     assert not by_column.is_contiguous()
     sums = triton.full_e_step(by_column, None, whitening.centre, whitening.matrix, natural)
-    for ours, theirs in zip(sums, EStep(natural[None])(on_host(rows, kind, whitening), None), strict=True):
+    for ours, theirs in zip(sums, on_host(rows, kind, whitening).e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
 
 
@@ -154,9 +155,9 @@ def test_a_noise_component_has_the_same_logit_in_all_rows(name):
     else:
         scale = np.broadcast_to(whitening.matrix, 6)
         sums = triton.aligned_e_step(tensor, None, whitening.centre, scale, natural)
-    for ours, theirs in zip(sums, EStep(natural[None])(block, None), strict=True):
+    for ours, theirs in zip(sums, block.e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
     responsibilities, _ = posteriors(block.logits(natural).copy()[None], Scratch())
-    labels, check = launch.predicted(tensor, None, parameters_of(whitening, natural), "labels")
+    labels, check = launch.predict(tensor, None, parameters_of(whitening, natural), "labels")
     assert float(check) == 0
     np.testing.assert_array_equal(labels.cpu().numpy(), responsibilities[0].argmax(axis=0))

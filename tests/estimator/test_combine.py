@@ -1,13 +1,14 @@
 """Components combined into clusters: beside mclust, and by definition."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from apolar import GaussianMixture
-from apolar.estimator.clusters import elbow
+from apolar.estimator.clusters import Combination, elbow
 from apolar.mixture.families import family
 from estimator.clusters import example, fitted
 from references import FOLDER, table
@@ -110,6 +111,13 @@ def test_noise_keeps_its_label():
     found = model.fit(rows).combine(rows, n_clusters=2)
     np.testing.assert_array_equal(found.predict(far), -1)
     assert np.mean(found.predict(X) == (labels == 2)) > 0.99
+
+
+def test_noise_is_the_label_where_it_is_likelier_than_each_cluster():
+    shares = np.array([[0.3, 0.25], [0.5, 0.1]])  # the rest, 0.45 and 0.4, is noise
+    mixture = SimpleNamespace(predict_proba=lambda _: shares, noise_box_="a box")
+    found = Combination(mixture, 2, (((0,), (1,)),), np.zeros(2))
+    np.testing.assert_array_equal(found.predict(None), [-1, 0])
 
 
 @pytest.mark.filterwarnings("ignore:Good starts disagree")  # two components have three clusters to part

@@ -35,23 +35,6 @@ def test_whole_fits_follow_units_of_the_columns(name):
     np.testing.assert_array_equal(scaled.predict(X * units), model.predict(X))
 
 
-@each_family
-def test_weights_are_repeated_rows(name):
-    X, _ = example(200)
-    counts = np.random.default_rng(0).integers(0, 4, len(X))
-    weighted = GaussianMixture(3, covariance_type=name, init_params="moments", tol=1e-8).fit(
-        X, sample_weight=counts
-    )
-    repeated = GaussianMixture(3, covariance_type=name, init_params="moments", tol=1e-8).fit(
-        X.repeat(counts, axis=0)
-    )
-    np.testing.assert_allclose(weighted.weights_, repeated.weights_, atol=1e-7)
-    np.testing.assert_allclose(weighted.means_, repeated.means_, atol=1e-6)
-    np.testing.assert_allclose(weighted.covariances_, repeated.covariances_, rtol=1e-6, atol=1e-8)
-    assert weighted.bic(X, counts) == pytest.approx(repeated.bic(X.repeat(counts, axis=0)))
-    assert weighted.icl(X, counts) == pytest.approx(repeated.icl(X.repeat(counts, axis=0)))
-
-
 def test_the_order_of_the_rows_does_not_matter_to_the_optimum():
     X, _ = example()
     model, shuffled = fitted(X), fitted(X[np.random.default_rng(0).permutation(len(X))])

@@ -8,10 +8,9 @@ from apolar import GaussianMixture
 from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
-from mixtures import FAMILY_NAMES
+from mixtures import FAMILY_NAMES, pairs
 
 ROTATED = ("EEV", "VEV", "EVE", "VVE")
-each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 pytestmark = pytest.mark.filterwarnings("ignore::apolar.ApolarWarning", "ignore::UserWarning")
 
 
@@ -66,9 +65,10 @@ def test_distances_among_observed_values_are_those_of_the_marginal_mixture():
     np.testing.assert_array_equal(model.outliers(holed), model.marginal([0, 1]).outliers(rows[:, :2]))
 
 
-@each_family
-@pytest.mark.parametrize("n_features", [1, 2])
-@pytest.mark.parametrize("is_incomplete", [False, True])
+@pytest.mark.parametrize(
+    ("name", "n_features", "is_incomplete"),
+    [(name, *case) for name, case in pairs(FAMILY_NAMES, [(2, False), (1, True), (2, True)])],
+)
 def test_rows_that_do_not_vary_give_a_finite_mixture(name, n_features, is_incomplete):
     X = np.ones((40, n_features))
     if is_incomplete:

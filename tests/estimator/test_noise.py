@@ -6,9 +6,10 @@ from sklearn.base import clone
 
 from apolar import GaussianMixture
 from apolar.mixture.families import family
+from apolar.mixture.noise import NoiseBox
 from apolar.scores import adjusted_rand_index
 from apolar.search.starts import STARTS
-from mixtures import FAMILY_NAMES
+from mixtures import FAMILY_NAMES, pairs
 
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 
@@ -27,8 +28,7 @@ def fitted(X, name="full", **kwargs):
     return GaussianMixture(3, covariance_type=name, random_state=0, **{"noise": True, **kwargs}).fit(X)
 
 
-@each_family
-@pytest.mark.parametrize("noise", [True, np.True_, 0.2])
+@pytest.mark.parametrize(("name", "noise"), pairs(FAMILY_NAMES, [True, 0.2, np.True_]))
 def test_noise_is_found_and_clusters_are_those_of_the_clean_rows(name, noise):
     X, labels = noisy()
     is_noise = labels < 0
@@ -94,8 +94,7 @@ def test_without_noise_there_is_none():
     assert fitted(X, noise=True).noise_weight_ < 0.005
 
 
-@each_family
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("name", "dtype"), pairs(FAMILY_NAMES, [np.float64, np.float32, np.float32]))
 def test_a_file_keeps_the_noise(name, dtype, tmp_path):
     X, _ = noisy()
     X = X.astype(dtype)
@@ -123,6 +122,19 @@ def test_samples_hold_noise_in_its_box():
     assert inside.min() > -1e-9
     assert inside.max() < 1 + 1e-9
     assert inside.std() == pytest.approx(np.sqrt(1 / 12), rel=0.1)
+
+
+def test_a_turned_box_holds_its_rows_in_any_units():
+    edges = np.array([[2.0, 1, 0], [0, 3, 1], [-1, 0, 4]])
+    box, units = NoiseBox(np.array([5.0, -1, 2]), edges), np.array([10.0, 0.1, 3])
+    rows = box.sample(500, np.random.default_rng(0))
+    inside = np.linalg.solve(edges.T, (rows - box.origin).T)
+    # To rounding.
+    assert inside.min() > -1e-12
+    assert inside.max() < 1 + 1e-12
+    scaled = box.rescaled(units)
+    np.testing.assert_allclose(scaled.sample(500, np.random.default_rng(0)), rows * units)
+    assert scaled.log_volume == pytest.approx(box.log_volume + np.log(units).sum())
 
 
 def test_chunks_and_weights_give_the_same():
@@ -259,11 +271,6 @@ def test_the_bootstrap_resamples_noise_too():
         theirs = model.bootstrap(X, n_resamples=60, parametric=parametric).standard_errors()
         # The relative error of a deviation of 60 is 0.09; three of them.
         assert theirs.noise_weight == pytest.approx(ours.noise_weight, rel=0.3)
-
-
-def test_parameters_are_those_of_scikit_learn():
-    model = GaussianMixture(2, noise=0.1)
-    assert clone(model).get_params()["noise"] == 0.1
 
 
 @pytest.mark.parametrize("noise", [-0.1, 0.0, 1.0, 1.5, "yes", None, np.nan, [0.1]])

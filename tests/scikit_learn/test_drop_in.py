@@ -15,6 +15,7 @@ import apolar
 from apolar import GaussianMixture
 from apolar._core.threads import one_blas_thread
 from apolar.exceptions import CollapsedWarning, SkippedStartWarning
+from mixtures import pairs
 
 NAMES = ("full", "tied", "diag", "spherical")
 
@@ -37,8 +38,7 @@ def test_every_parameter_is_taken():
 # --- reg_covar ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("reg_covar", [0, 1e-6, 0.5])
+@pytest.mark.parametrize(("name", "reg_covar"), pairs(NAMES, [0, 1e-6, 0.5]))
 def test_reg_covar_is_added_to_the_variances(name, reg_covar):
     # One component has a closed form, in any units.
     X = example() * [1.0, 10.0, 0.01]
@@ -147,8 +147,7 @@ def test_squares_that_single_precision_does_not_hold_stay_double():
 # --- the end of EM ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("max_iter", [0, 1, 2, 5])
+@pytest.mark.parametrize(("name", "max_iter"), pairs(NAMES, [0, 1, 2, 5]))
 def test_the_lower_bound_is_that_of_what_is_returned(name, max_iter):
     X = example()
     model = GaussianMixture(4, covariance_type=name, init_params="random", max_iter=max_iter, random_state=0)

@@ -11,7 +11,7 @@ __all__ = ["SETTINGS", "Settings"]
 class Settings:
     """Numbers of the search, of EM and of the model; none of them is a parameter of the estimator."""
 
-    # --- search: samples of the rows (benchmarks/small_clusters, benchmarks/growth) ---
+    # --- search: samples of the rows (benchmarks/small_clusters) ---
     # Rows of a search, of comparisons and of checks. Starts that do not search see twice as many.
     sample_rows: int = 10_000
     # Rows times parameters of a search, and of its continuation on a sample that is larger by `growth`.
@@ -66,7 +66,7 @@ class Settings:
     # With fewer rows per parameter, the likelihood does not tell which components to merge.
     merge_rows_per_parameter: int = 5
 
-    # --- select (benchmarks/selection, benchmarks/single_gaussian) ---
+    # --- select (benchmarks/selection) ---
     # Differences of the criterion from the lowest: of candidates that are fitted again from their neighbours,
     # and of those that can still be the best.
     reach: float = 30.0

@@ -1,22 +1,17 @@
 """Rows of data, wherever they are stored: opened, read in chunks, and summed over."""
 
-from apolar.data.opening import open_rows
-from apolar.data.reduce import AsStored, BlockFunction, BlockTransform, Checked, Preparation, Statistic
-from apolar.data.rows import CHUNK_SIZE, ArrayRows, Rows, fetch_rows
-from apolar.data.scratch import Scratch, thread_scratch
+from apolar.data.arrays import Scratch, thread_scratch
+from apolar.data.rows import CHUNK_SIZE, ArrayRows, Chunk, Rows, fetch_rows, on_checked
+from apolar.data.sources import open_rows
 
 __all__ = [
     "CHUNK_SIZE",
     "ArrayRows",
-    "AsStored",
-    "BlockFunction",
-    "BlockTransform",
-    "Checked",
-    "Preparation",
+    "Chunk",
     "Rows",
     "Scratch",
-    "Statistic",
     "fetch_rows",
+    "on_checked",
     "open_rows",
     "thread_scratch",
 ]

@@ -12,10 +12,6 @@ from apolar._core.namespaces import as_float64, is_device_array, namespace, to_d
 Error = TypeVar("Error", bound=Exception)
 
 
-class MissingValueError(ValueError):
-    """A value of X is NaN, which stands for a missing one, where none may be missing."""
-
-
 def about_row(error: type[Error], message: str, row: int) -> Error:
     """Return an error about a row.
 
@@ -32,7 +28,7 @@ def about_row(error: type[Error], message: str, row: int) -> Error:
     return about
 
 
-def renumbered(error: Error, row: int) -> Error:
+def renumber_error(error: Error, row: int) -> Error:
     """Return an error about a row with another index of that row."""
     return about_row(type(error), vars(error)["message"], row)
 
@@ -51,19 +47,21 @@ def objects_to_float64(values: Array) -> Array:
     """Return an array of Python objects as float64; raise TypeError for strings and for other dtypes."""
     if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):
         raise TypeError(f"{values.dtype} are not numbers")
-    return values.astype(np.float64)
+    # The missing value of pandas has no conversion to a number.
+    known = [np.nan if type(value).__name__ == "NAType" else value for value in values.flat]
+    return np.array(known, dtype=object).reshape(values.shape).astype(np.float64)
 
 
-def checked_block(
+def check_values(
     values: Any,
     n_features: int,
     first: int,
     scratch: Callable[..., Array] | None = None,
     *,
-    finite: bool = False,
+    is_finite: bool = False,
     allows_missing: bool = False,
     names: tuple[str, ...] | None = None,
-) -> Any:
+) -> tuple[Any, bool]:
     """Return rows as float64, after checking that they are real, finite, and of the expected columns.
 
     Parameters
@@ -75,17 +73,18 @@ def checked_block(
         The index of the first row, for messages.
     scratch : callable, optional
         Working memory that rows of another dtype are converted into.
-    finite : bool, default=False
+    is_finite : bool, default=False
         Whether the values are known to be finite: they are then not checked again.
     allows_missing : bool, default=False
-        Whether dense rows may have NaN, for missing values. If not, these raise a MissingValueError, and
-        infinite values a ValueError.
+        Whether dense rows may have NaN, for missing values.
     names : tuple of str, optional
         Of the columns, for messages.
 
     Returns
     -------
     block : ndarray, CSR matrix, or array of the other library, of float64, shape (n, n_features)
+    has_missing : bool
+        Whether values are missing.
     """
     if is_device_array(values):
         block, stored = as_float64(values), values
@@ -111,8 +110,8 @@ def checked_block(
     if block.shape[1] != n_features:
         message = f"Rows from {{row}} on have {block.shape[1]} columns, not {n_features}."
         raise about_row(ValueError, message, first)
-    if finite:
-        return block
+    if is_finite:
+        return block, False
     xp = namespace(stored)
     # One sum is cheaper than a test of each value. It is not finite if a value is not, or if it overflows.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -124,7 +123,8 @@ def checked_block(
                 "be missing."
             )
         _refuse_not_finite(to_numpy(block), first, names, allows_missing=allows_missing)
-    return block
+        return block, True
+    return block, False
 
 
 def _refuse_not_finite(
@@ -143,10 +143,10 @@ def _refuse_not_finite(
     )
     if not has_infinite:
         message += " GaussianMixture takes NaN as missing, and its method impute fills them."
-    raise about_row(ValueError if has_infinite else MissingValueError, message, first + int(row))
+    raise about_row(ValueError, message, first + int(row))
 
 
-def checked_weights(weights: Any, block: Any, first: int) -> Any:
+def check_weights(weights: Any, block: Any, first: int) -> Any:
     """Return the weights of a checked block as float64, on its device, after checking them."""
     if weights is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,10 @@ from dask.utils import parse_bytes
 from scipy import sparse
 
 from apolar._core.arrays import IndexArray
-from apolar.data.arrays import sample_positions, stack_rows, take_both
-from apolar.data.checks import checked_block, checked_weights, table_shape
-from apolar.data.opening import source_kind
-from apolar.data.reduce import CHECKED, Preparation, Statistic, add_up
-from apolar.data.rows import CHUNK_SIZE, MAX_SAMPLE_VALUES, ArrayRows, Rows
+from apolar.data.arrays import sample_positions, stack_chunks, take_both
+from apolar.data.checks import check_values, check_weights, table_shape
+from apolar.data.rows import CHUNK_SIZE, MAX_SAMPLE_VALUES, ArrayRows, RowFunction, Rows, add_up
+from apolar.data.sources import source_kind
 
 # The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
 FAN_IN = 8
@@ -108,13 +107,16 @@ class DaskRows(Rows):
         """The number of rows with weight; without known chunk sizes, one pass counts them."""
         return int(self._partitions().counts[:, 1].sum())
 
-    def reduce(self, statistic: Statistic, prepare: Preparation = CHECKED, n_threads: int = 1) -> list[Any]:  # noqa: ARG002
-        """Return a statistic of the rows, summed where they are; `n_threads` is left to Dask.
+    def reduce(
+        self, function: RowFunction, n_threads: int = 1, chunk_rows: int | Callable[[Rows], int] | None = None
+    ) -> list[Any]:
+        """Return the sums of what a function returns for chunks, where they are; Dask divides the work.
 
         The sums of the partitions are added in a tree, in their order.
         """
+        del n_threads
         partitions, add = self._partitions(), dask.delayed(add_up, pure=False)
-        layer = partitions.apply(functools.partial(_reduce_rows, statistic=statistic, prepare=prepare))
+        layer = partitions.apply(functools.partial(_reduce_rows, function=function, chunk_rows=chunk_rows))
         while len(layer) > FAN_IN:
             layer = [add(layer[i : i + FAN_IN]) for i in range(0, len(layer), FAN_IN)]
         sums = add_up(dask.compute(*layer))
@@ -122,10 +124,10 @@ class DaskRows(Rows):
             raise ValueError(partitions.message_if_empty())
         return sums
 
-    def first(self, function: Callable[[Any, Any], Any], prepare: Preparation | None = None) -> Any:
-        """Return a function of the first block of the first partition that has rows."""
+    def first(self, function: RowFunction) -> Any:
+        """Return a function of the first chunk, of the first partition that has one."""
         partitions = self._partitions()
-        of_rows = functools.partial(ArrayRows.first, function=function, prepare=prepare)
+        of_rows = functools.partial(_first_result, function=function)
         for i in range(len(partitions.parts)):
             (result,) = dask.compute(*partitions.apply(of_rows, [(i,)]))
             if result is not None:
@@ -166,7 +168,7 @@ class DaskRows(Rows):
         calls = [(i, local[i] - starts[i]) for i in range(len(local)) if len(local[i])]
         # Without positions, the first partition shows the type of the rows.
         pairs = dask.compute(*partitions.apply(_take_rows, calls or [(0, local[0])]))
-        return take_both(*_stack(pairs), np.argsort(order))
+        return take_both(*stack_chunks(pairs), np.argsort(order))
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
         """Return a function of the checked rows of each partition, as a Dask array that is not computed yet.
@@ -177,7 +179,7 @@ class DaskRows(Rows):
         X, n_features = self._collection, self.n_features
 
         def of_rows(rows: ArrayRows) -> Any:
-            return function(checked_block(rows.values, n_features, rows.first_row, allows_missing=True))
+            return function(check_values(rows.values, n_features, rows.first_row, allows_missing=True)[0])
 
         task = PartitionTask(of_rows, n_features, self.names)
         meta = np.zeros((0,) if n_columns is None else (0, n_columns), dtype=dtype)
@@ -406,35 +408,35 @@ class PartitionTask:
             )
         values, _ = rows.take(slice(None))
         if values.dtype.kind == "O":
-            values = checked_block(values, self.n_features, first_row, allows_missing=True)
+            values, _ = check_values(values, self.n_features, first_row, allows_missing=True)
         if weights is not None:
             if np.shape(weights) != (rows.n_rows,):
                 raise ValueError(
                     f"Partition {index} has {rows.n_rows} rows, and its sample_weight is of shape "
                     f"{np.shape(weights)}: give X and sample_weight the same partitions."
                 )
-            weights = checked_weights(weights, values, first_row)
-        return ArrayRows(values, weights, is_part=True, first_row=first_row)
+            weights = check_weights(weights, values, first_row)
+        return ArrayRows(values, weights, first_row=first_row)
 
 
-def _reduce_rows(rows: ArrayRows, statistic: Statistic, prepare: Preparation) -> list[Any] | None:
-    """Return the sums of a statistic over a partition; None for no rows."""
-    return add_up(rows.map_blocks(statistic, prepare))
+def _reduce_rows(rows: ArrayRows, function: RowFunction, chunk_rows: Any) -> list[Any] | None:
+    """Return the sums over a partition; None for no rows."""
+    return add_up(result for _, result in rows.results(function, 1, chunk_rows))
+
+
+def _first_result(rows: ArrayRows, function: RowFunction) -> Any:
+    """Return what a function returns for the first chunk with a result; None for no rows."""
+    results = rows.results(function, 1, max(1, CHUNK_SIZE // rows.n_features))
+    return next((result for _, result in results if result is not None), None)
 
 
 def _values_and_weights(rows: ArrayRows) -> tuple[Any, Any]:
     return rows.values, rows.weights
 
 
-def _stack(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return pairs of rows and their weights or None as one pair."""
-    values, weights = zip(*pairs, strict=True)
-    return stack_rows(list(values)), None if weights[0] is None else np.concatenate(weights)
-
-
 def _merge(task: PartitionTask, numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
     """Return the rows and the weights of several partitions as those of one."""
-    return _stack(task(*part) for part in numbered_parts)
+    return stack_chunks(task(*part) for part in numbered_parts)
 
 
 def _weighted_positions(rows: ArrayRows) -> IndexArray:

@@ -1,9 +1,9 @@
-"""Rows derived from other rows: transformed, copied to the host, sampled, or weighted."""
+"""Rows derived from other rows: transformed, copied to the host, or selected."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.namespaces import as_float64, is_device_array, to_device_of, to_numpy
 from apolar.data.arrays import sample_positions, sample_size, take_both, take_rows
-from apolar.data.reduce import CHECKED, BlockTransform, Checked, Preparation, Statistic
-from apolar.data.rows import CHUNK_SIZE, Rows, RowTransform
+from apolar.data.rows import Chunk, RowFunction, Rows, RowTransform
 
 # To sample rows, at most this many times the rows of a chunk are read at a time.
 MAX_READ_FACTOR = 8
@@ -29,17 +28,23 @@ class DerivedRows(Rows):
 
     def __init__(self, source: Rows) -> None:
         self.source = source
-        self.rereadable, self.row_size = source.rereadable, source.row_size
-        self.device_template, self.names, self.is_part = source.device_template, source.names, source.is_part
+        self.rereadable, self.row_size, self.names = source.rereadable, source.row_size, source.names
+        self.device_template, self.first_row = source.device_template, source.first_row
+        self.can_take, self.returns_to_host = source.can_take, source.returns_to_host
 
     @property
     def n_features(self) -> int:
         """The number of columns."""
         return self.source.n_features
 
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if it is known only after reading them."""
+        return self.source.n_rows
+
 
 class TransformedRows(DerivedRows):
-    """Rows with a function applied to each chunk; statistics are computed where the rows are.
+    """Rows with a function applied to each chunk, where this is.
 
     Parameters
     ----------
@@ -50,64 +55,45 @@ class TransformedRows(DerivedRows):
 
     def __init__(self, source: Rows, transform: RowTransform) -> None:
         super().__init__(source)
-        self.transform = transform
-        self.can_take, self.is_distributed = source.can_take, source.is_distributed
-        self.first_row, self.returns_to_host = source.first_row, source.returns_to_host
-
-    @property
-    def n_rows(self) -> int | None:
-        """The number of rows; None if it is known only after reading them."""
-        return self.source.n_rows
+        self.apply, self.is_distributed = transform, source.is_distributed
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield transformed chunks and their weights or None."""
         for values, weights in self.source.read(size):
-            yield self.transform(values, weights)
+            yield self.apply(values, weights)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the transformed rows at some positions, and their weights or None."""
-        return self.transform(*self.source.take(positions))
+        return self.apply(*self.source.take(positions))
 
     def systematic_sample(self, step: int) -> Rows:
         """Return one of every `step` rows, transformed."""
-        return self.source.systematic_sample(step).map(self.transform)
+        return self.source.systematic_sample(step).transform(self.apply)
 
-    def reduce(self, statistic: Statistic, prepare: Preparation = CHECKED, n_threads: int = 1) -> list[Any]:
-        """Return a statistic of the transformed rows, summed where they are."""
-        return self.source.reduce(statistic, _AfterTransform(self.transform, prepare), n_threads)
+    def reduce(
+        self, function: RowFunction, n_threads: int = 1, chunk_rows: int | Callable[[Rows], int] | None = None
+    ) -> list[Any]:
+        """Return the sums over the transformed rows of what a function returns, where they are."""
+        return self.source.reduce(self._after_transform(function), n_threads, chunk_rows)
 
-    def map_blocks(self, function: Any, prepare: Preparation = CHECKED, n_threads: int = 1) -> Iterator[Any]:
-        """Yield a function of each block of transformed rows, in order."""
-        return self.source.map_blocks(function, _AfterTransform(self.transform, prepare), n_threads)
+    def results(
+        self, function: RowFunction, n_threads: int = 1, chunk_rows: int | Callable[[Rows], int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield what a function returns for each transformed chunk; threads transform, too."""
+        return self.source.results(self._after_transform(function), n_threads, chunk_rows)
 
-    def first(self, function: Callable[[Any, Any], Any], prepare: Preparation | None = None) -> Any:
-        """Return a function of the first block of transformed rows, and its weights."""
-        prepare = prepare or Checked(chunk_size=CHUNK_SIZE)
-        return self.source.first(function, _AfterTransform(self.transform, prepare))
+    def first(self, function: RowFunction) -> Any:
+        """Return a function of the first transformed chunk that has one."""
+        return self.source.first(self._after_transform(function))
 
+    def _after_transform(self, function: RowFunction) -> RowFunction:
+        apply = self.apply
 
-@dataclass(frozen=True, eq=False)
-class _AfterTransform:
-    """A preparation of the chunks that a transform returns."""
+        def call(chunk: Chunk) -> Any:
+            values, weights = apply(chunk.values, chunk.weights)
+            return function(replace(chunk, values=values, weights=weights))
 
-    transform: RowTransform
-    prepare: Preparation
-
-    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        return _TransformedBlocks(self.transform, self.prepare(rows.map(self.transform), statistic))
-
-
-@dataclass(frozen=True, eq=False)
-class _TransformedBlocks:
-    transform: RowTransform
-    blocks: BlockTransform
-
-    @property
-    def chunk_rows(self) -> int:
-        return self.blocks.chunk_rows
-
-    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        return self.blocks(*self.transform(values, weights), first_row)
+        return call
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,102 +126,76 @@ class HostRows(DerivedRows):
 
     def __init__(self, source: Rows) -> None:
         super().__init__(source)
-        self.device_template, self.can_take = None, source.can_take
-
-    @property
-    def n_rows(self) -> int | None:
-        """The number of rows; None if it is known only after reading them."""
-        return self.source.n_rows
+        self.device_template, self.returns_to_host = None, False
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks on the host, and their weights or None."""
         for values, weights in self.source.read(size):
-            yield _to_host(values, weights)
+            yield _to_host(values), _to_host(weights)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None, on the host."""
-        return _to_host(*self.source.take(positions))
+        values, weights = self.source.take(positions)
+        return _to_host(values), _to_host(weights)
 
 
-def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
-    # TransferredRows.take returns rows of the host, which may be sparse.
-    return (
-        to_numpy(values) if is_device_array(values) else values,
-        None if weights is None else to_numpy(weights),
-    )
+def _to_host(values: Any) -> Any:
+    # Rows that are sent to a device are taken from the host.
+    return to_numpy(values) if is_device_array(values) else values
 
 
-class SampledRows(DerivedRows):
-    """One of every `step` rows, selected while all of them are read in order.
+class SelectedRows(DerivedRows):
+    """One of every `step` rows, or those with weight, selected while all rows are read in order.
 
     Parameters
     ----------
     source : Rows
-    step : int
+        With weights: in memory, or in files, as their number has to be known.
+    weights : array, shape (n_rows,), optional
+        Checked ones, that replace those of the rows; rows of weight zero are left out.
+    step : int, default=1
     """
 
-    def __init__(self, source: Rows, step: int) -> None:
+    def __init__(self, source: Rows, weights: Any = None, step: int = 1) -> None:
         super().__init__(source)
-        self.step = step
-
-    @property
-    def n_rows(self) -> int | None:
-        """The number of rows; None if it is known only after reading them."""
-        return None if self.source.n_rows is None else sample_size(self.source.n_rows, self.step)
-
-    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield the sampled rows of each chunk, and their weights or None."""
-        start = 0
-        # A chunk of the sample needs `step` times as many rows, but those take memory while they are read.
-        for values, weights in self.source.read(size * min(self.step, MAX_READ_FACTOR)):
-            stop = start + values.shape[0]
-            positions = sample_positions(start, stop, self.step, self.device_template)
-            start = stop
-            if positions.shape[0]:
-                yield take_both(values, weights, positions)
-
-
-class WeightedRows(DerivedRows):
-    """Rows with other weights; rows of weight zero are skipped.
-
-    Parameters
-    ----------
-    source : Rows
-        In memory, or in files: their number is known.
-    weights : array, shape (n_rows,)
-        Of NumPy, or of the library of the rows; checked already.
-    """
-
-    def __init__(self, source: Rows, weights: Any) -> None:
-        super().__init__(source)
-        self.can_take, self.in_memory = source.can_take, source.in_memory
-        self.returns_to_host = source.returns_to_host
-        self.weights = weights
+        self.weights, self.step = weights, step
+        if weights is None:
+            self.can_take = False
+            return
+        self.in_memory = source.in_memory
         self._weighted_positions = np.flatnonzero(to_numpy(weights) > 0)
         if not len(self._weighted_positions):
             raise ValueError("The weights of the rows are all zero.")
 
     @property
-    def n_rows(self) -> int:
-        """The number of rows with weight."""
-        return len(self._weighted_positions)
+    def n_rows(self) -> int | None:
+        """The number of selected rows; None if it is known only after reading all."""
+        if self.weights is not None:
+            return len(self._weighted_positions)
+        return None if self.source.n_rows is None else sample_size(self.source.n_rows, self.step)
 
     def source_row(self, row: int) -> int:
         """Return the index of a row among all rows, those of weight zero included."""
+        if self.weights is None:
+            return row
         return self.source.source_row(int(self._weighted_positions[row - self.first_row]))
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield the rows with weight of each chunk, and their weights."""
+        """Yield the selected rows of each chunk, and their weights or None."""
         start = 0
-        for values, _ in self.source.read(size):
+        # A chunk of the sample needs `step` times as many rows, but those take memory while they are read.
+        for values, weights in self.source.read(size * min(self.step, MAX_READ_FACTOR)):
             stop = start + values.shape[0]
-            weights = self.weights[start:stop]
+            if self.weights is None:
+                positions = sample_positions(start, stop, self.step, self.device_template)
+            else:
+                weights = self.weights[start:stop]
+                positions = np.flatnonzero(to_numpy(weights) > 0)
             start = stop
-            positive = np.flatnonzero(to_numpy(weights) > 0)
-            if len(positive) == values.shape[0]:
+            if positions.shape[0] == values.shape[0]:
                 yield values, weights
-            elif len(positive):
-                yield take_both(values, weights, positive)
+            elif positions.shape[0]:
+                yield take_both(values, weights, positions)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions among those with weight, and their weights."""

@@ -13,10 +13,10 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
-from apolar.data.checks import checked_block
+from apolar.data.checks import check_values
 from apolar.data.derived import DerivedRows
-from apolar.data.opening import open_rows
 from apolar.data.rows import ArrayRows, Rows
+from apolar.data.sources import open_rows
 
 # The fraction of the free memory of a device that rows may take; the computation needs the remainder.
 MEMORY_FRACTION = 0.5
@@ -99,17 +99,10 @@ class TransferredRows(DerivedRows):
         The memory of the device that rows may take.
     """
 
-    returns_to_host = True
-
     def __init__(self, source: Rows, device_template: Any, max_bytes: int) -> None:
         super().__init__(source)
         self.device_template, self.max_bytes = device_template, max_bytes
-        self.can_take = source.can_take
-
-    @property
-    def n_rows(self) -> int | None:
-        """The number of rows; None if it is known only after reading them."""
-        return self.source.n_rows
+        self.returns_to_host = True
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks on the device, and their weights or None; the next chunks are sent meanwhile."""
@@ -145,8 +138,8 @@ def _stored_on_device(rows: Rows, device_template: Any, max_bytes: int) -> Rows 
         if weights is not None:
             weights[start:stop] = block_weights
         start = stop
-    stored = ArrayRows(values, weights, device_template=device_template)
-    stored.names, stored.returns_to_host = rows.names, True
+    stored = ArrayRows(values, weights, device_template=device_template, names=rows.names)
+    stored.returns_to_host = True
     return stored
 
 
@@ -206,7 +199,7 @@ def _tensor(values: Any) -> Any:
     array: Array = values.toarray() if sparse.issparse(values) else np.asarray(values)
     if array.dtype.kind not in "buif":
         # Complex values and strings are refused before they are converted.
-        array = checked_block(array, array.shape[1], 0, finite=True)
+        array, _ = check_values(array, array.shape[1], 0, is_finite=True)
     # torch has no unsigned integers of many bits, no long double, and no other byte order.
     if array.dtype.kind != "f" or array.dtype.itemsize > 8 or not array.dtype.isnative:
         array = array.astype(np.float64)

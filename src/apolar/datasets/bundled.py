@@ -190,9 +190,9 @@ def load_mnist01(n_components: int | None = 5, *, centred: bool = True) -> Datas
     Examples
     --------
     >>> from apolar.datasets import load_mnist01
-    >>> load_mnist01()
+    >>> load_mnist01()  # doctest: +SKIP
     Dataset(mnist01: 12665 rows, 5 columns, 2 classes)
-    >>> load_mnist01(n_components=None).data.shape
+    >>> load_mnist01(n_components=None).data.shape  # doctest: +SKIP
     (12665, 784)
     """
     return import_reproduction("mnist").load_images(n_components, centred=centred)

@@ -11,7 +11,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_LOGIT
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
-from apolar.data import Scratch
+from apolar.data import Scratch, thread_scratch
 from apolar.em.whitening import Whitening
 from apolar.moments.sums import row_squares
 
@@ -21,13 +21,19 @@ class Block(ABC):
 
     All quantities are in whitened coordinates.
 
+    Parameters
+    ----------
+    weights : array or None, shape (n_rows,)
+        Of the rows, in double precision and where the rows are.
+
     Attributes
     ----------
     scratch : Scratch
         The working memory of the thread.
     """
 
-    scratch: Scratch
+    def __init__(self, weights: Any) -> None:
+        self.weights, self.scratch = weights, thread_scratch()
 
     @property
     @abstractmethod
@@ -40,23 +46,21 @@ class Block(ABC):
 
     @abstractmethod
     def stats(self, responsibilities: Any) -> Any:
-        """Return the row statistics, summed under responsibilities of shape (n, n_rows).
+        """Return the row statistics, shape (n, n_stats), summed under responsibilities, shape (n, n_rows).
 
-        Responsibilities are on the device of the block: see `to_device`. The sums have shape (n, n_stats).
+        The weights of the rows do not count.
         """
 
-    @abstractmethod
-    def to_device(self, values: Array) -> Any:
-        """Return an array of the host on the device of the block."""
-
-    def e_step(self, natural: Array, weights: Any) -> tuple[Any, Any]:
+    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Any, Any]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods.
 
         Parameters
         ----------
         natural : ndarray, shape (n_mixtures, n_components, n_stats)
             Natural parameters in whitened coordinates.
-        weights : array or None, shape (n_rows,)
+        is_hard : bool, default=False
+            Whether each row counts for the component of its largest logit alone. It is one mixture, whose
+            parameters of the quadratics are zero, and the likelihood is meaningless.
 
         Returns
         -------
@@ -66,64 +70,53 @@ class Block(ABC):
         n_mixtures, n_components, n_stats = natural.shape
         logits = self.logits(natural.reshape(-1, n_stats))
         xp = namespace(logits)
+        if is_hard:
+            nearest = xp.argmax(logits, axis=0)
+            hard = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(n_components)])
+            return self.stats(hard if self.weights is None else hard * self.weights), np.zeros(1)
         responsibilities, log_likelihood = weighted_posteriors(
-            xp.reshape(logits, (n_mixtures, n_components, self.n_rows)), weights, self.scratch
+            xp.reshape(logits, (n_mixtures, n_components, self.n_rows)), self.weights, self.scratch
         )
         flat = xp.reshape(responsibilities, (n_mixtures * n_components, self.n_rows))
         return self.stats(flat), log_likelihood
 
-    def nearest_stats(self, natural: Array, weights: Any) -> Any:
-        """Return the row statistics of the rows whose logit of a component is the largest.
+    def posteriors(self, natural: Array, what: str) -> Any:
+        """Return what one mixture says about each row.
 
         Parameters
         ----------
         natural : ndarray, shape (n_components, n_stats)
-            Natural parameters; those of the quadratics are zero.
-        weights : array or None, shape (n_rows,)
+            Natural parameters in whitened coordinates.
+        what : {"labels", "probabilities", "densities", "logits", "both", "sums"}
+            The most probable component of each row; the responsibilities, shape (n_rows, n_components);
+            log-densities; logarithms of weighted densities, shape (n_components, n_rows); responsibilities,
+            shape (n_components, n_rows), and log-densities; or the weighted sums of log-densities, of
+            logarithms of the largest responsibilities, and of ones.
 
         Returns
         -------
-        stats : array, shape (n_components, n_stats)
+        answer : array or tuple
         """
         logits = self.logits(natural)
         xp = namespace(logits)
-        nearest = xp.argmax(logits, axis=0)
-        responsibilities = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(len(natural))])
-        return self.stats(responsibilities if weights is None else responsibilities * weights)
-
-    def responsibilities(self, natural: Array) -> tuple[Any, Any]:
-        """Return the responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
-
-        `natural` are the parameters of one mixture, shape (n_components, n_stats), in whitened coordinates.
-        """
-        logits = self.logits(natural)
         # A copy, as the next block uses the same working memory.
-        copied = namespace(logits).asarray(logits, copy=True)
-        responsibilities, density = posteriors(copied[None, ...], self.scratch)
-        return responsibilities[0, ...], density[0, ...]
-
-    def labels(self, natural: Array) -> Any:
-        """Return the most probable component of each row."""
-        responsibilities = self.responsibilities(natural)[0]
-        return namespace(responsibilities).argmax(responsibilities, axis=0)
-
-    def probabilities(self, natural: Array) -> Any:
-        """Return the responsibilities, shape (n_rows, n_components)."""
-        by_row = self.responsibilities(natural)[0].T
-        return np.ascontiguousarray(by_row) if isinstance(by_row, np.ndarray) else by_row
-
-    def log_densities(self, natural: Array) -> Any:
-        """Return the log-density of each row, in whitened coordinates."""
-        return self.responsibilities(natural)[1]
-
-    def density_sums(self, natural: Array, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the sums of log-densities, of logarithms of the largest responsibilities, and of weights."""
-        responsibilities, density = self.responsibilities(natural)
-        xp = namespace(responsibilities)
+        logits = xp.asarray(logits, copy=True)
+        if what == "logits":
+            return logits
+        responsibilities, densities = (part[0, ...] for part in posteriors(logits[None, ...], self.scratch))
+        if what == "both":
+            return responsibilities, densities
+        if what == "labels":
+            return xp.argmax(responsibilities, axis=0)
+        if what == "probabilities":
+            return np.ascontiguousarray(responsibilities.T) if xp is np else responsibilities.T
+        if what == "densities":
+            return densities
         certainty = xp.log(xp.max(responsibilities, axis=0))
-        if weights is None:
-            return total(density), total(certainty), self.n_rows
-        return total(density * weights), total(certainty * weights), total(weights)
+        if self.weights is None:
+            return float(total(densities)), float(total(certainty)), self.n_rows
+        of_weights = float(total(densities * self.weights)), float(total(certainty * self.weights))
+        return *of_weights, float(total(self.weights))
 
 
 class StatsBlock(Block):
@@ -132,11 +125,12 @@ class StatsBlock(Block):
     Parameters
     ----------
     row_stats : array, shape (n_stats, n_rows)
-    scratch : Scratch
+    weights : array or None, shape (n_rows,)
     """
 
-    def __init__(self, row_stats: Any, scratch: Scratch) -> None:
-        self.row_stats, self.scratch = row_stats, scratch
+    def __init__(self, row_stats: Any, weights: Any = None) -> None:
+        super().__init__(weights)
+        self.row_stats = row_stats
 
     @property
     def n_rows(self) -> int:
@@ -149,11 +143,9 @@ class StatsBlock(Block):
 
     def stats(self, responsibilities: Any) -> Any:
         """Return the row statistics, summed under responsibilities."""
+        if isinstance(responsibilities, np.ndarray):
+            responsibilities = to_device_of(responsibilities, self.row_stats)
         return responsibilities @ self.row_stats.T
-
-    def to_device(self, values: Array) -> Any:
-        """Return an array of the host on the device of the block."""
-        return to_device_of(values, self.row_stats)
 
 
 class RawBlock(Block):
@@ -164,14 +156,16 @@ class RawBlock(Block):
     Parameters
     ----------
     values : ndarray or CSR matrix of float64, shape (n_rows, n_features)
-    squares : ndarray, shape (n_rows,)
-        The squared length of each row in whitened coordinates.
+    weights : ndarray or None, shape (n_rows,)
     whitening : Whitening
-    scratch : Scratch
+    squares : ndarray, shape (n_rows,), optional
+        The squared length of each row in whitened coordinates.
     """
 
-    def __init__(self, values: Any, squares: Array, whitening: Whitening, scratch: Scratch) -> None:
-        self.values, self.squares, self.whitening, self.scratch = values, squares, whitening, scratch
+    def __init__(self, values: Any, weights: Any, whitening: Whitening, squares: Array | None = None) -> None:
+        super().__init__(weights)
+        self.values, self.whitening = values, whitening
+        self.squares = squares_about(values, whitening) if squares is None else squares
 
     @property
     def n_rows(self) -> int:
@@ -202,10 +196,6 @@ class RawBlock(Block):
         stats[:, 1:-1] = (first - stats[:, :1] * self.whitening.centre) * float(self.whitening.matrix)
         stats[:, -1] = responsibilities @ self.squares
         return stats
-
-    def to_device(self, values: Array) -> Array:
-        """Return the array: the block is on the host."""
-        return values
 
 
 def weights_to_device_of(weights: Any, array: Any) -> Any:

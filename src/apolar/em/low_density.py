@@ -16,7 +16,7 @@ from apolar._core.arrays import Array
 from apolar.data import fetch_rows, open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.row_stats import NOISE_AND_MISSING
+from apolar.em.row_blocks import NOISE_AND_MISSING
 from apolar.em.whitening import MIN_EIGENVALUE, Whitening, column_units, whitening_of
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox, noise_weights

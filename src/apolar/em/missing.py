@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.compiled import RowMap
-from apolar.data import Scratch, thread_scratch
-from apolar.data.checks import checked_block, checked_weights
-from apolar.data.reduce import map_in_threads
+from apolar.data import Scratch
+from apolar.data.rows import map_in_threads
 from apolar.em.blocks import Block, StatsBlock, weighted_posteriors
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.whitening import Whitening
@@ -29,7 +27,7 @@ from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalCompo
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.storage import LOG_2PI, square, triangle
 
-__all__ = ["IncompleteBlock", "IncompleteBlocks", "PatternRows", "incomplete_block"]
+__all__ = ["IncompleteBlock", "PatternRows", "incomplete_block"]
 
 ALIGNED = FAMILIES["diag"]
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
@@ -114,7 +112,9 @@ class PatternRows:
         """Return the logits of the marginals of each pattern at its rows, shape (n, n_rows)."""
         if self.n_large:
             parts = zip(self._slices(), marginal.natural(), strict=True)
-            each = [_dense_block(self.values[rows], FULL).logits(natural).copy() for rows, natural in parts]
+            each = [
+                _dense_block(self.values[rows], None, FULL).logits(natural).copy() for rows, natural in parts
+            ]
             return np.concatenate(each, axis=1)
         images = np.einsum("rkij,rj->rki", self.by_row(marginal.precisions), self.values)
         slopes = self.by_row(marginal.linear) - 0.5 * images
@@ -158,8 +158,8 @@ class PatternRows:
         def sum_patterns(patterns: IndexArray, threads: int) -> None:
             for p in patterns.tolist():
                 part = None if weights is None else weights[slices[p]]
-                block = _dense_block(self.values[slices[p]], FULL, threads)
-                stats[p], likelihoods[p] = block.e_step(by_mixture[p], part)
+                block = _dense_block(self.values[slices[p]], part, FULL, threads)
+                stats[p], likelihoods[p] = block.e_step(by_mixture[p])
 
         # Threads share the rows of a pattern of very many, and else the patterns.
         is_vast = np.diff(self.starts) >= VAST_ROWS
@@ -173,50 +173,23 @@ class PatternRows:
         return stats, likelihoods.sum(axis=0)
 
 
-def _dense_block(values: Array, family: Family, n_threads: int = 1) -> Block:
+def _dense_block(values: Array, weights: Any, family: Family, n_threads: int = 1) -> Block:
     """Return the block of dense rows of the host as they are, whose statistics are those of a family."""
     n_features = values.shape[1]
     if has_kernel(family, n_features):
-        return CompiledBlock(values, family, RowMap.identity(n_features), n_threads)
+        return CompiledBlock(values, weights, family, None, n_threads)
     row_stats = np.empty((family.n_stats(n_features), len(values)))
     row_stats[0], row_stats[1 : 1 + n_features] = 1.0, values.T
     family.write_quadratics(row_stats[1 : 1 + n_features], row_stats[1 + n_features :])
-    return StatsBlock(row_stats, thread_scratch())
-
-
-@dataclass(frozen=True, eq=False)
-class IncompleteBlocks:
-    """The transform of chunks of rows to blocks of rows with missing values.
-
-    Attributes
-    ----------
-    family : Family
-    whitening : Whitening
-    chunk_rows : int
-    is_checked : bool
-    """
-
-    family: Family
-    whitening: Whitening
-    chunk_rows: int
-    is_checked: bool
-
-    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any]:
-        """Return a block and its weights."""
-        n_features = len(self.whitening.centre)
-        checked = checked_block(values, n_features, first_row, finite=self.is_checked, allows_missing=True)
-        weights = checked_weights(weights, checked, first_row)
-        if not self.is_checked:
-            checked = self.whitening.within_reach(checked)
-        return incomplete_block(checked, self.family, self.whitening), weights
+    return StatsBlock(row_stats, weights)
 
 
 def incomplete_block(
-    values: Array, family: Family, whitening: Whitening, n_threads: int = 1
+    values: Array, weights: Any, family: Family, whitening: Whitening, n_threads: int = 1
 ) -> IncompleteBlock:
     """Return the block of dense rows of the host, NaN where a value is missing, in the units of the data."""
     kind = AlignedBlock if family.is_axis_aligned else PatternBlock
-    return kind(values, family, whitening, n_threads)
+    return kind(values, weights, family, whitening, n_threads)
 
 
 class IncompleteBlock(Block):
@@ -230,14 +203,18 @@ class IncompleteBlock(Block):
     ----------
     values : ndarray of float64, shape (n_rows, n_features)
         In the units of the data.
+    weights : ndarray, shape (n_rows,), or None
     family : Family
     whitening : Whitening
     n_threads : int, default=1
     """
 
-    def __init__(self, values: Array, family: Family, whitening: Whitening, n_threads: int = 1) -> None:
+    def __init__(
+        self, values: Array, weights: Any, family: Family, whitening: Whitening, n_threads: int = 1
+    ) -> None:
+        super().__init__(weights)
         self.family, self.whitening, self.n_threads = family, whitening, n_threads
-        self.scratch, self.n_features = thread_scratch(), values.shape[1]
+        self.n_features = values.shape[1]
         self.units = np.broadcast_to(whitening.deviations, self.n_features)
         self._n_rows = len(values)
         self._arrange((values - whitening.centre) / self.units)
@@ -266,10 +243,6 @@ class IncompleteBlock(Block):
         """Refuse: how missing values are completed depends on the mixture."""
         raise NotImplementedError("Rows with missing values have statistics only under a mixture.")
 
-    def to_device(self, values: Array) -> Array:
-        """Return the array: the block is on the host."""
-        return values
-
 
 class AlignedBlock(IncompleteBlock):
     """Rows with missing values for components whose columns are independent.
@@ -282,7 +255,7 @@ class AlignedBlock(IncompleteBlock):
         missing = np.isnan(x)
         self.incomplete = np.flatnonzero(missing.any(axis=0))
         values = np.concatenate([np.where(missing, 0.0, x), missing[:, self.incomplete]], axis=1)
-        self.inner = _dense_block(values, ALIGNED, self.n_threads)
+        self.inner = _dense_block(values, self.weights, ALIGNED, self.n_threads)
 
     def _parts(self, natural: Array) -> tuple[Array, Array]:
         """Return the natural parameters of each column, (..., n_features): linear ones, and quadratics."""
@@ -301,10 +274,11 @@ class AlignedBlock(IncompleteBlock):
         of_missing = (np.log(self.units) - constants)[..., self.incomplete]
         return np.concatenate([of_all, linear, of_missing, quadratics, np.zeros_like(of_missing)], axis=-1)
 
-    def e_step(self, natural: Array, weights: Any) -> tuple[Array, Array]:
+    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
+        assert not is_hard
         m, columns = self.n_features, self.incomplete
-        stored, log_likelihood = self.inner.e_step(self._expanded(natural), weights)
+        stored, log_likelihood = self.inner.e_step(self._expanded(natural))
         flat = natural.reshape(-1, natural.shape[-1])
         linear, quadratics = self._parts(flat)
         variances = -0.5 / quadratics
@@ -324,21 +298,9 @@ class AlignedBlock(IncompleteBlock):
         """Return the logarithms of weighted densities of what is observed."""
         return np.asarray(self.inner.logits(self._expanded(natural)))
 
-    def labels(self, natural: Array) -> Array:
-        """Return the most probable component of each row."""
-        return np.asarray(self.inner.labels(self._expanded(natural)))
-
-    def probabilities(self, natural: Array) -> Array:
-        """Return the responsibilities, shape (n_rows, n_components)."""
-        return np.asarray(self.inner.probabilities(self._expanded(natural)))
-
-    def responsibilities(self, natural: Array) -> tuple[Array, Array]:
-        """Return responsibilities, shape (n_components, n_rows), and log-densities."""
-        return self.inner.responsibilities(self._expanded(natural))
-
-    def density_sums(self, natural: Array, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the sums of log-densities, logarithms of the largest responsibilities, and weights."""
-        return self.inner.density_sums(self._expanded(natural), weights)
+    def posteriors(self, natural: Array, what: str) -> Any:
+        """Return what one mixture says about each row."""
+        return self.inner.posteriors(self._expanded(natural), what)
 
 
 class PatternBlock(IncompleteBlock):
@@ -363,13 +325,14 @@ class PatternBlock(IncompleteBlock):
             given.marginal.constants[...] += (part.missing @ log_units)[:, None]
             yield part, given.with_noise(~part.missing * noise) if np.any(noise) else given
 
-    def e_step(self, natural: Array, weights: Any) -> tuple[Array, Array]:
+    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
+        assert not is_hard
         n_mixtures, n_components, n_stats = natural.shape
         n, m = n_mixtures * n_components, self.n_features
         totals = [np.zeros(shape) for shape in (n, (n, m), (n, m, m), n_mixtures)]
         for part, given in self._parts(natural.reshape(n, n_stats)):
-            of_part = None if weights is None else weights[part.positions]
+            of_part = None if self.weights is None else self.weights[part.positions]
             for total, sums in zip(
                 totals, part.sums(given, n_mixtures, of_part, self.n_threads), strict=True
             ):

@@ -10,27 +10,18 @@ from typing import Any, Self
 
 import numpy as np
 
+from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.compiled import RowMap
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar.data import ArrayRows, BlockFunction, Preparation, Rows, Scratch
-from apolar.em.blocks import Block, weights_to_device_of
-from apolar.em.completion import Completion
+from apolar.data import ArrayRows, Chunk, Rows, Scratch
+from apolar.em.blocks import Block, StatsBlock, weights_to_device_of
+from apolar.em.completion import Completion, as_float64_rows
 from apolar.em.coordinates import LocalCoordinates
-from apolar.em.e_step import EStep, LogDensity, NearestStats
-from apolar.em.incomplete import IncompleteRows
-from apolar.em.kernels.compiled import CompiledBlock, as_weights
+from apolar.em.kernels.compiled import CompiledBlock
+from apolar.em.missing import IncompleteBlock, incomplete_block
+from apolar.em.row_blocks import CHUNK_SIZE, MIN_ROWS, RowBlocks, is_compiled, write_row_stats
 from apolar.em.row_samples import RowSamples, dense
-from apolar.em.row_stats import (
-    CHUNK_SIZE,
-    MIN_ROWS,
-    KeptRowStats,
-    KeptWhitenedRows,
-    RowStats,
-    is_compiled,
-    reads_as_stored,
-)
 from apolar.em.whitening import RowScale, Whitening, add_measurement_noise, scale_of, whitening_of
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
@@ -42,6 +33,9 @@ KEPT_ROW_STATS = 2**21
 
 class Problem(RowSamples):
     """Rows in the whitened coordinates of a covariance family, ready for EM.
+
+    Where values are missing, E-steps and responsibilities are those of what is observed, and all that needs
+    complete rows is asked of `imputed()`.
 
     Parameters
     ----------
@@ -83,35 +77,36 @@ class Problem(RowSamples):
             whitening = whitening_of(rows, family, noise, scale=self.scale)
         self.rows = rows
         self.whitening, self.family = whitening, family.in_coordinates(whitening.inverse)
-        self._incomplete: IncompleteRows | None = None
-        # The rows that are read as such: if values are missing, completed ones, for starts.
-        self._whole: Rows = rows
-        if whitening.is_incomplete:
-            self._incomplete = IncompleteRows.of(rows, self.family, whitening, threads)
-            self._whole = rows = rows.map(Completion.by_regression(whitening))
         self.n_features = rows.n_features
         self.n_stats = family.n_stats(rows.n_features)
         # Also for rows on a device, which runs in parallel by itself: samples of them come to the host.
         self.threads = threads
-        # The extension computes the statistics of rows faster than it would read them.
-        self._is_compiled = is_compiled(rows, family)
-        self._kept_rows = self._rows_to_keep() if self._is_compiled else None
-        self._kept_stats = None if self._is_compiled else self._stats_to_keep()
-        # The source of the blocks of EM, and their preparation.
-        self._source: Rows = self._kept_rows or self._kept_stats or rows
-        complete = replace(whitening, available_covariance=None)
-        self._prepare: Preparation = RowStats(family, complete, n_threads=self.threads)
-        self._kept_block: CompiledBlock | None = None
-        if self._kept_rows is not None:
-            self._prepare = KeptWhitenedRows(family, self.threads)
-            identity = RowMap.identity(self.n_features)
-            self._kept_block = CompiledBlock(self._kept_rows.values, family, identity, self.threads)
-        elif self._kept_stats is not None:
-            self._prepare = KeptRowStats()
-        elif not self._is_compiled and rows.in_memory and reads_as_stored(rows, family, whitening):
-            # Squared lengths are stored: they take only 8 bytes per row.
-            squares = np.concatenate(list(self.map_blocks(lambda block, _: block.squares)))
-            self._prepare = replace(self._prepare, squares=squares)
+        self._imputed: Problem | None = None
+        # How blocks are made of the rows in each pass, if none is kept.
+        self._blocks = RowBlocks(self.family, whitening, threads)
+        self._kept_rows: ArrayRows | None = None
+        self._kept_stats: ArrayRows | None = None
+        self._kept: CompiledBlock | IncompleteBlock | None = None
+        if whitening.is_incomplete:
+            if rows.in_memory and rows.can_take:
+                values, weights = rows.take(slice(None))
+                self._kept = incomplete_block(
+                    as_float64_rows(values), weights, self.family, whitening, threads
+                )
+        elif is_compiled(rows, family):
+            # The extension computes the statistics of rows faster than it would read them.
+            self._kept_rows = self._rows_to_keep()
+            if self._kept_rows is not None:
+                kept = self._kept_rows
+                self._kept = CompiledBlock(kept.values, kept.weights, family, n_threads=threads)
+        else:
+            self._kept_stats = self._stats_to_keep()
+            if self._kept_stats is None and rows.in_memory and family.is_spherical and not self._is_elsewhere:
+                # Squared lengths are stored: they take only 8 bytes per row.
+                squares = np.concatenate(
+                    list(self.map_blocks(lambda block: getattr(block, "squares", np.zeros(0))))
+                )
+                self._blocks = replace(self._blocks, squares=squares if len(squares) else None)
 
     def _can_keep(self, n_numbers: int) -> bool:
         """Return whether so many numbers of each row are stored."""
@@ -121,62 +116,73 @@ class Problem(RowSamples):
             return False
         return rows.n_rows * n_numbers <= KEPT_ROW_STATS
 
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether the rows are not on the host."""
+        return self.rows.device_template is not None or self.rows.is_distributed
+
     def _rows_to_keep(self) -> ArrayRows | None:
         """Return all rows in whitened coordinates, shape (n_rows, n_features), if they are small enough."""
         if not self._can_keep(self.n_features):
             return None
-        values, weights = self._whole.take(slice(None))
+        values, weights = self.rows.take(slice(None))
         whitened = np.empty((self.n_features, values.shape[0]))
         self.whitening.write(values, whitened)
-        return ArrayRows(whitened.T, as_weights(weights))
+        return ArrayRows(whitened.T, None if weights is None else np.require(weights, np.float64, "A"))
 
     def _stats_to_keep(self) -> ArrayRows | None:
         """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if small enough."""
-        rows = self._whole
         if not self._can_keep(self.n_stats):
             return None
-        values, weights = rows.take(slice(None))
-        row_stats = RowStats(self.family, self.whitening).written(values, Scratch())
-        template = rows.device_template if is_device_array(row_stats) else None
+        values, weights = self.rows.take(slice(None))
+        row_stats = write_row_stats(values, self.family, self.whitening, Scratch())
+        template = self.rows.device_template if is_device_array(row_stats) else None
         return ArrayRows(row_stats.T, weights_to_device_of(weights, row_stats), device_template=template)
 
     def under(self, family: Family) -> Problem:
         """Return the same rows for another family of the same row statistics: with or without sharing."""
-        other = copy.copy(self)
-        other.family = family.in_coordinates(self.whitening.inverse)
-        if self._incomplete is not None:
-            other._incomplete = self._incomplete.under(other.family, self.whitening)
-        if isinstance(self._prepare, RowStats | KeptWhitenedRows):
-            other._prepare = replace(self._prepare, family=family)
-        return other
+        return self._with(family.in_coordinates(self.whitening.inverse), self.whitening)
 
-    def with_noise(self, variances: Array) -> Problem:
+    def with_noise(self, variances: Array | float) -> Problem:
         """Return the same rows with noise of these variances in their columns, shape (n_features,)."""
+        return self._with(self.family, replace(self.whitening, noise=variances))
+
+    def _with(self, family: Family, whitening: Whitening) -> Problem:
+        """Return the same rows for a family of the same row statistics, or for other noise."""
         other = copy.copy(self)
-        other.whitening = replace(self.whitening, noise=variances)
-        if self._incomplete is not None:
-            other._incomplete = self._incomplete.under(self.family, other.whitening)
+        other.family, other.whitening, other._imputed = family, whitening, None
+        other._blocks = replace(self._blocks, family=family, whitening=whitening)
+        if isinstance(self._kept, IncompleteBlock):
+            other._kept = self._kept.with_family(family, whitening)
         return other
 
     @property
     def is_incomplete(self) -> bool:
         """Whether values of the rows may be missing."""
-        return self._incomplete is not None
+        return self.whitening.is_incomplete
 
-    def completed(self, parameters: WhitenedParameters | None = None) -> Self:
+    def imputed(self, parameters: WhitenedParameters | None = None) -> Problem:
         """Return the rows with the expected value in place of each missing one; themselves if none is.
 
         By default, the expected values are those of one Gaussian; else, of a mixture.
         """
-        if self._incomplete is None:
+        if not self.is_incomplete:
             return self
-        whitening = replace(self.whitening, available_covariance=None)
-        if parameters is not None:
+        if parameters is None and self._imputed is not None:
+            return self._imputed
+        if parameters is None:
+            completion = Completion.by_regression(self.whitening)
+        else:
             completion = Completion.by_mixture(self.family, self.whitening, parameters)
-            return type(self)(self.rows.map(completion), self.family, whitening, self.threads)
-        other = copy.copy(self)
-        other.rows, other.whitening, other._incomplete = self._whole, whitening, None
-        return other
+        whitening = replace(self.whitening, available_covariance=None)
+        imputed = Problem(self.rows.transform(completion), self.family, whitening, self.threads)
+        if parameters is None:
+            imputed.far_rows, imputed.scale, self._imputed = self.far_rows, self.scale, imputed
+        return imputed
+
+    def _require_complete(self) -> None:
+        if self.is_incomplete:
+            raise ValueError("Values of the rows are missing: this needs those of Problem.imputed().")
 
     def natural(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters of the components, with what the noise of a row adds to them.
@@ -220,12 +226,15 @@ class Problem(RowSamples):
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
         natural, noise = self.natural(parameters), self._noise_quadratics()
-        if self._incomplete is not None:
-            stats, log_likelihood = self._incomplete.e_step(natural)
-        elif self._kept_block is None:
-            stats, log_likelihood = self._source.reduce(EStep(natural), self._prepare, self.threads)
+        n_mixtures, n_components, _ = natural.shape
+        if self._kept is not None:
+            stats, log_likelihood = self._kept.e_step(natural)
         else:
-            stats, log_likelihood = self._kept_block.e_step(natural, self.row_weights())
+            stats, log_likelihood = self._reduce(
+                lambda block: block.e_step(natural),
+                2 * n_mixtures * n_components,
+                n_components if n_mixtures == 1 else 0,
+            )
         stats = stats.reshape(natural.shape)
         if self.whitening.has_noise_component:
             # The rows of noise are those that the components leave.
@@ -234,67 +243,112 @@ class Problem(RowSamples):
 
     def density_sums(self, parameters: WhitenedParameters) -> tuple[float, float]:
         """Return the sums of log-densities of one mixture, and of logarithms of largest responsibilities."""
-        natural = self.whitening.append_noise_component(self.family.natural(parameters), parameters.weights)
-        if self._kept_block is None:
-            sums: Any = self._source.reduce(LogDensity(natural), self._prepare, self.threads)
+        natural = self._natural_of_rows(parameters)
+        kept = self._without_noise()._kept
+        if kept is not None:
+            sums: Any = kept.posteriors(natural, "sums")
         else:
-            sums = self._kept_block.density_sums(natural, self.row_weights())
+            n_components = len(natural)
+            sums = self._without_noise()._reduce(
+                lambda block: block.posteriors(natural, "sums"), 3 * n_components, n_components
+            )
         return float(sums[0]), float(sums[1])
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
-        (stats,) = self._source.reduce(NearestStats(means, self.n_stats), self._prepare, self.threads)
-        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
+        self._require_complete()
+        # Natural parameters whose logits are minus half the squared distance, up to a term of the row alone.
+        nearness = np.zeros((1, len(means), self.n_stats))
+        nearness[0, :, 0] = -0.5 * np.einsum("ij,ij->i", means, means)
+        nearness[0, :, 1 : 1 + self.n_features] = means
+        if self._kept is not None:
+            stats, _ = self._kept.e_step(nearness, is_hard=True)
+        else:
+            stats, _ = self._reduce(lambda block: block.e_step(nearness, is_hard=True), 2 * len(means))
+        return self._with_noise_of_rows(stats)
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
-        if self._kept_block is None:
+        if self._kept_rows is None:
             return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
-        stats = self._kept_block.label_stats(labels, n_components, self.row_weights())
-        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
+        kept = self._kept_rows
+        stats = compiled.label_stats(kept.values.T, kept.weights, labels, n_components, self.family.n_axes)
+        return self._with_noise_of_rows(stats)
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
+        self._require_complete()
         position = 0
 
-        def block_stats(block: Block, weights: Any) -> Any:
+        def block_stats(block: Block) -> Any:
             nonlocal position
             part = responsibilities[:, position : position + block.n_rows].astype(float)
             position += block.n_rows
-            return block.stats(block.to_device(part if weights is None else part * to_numpy(weights)))
+            return to_numpy(block.stats(part if block.weights is None else part * to_numpy(block.weights)))
 
-        stats = np.zeros((len(responsibilities), self.n_stats))
         # In order and by one thread, as each block takes the next part of the responsibilities.
-        for part in self._source.map_blocks(BlockFunction(block_stats), self._prepare):
-            stats += to_numpy(part)
-        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
+        parts = self.map_blocks(block_stats, n_threads=1)
+        return self._with_noise_of_rows(sum(parts, np.zeros((len(responsibilities), self.n_stats))))
 
     def _noise_quadratics(self) -> Array | None:
         """Return what the noise of a row adds to its expected quadratics, or None without noise."""
         # Where values are missing, their blocks add the noise of those that are not.
         return None if self.is_incomplete else self.whitening.noise_quadratics(self.family)
 
+    def _with_noise_of_rows(self, stats: Array) -> SufficientStats:
+        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
+
+    def _natural_of_rows(self, parameters: WhitenedParameters) -> Array:
+        """Return the natural parameters of one mixture for densities at the rows as they are."""
+        return self.whitening.append_noise_component(self.family.natural(parameters), parameters.weights)
+
+    def _without_noise(self) -> Problem:
+        """Return the rows for densities at the rows as they are; complete ones need no change."""
+        return self.with_noise(0.0) if self.is_incomplete else self
+
+    def _reduce(self, function: Callable[[Block], Any], n_working: int, n_fused: int = 0) -> list[Any]:
+        """Return the sums of a function of blocks, computed where the rows are."""
+        if self._kept_stats is not None:
+            return self._kept_stats.reduce(
+                lambda chunk: function(_stats_block(chunk)), self.threads, self._kept_chunk_rows(n_working)
+            )
+        blocks = replace(self._blocks, n_working=n_working, n_fused=n_fused)
+        return blocks.reduce(self.rows, function, self.threads)
+
+    def _kept_chunk_rows(self, n_working: int) -> int:
+        return max(4 * MIN_ROWS, CHUNK_SIZE // (self.n_stats + n_working))
+
     # --- the rows themselves ---------------------------------------------------------
 
     def map_blocks(
-        self, function: Callable[[Any, Any], Any], n_working: int = 0, *, written: bool = False
+        self,
+        function: Callable[[Any], Any],
+        n_working: int = 0,
+        *,
+        n_threads: int | None = None,
+        written: bool = False,
     ) -> Iterator[Any]:
         """Yield the results of a function for all blocks, in order.
 
         Parameters
         ----------
         function : callable
-            Takes a `Block` and the weights of its rows, or None. Must not return working memory.
+            Takes a `Block`. Must not return working memory.
         n_working : int, default=0
             The working memory of the function per row, in numbers, besides the row statistics.
+        n_threads : int, optional
+            By default those of the problem.
         written : bool, default=False
             Whether the function needs the statistics of each row: a `StatsBlock`.
         """
-        source, prepare = self._source, self._prepare
-        if written and not isinstance(prepare, KeptRowStats):
-            complete = replace(self.whitening, available_covariance=None)
-            source, prepare = self._whole, RowStats(self.family, complete, is_written=True)
-        return source.map_blocks(BlockFunction(function, n_working), prepare, self.threads)
+        n_threads = self.threads if n_threads is None else n_threads
+        if self._kept_stats is not None:
+            chunk_rows = self._kept_chunk_rows(n_working)
+            return self._kept_stats.map(lambda chunk: function(_stats_block(chunk)), n_threads, chunk_rows)
+        if isinstance(self._kept, IncompleteBlock) or (self._kept is not None and not written):
+            return iter([function(self._kept)])
+        blocks = replace(self._blocks, n_working=n_working, is_written=written)
+        return blocks.map(self.rows, function, n_threads)
 
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
@@ -302,33 +356,31 @@ class Problem(RowSamples):
         Parameters and log-densities are those of one mixture, in whitened coordinates. Beside a noise
         component, the responsibilities of a row add up to one less that of the noise.
         """
-        n_components = parameters.n_components
-        natural = self.whitening.append_noise_component(self.family.natural(parameters), parameters.weights)
-        if self._incomplete is not None:
-            return self._incomplete.responsibilities(natural)
-        parts = list(self.map_blocks(lambda block, _: block.responsibilities(natural), 2 * len(natural)))
-        xp = namespace(parts[0][0])
-        responsibilities = xp.concat([part[0][:n_components, ...] for part in parts], axis=1)
-        return responsibilities, xp.concat([part[1] for part in parts])
+        n_components, natural = parameters.n_components, self._natural_of_rows(parameters)
+        blocks = self._without_noise().map_blocks(
+            lambda block: block.posteriors(natural, "both"), 2 * len(natural)
+        )
+        responsibilities, densities = zip(*blocks, strict=True)
+        xp = namespace(densities[0])
+        return xp.concat(responsibilities, axis=1)[:n_components, ...], xp.concat(densities)
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
-        if self._incomplete is not None:
-            return self._incomplete.logits(natural)[:, rows]
         if self._kept_rows is not None:
-            identity = RowMap.identity(self.n_features)
-            return CompiledBlock(self._kept_rows.values[rows], self.family, identity).logits(natural)
+            return CompiledBlock(self._kept_rows.values[rows], None, self.family).logits(natural)
         if self._kept_stats is not None:
             return natural @ self.row_stats()[:, rows]
         # Block by block: all row statistics together would take too much memory.
-        parts = list(self.map_blocks(lambda block, _: block.logits(natural).copy(), 2 * len(natural)))
-        return np.concatenate(parts, axis=1)[:, rows]
+        parts = self._without_noise().map_blocks(
+            lambda block: block.posteriors(natural, "logits"), 2 * len(natural)
+        )
+        return np.concatenate(list(parts), axis=1)[:, rows]
 
     def row_stats(self) -> Array:
         """Return the statistics of all rows, shape (n_stats, n_rows)."""
         if self._kept_stats is not None:
             return to_numpy(self._kept_stats.values.T)
-        parts = self.map_blocks(lambda block, _: to_numpy(block.row_stats).copy(), written=True)
+        parts = self.map_blocks(lambda block: to_numpy(block.row_stats).copy(), written=True)
         return np.concatenate(list(parts), axis=1)
 
     @property
@@ -338,6 +390,7 @@ class Problem(RowSamples):
 
     def whitened_rows(self) -> Array:
         """Return the rows in whitened coordinates, shape (n_features, n_rows)."""
+        self._require_complete()
         if self._kept_rows is not None:
             return self._kept_rows.values.T
         if self._kept_stats is not None:
@@ -350,7 +403,7 @@ class Problem(RowSamples):
 
     def _read(self) -> Iterator[tuple[Any, Any]]:
         """Yield chunks of the rows as they are stored, and their weights or None."""
-        return self._whole.read(max(MIN_ROWS, CHUNK_SIZE // self.n_features))
+        return self.rows.read(max(MIN_ROWS, CHUNK_SIZE // self.n_features))
 
     @functools.cached_property
     def standardised(self) -> Array:
@@ -359,6 +412,7 @@ class Problem(RowSamples):
         For spherical families all columns are divided by one number. For full covariances rows are not
         whitened, which would shrink the directions in which clusters are far apart.
         """
+        self._require_complete()
         if self.whitening.matrix.ndim < 2:
             return np.ascontiguousarray(self.whitened_rows().T)
         blocks = [dense(block) - self.whitening.centre for block, _ in self._read()]
@@ -378,3 +432,7 @@ class Problem(RowSamples):
         """Return other rows in the same coordinates."""
         whitening = replace(self.whitening, n_rows=n_rows, weight=weight)
         return type(self)(rows, self.family, whitening, self.threads)
+
+
+def _stats_block(chunk: Chunk) -> StatsBlock:
+    return StatsBlock(chunk.values.T, chunk.weights)

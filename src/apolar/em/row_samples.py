@@ -11,7 +11,7 @@ from scipy import sparse
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.em.row_stats import is_wide
+from apolar.em.row_blocks import is_wide
 from apolar.em.whitening import MAX_DISTANCE, Whitening
 
 # The largest distance of a row that is far from all others, in deviations. Responsibilities are at least
@@ -47,7 +47,7 @@ class RowSamples(ABC):
         """Whether values of the rows may be missing."""
 
     @abstractmethod
-    def completed(self) -> Self:
+    def imputed(self) -> Any:
         """Return the rows with the expected value in place of each missing one."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class RowSamples(ABC):
         weights = None if weights is None else weights[is_whole]
         n_whole = int(is_whole.sum())
         weight = float(n_whole if weights is None else weights.sum())
-        return self.completed()._with_rows(open_rows(values[is_whole], weights), n_whole, weight)
+        return self.imputed()._with_rows(open_rows(values[is_whole], weights), n_whole, weight)
 
     def systematic_sample(self, step: int) -> Self:
         """Return every `step`-th row, on the same device or cluster, in the same coordinates."""

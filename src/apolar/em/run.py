@@ -349,7 +349,8 @@ class EMRun:
             )
         else:
             self.history.append(self.best.objective)
-        if self.callback is not None and self.callback(self.best):
+        so_far = self.best.updated(n_iter=len(self.history), history=tuple(self.history))
+        if self.callback is not None and self.callback(so_far):
             self.status, self.has_ended = FitStatus.STOPPED, True
             return None
         return stats[0], value

@@ -11,7 +11,6 @@ from scipy import sparse
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import Rows
-from apolar.data.checks import MissingValueError
 from apolar.em.far_rows import find_far_rows, without_rows
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox, noise_weights
@@ -280,14 +279,16 @@ def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> RowScale:
 
 def _moments_of(rows: Rows, family: Family, n_threads: int) -> tuple[ColumnMoments, Array | None, bool]:
     """Return moments of the columns, the covariance where it is needed, and whether values are missing."""
-    try:
-        if family.whitened_by is not Invariance.LINEAR:
-            return column_moments(rows, n_threads), None, False
-        weight, n_rows, mean, covariance = row_covariance(rows, n_threads)
-        return ColumnMoments(weight, n_rows, mean, np.diag(covariance).copy()), covariance, False
-    except MissingValueError:
-        available = available_moments(rows.on_host(), n_threads)
-        return available.of_columns, available.covariance, True
+    covariance = None
+    if family.whitened_by is not Invariance.LINEAR:
+        columns = column_moments(rows, n_threads, allows_missing=True)
+    else:
+        weight, n_rows, mean, covariance = row_covariance(rows, n_threads, allows_missing=True)
+        columns = ColumnMoments(weight, n_rows, mean, np.diag(covariance).copy())
+    if not np.any(np.isnan(columns.mean)):
+        return columns, covariance, False
+    available = available_moments(rows.on_host(), n_threads)
+    return available.of_columns, available.covariance, True
 
 
 def whitening_of(

@@ -16,8 +16,7 @@ from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.numbers import figures
 from apolar._core.tables import Displayed, TableCells
 from apolar.data import Rows
-from apolar.em.blocks import Block
-from apolar.estimator.predict import NOISE, Predictor, probabilities
+from apolar.estimator.predict import NOISE, Predictor
 from apolar.mixture.conditional import FULL
 
 __all__ = ["Combination", "Group", "Overlap", "combine", "elbow", "overlap"]
@@ -282,17 +281,16 @@ def combine(
     In each step the two clusters are combined that lower the entropy of the clustering most. Rows are read
     once; the probabilities of those that are in doubt are kept.
     """
-    answer = probabilities if rows.is_distributed else _in_doubt
-    posteriors = predictor.answer(rows, answer, threads)
+    posteriors = predictor.answer(rows, "probabilities", threads, _keep_doubtful)
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
     merges, entropies = _merge_steps(posteriors)
     chosen = elbow(entropies) if n_clusters is None else n_clusters
     return Combination(mixture, chosen, merges, entropies).with_n_clusters(chosen)
 
 
-def _in_doubt(block: Block, natural: Array, _: float) -> Any:
-    """Return the probabilities of those rows of a block that may be in more than one component."""
-    shares = to_numpy(block.probabilities(natural))
+def _keep_doubtful(probabilities: Any) -> Array:
+    """Return the probabilities of those rows that may be in more than one component."""
+    shares = to_numpy(probabilities)
     return shares[shares.max(axis=1) < 1 - CERTAIN]
 
 

@@ -30,7 +30,7 @@ from apolar.estimator.inputs import (
 )
 from apolar.estimator.outliers import find_outliers
 from apolar.estimator.parameters import check_parameters, n_threads_of
-from apolar.estimator.predict import Answer, Likelihood, densities, labels, predictor_of, probabilities
+from apolar.estimator.predict import Likelihood, predictor_of
 from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
 from apolar.estimator.storage import check_writable, load_model, save_model
 from apolar.estimator.stream import Stream, update_from_batch
@@ -310,12 +310,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         return open_input(self, X, sample_weight, reset=False, once=True)
 
-    def _answer_rows(self, X: Any, answer: Answer) -> Any:
+    def _answer_rows(self, X: Any, what: str) -> Any:
         """Return an answer for each row of X, in single precision if both X and the mixture are."""
         rows = self._open(X)
-        answers = predictor_of(self).answer(rows, answer, n_threads_of(self))
+        answers = predictor_of(self).answer(rows, what, n_threads_of(self))
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
-        return in_single_precision(answers) if is_single and answer is not labels else answers
+        return in_single_precision(answers) if is_single and what != "labels" else answers
 
     @overload
     def predict(self, X: Array) -> Array: ...
@@ -327,7 +327,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Of an array of torch or CuPy, an array of the same library on the same device; of rows of Dask, a
         lazy array.
         """
-        return self._answer_rows(X, labels)
+        return self._answer_rows(X, "labels")
 
     @overload
     def predict_proba(self, X: Array) -> Array: ...
@@ -338,7 +338,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
         With noise, those of a row add up to one less the probability that it is noise.
         """
-        return self._answer_rows(X, probabilities)
+        return self._answer_rows(X, "probabilities")
 
     @overload
     def score_samples(self, X: Array) -> Array: ...
@@ -346,7 +346,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> Any: ...
     def score_samples(self, X: Any) -> Any:
         """Return the log-density of each row, of its values that are observed, shape (n_samples,)."""
-        return self._answer_rows(X, densities)
+        return self._answer_rows(X, "densities")
 
     def outliers(self, X: Any, *, level: float = 0.05) -> Any:
         """Return whether each row is an outlier: further from every component than rows of the mixture are.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_dask, namespace, to_numpy
 from apolar.data import ArrayRows, Rows, open_rows
-from apolar.data.opening import source_kind
+from apolar.data.sources import source_kind
 from apolar.data.weights import as_counts
 from apolar.exceptions import ColumnError
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import namespace, to_device_of
+from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.threads import one_blas_thread
-from apolar.data import ArrayRows, BlockFunction, Checked, Rows
-from apolar.data.checks import MissingValueError
+from apolar.data import ArrayRows, Rows, on_checked
 from apolar.em.blocks import Block
 from apolar.em.completion import Completion
-from apolar.em.e_step import LogDensity, RowAnswers
-from apolar.em.row_stats import RowStats
+from apolar.em.row_blocks import RowBlocks
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
@@ -27,24 +25,6 @@ __all__ = ["NOISE", "Likelihood", "Predictor", "is_fitted_as", "map_rows", "pred
 
 NOISE = -1
 """The label of rows of noise, as in HDBSCAN."""
-Answer = Callable[[Block, Array, float], Any]
-"""A function of a block of rows, natural parameters, and what to add to log-densities."""
-Result = TypeVar("Result")
-
-
-def labels(block: Block, natural: Array, _: float) -> Any:
-    """Return the most probable component of each row."""
-    return block.labels(natural)
-
-
-def probabilities(block: Block, natural: Array, _: float) -> Any:
-    """Return the responsibilities, shape (n, n_components)."""
-    return block.probabilities(natural)
-
-
-def densities(block: Block, natural: Array, offset: float) -> Any:
-    """Return the log-densities."""
-    return block.log_densities(natural) + offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,54 +65,72 @@ class Predictor:
                 for name, shown in _public_arrays(estimator).items()
             )
 
-    def answer(self, rows: Rows, answer: Answer, threads: int = 1) -> Any:
-        """Return an answer for each row, as one array of the library and on the device of the rows."""
+    def answer(
+        self, rows: Rows, what: str, threads: int = 1, keep: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Return an answer for each row, as one array of the library and on the device of the rows.
+
+        Parameters
+        ----------
+        rows : Rows
+        what : {"labels", "probabilities", "densities"}
+        threads : int, default=1
+        keep : callable, optional
+            What to keep of the answers for a block, unless the rows are distributed.
+
+        Returns
+        -------
+        answers : array
+            Lazy for distributed rows.
+        """
+        n_components, offset = self.parameters.n_components, self.whitened[0].log_det
         if rows.is_distributed:
-            n_columns = self.parameters.n_components if answer is probabilities else None
-            dtype = np.int64 if answer is labels else np.float64
-            return rows.map_lazily(functools.partial(self._answer_partition, answer=answer), n_columns, dtype)
-        answers = RowAnswers(self.natural, answer, self.whitened[0].log_det, rows.returns_to_host)
-        parts = self._on_rows(rows, lambda there: list(there.map_blocks(answers, self._prepare, threads)))
-        values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+            n_columns = n_components if what == "probabilities" else None
+            dtype = np.int64 if what == "labels" else np.float64
+            return rows.map_lazily(functools.partial(self._answer_partition, what=what), n_columns, dtype)
+        natural = self.natural
+
+        def answers(block: Block) -> Any:
+            answer = block.posteriors(natural, what)
+            answer = answer + offset if what == "densities" else answer
+            answer = answer if keep is None else keep(answer)
+            return to_numpy(answer) if rows.returns_to_host else answer
+
+        with one_blas_thread():
+            parts = list(self._blocks(2).map(rows, answers, threads))
         if rows.device_template is not None and not rows.returns_to_host:
-            values = to_device_of(values, rows.device_template)
-        if self.parameters.noise is None or answer is densities:
+            # Those for rows with missing values are on the host.
+            xp, device = namespace(rows.device_template), rows.device_template.device
+            parts = [xp.asarray(p, device=device) if isinstance(p, np.ndarray) else p for p in parts]
+        values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+        if self.parameters.noise is None or what == "densities":
             return values
-        if answer is labels:
-            return namespace(values).where(values == self.parameters.n_components, NOISE, values)
-        return values[:, : self.parameters.n_components]
+        if what == "labels":
+            return namespace(values).where(values == n_components, NOISE, values)
+        return values[:, :n_components]
 
     def likelihood(self, rows: Rows, threads: int = 1) -> Likelihood:
         """Return the likelihood of all rows together, by one pass in bounded memory."""
-        sums = self._on_rows(
-            rows, lambda there: there.reduce(LogDensity(self.natural), self._prepare, threads)
-        )
+        natural = self.natural
+        with one_blas_thread():
+            sums = self._blocks(3).reduce(rows, lambda block: block.posteriors(natural, "sums"), threads)
         density, certainty, weight = (float(value) for value in sums)
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
         return Likelihood(density + weight * self.whitened[0].log_det, weight, certainty)
 
-    @property
-    def _prepare(self) -> RowStats:
-        """How blocks are made of rows; new rows have not been checked yet."""
-        return RowStats(self.family, self.whitened[0], is_checked=False)
+    def _blocks(self, n_per_component: int) -> RowBlocks:
+        """Return how blocks are made of rows; new rows have not been checked yet."""
+        n = len(self.natural)
+        n_working = n_per_component * n
+        return RowBlocks(self.family, self.whitened[0], is_checked=False, n_working=n_working, n_fused=n)
 
-    def _on_rows(self, rows: Rows, compute: Callable[[Rows], Result]) -> Result:
-        """Return a function of the rows: of those on a device, on the host if values are missing."""
-        try:
-            with one_blas_thread():
-                return compute(rows)
-        except MissingValueError:
-            if rows.device_template is None or not rows.rereadable:
-                raise
-            return self._on_rows(rows.on_host(), compute)
-
-    def _answer_partition(self, values: Any, answer: Answer) -> Any:
+    def _answer_partition(self, values: Any, what: str) -> Any:
         """Return an answer for each row of a partition, which may be empty."""
         if not values.shape[0]:
-            shape = (0, self.parameters.n_components) if answer is probabilities else (0,)
-            return np.zeros(shape, dtype=np.int64 if answer is labels else np.float64)
-        return self.answer(ArrayRows(values), answer)
+            shape = (0, self.parameters.n_components) if what == "probabilities" else (0,)
+            return np.zeros(shape, dtype=np.int64 if what == "labels" else np.float64)
+        return self.answer(ArrayRows(values), what)
 
 
 def predictor_of(estimator: Any) -> Predictor:
@@ -185,9 +183,10 @@ def map_rows(rows: Rows, function: Callable[[Array], Any], *, n_working: int = 0
         The working memory of the function per row, in numbers.
     axis : int, default=0
     """
-    working = BlockFunction(lambda block, _: function(block), n_working)
+    of_chunk = on_checked(lambda block, _: function(block), allows_missing=True)
+    chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
     with one_blas_thread():
-        parts = list(rows.on_host().map_blocks(working, Checked(allows_missing=True)))
+        parts = list(rows.on_host().map(of_chunk, chunk_rows=chunk_rows))
     return np.concatenate(parts, axis=axis)
 
 

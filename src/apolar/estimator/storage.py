@@ -298,45 +298,35 @@ class Checkpoint:
     ) -> None:
         self.estimator, self.state, self.ordered = estimator, state, ordered
         self.n_passes = 0
-        # The best result of the runs that have ended.
+        # The best result of the runs that have ended, and the latest of the current run.
         self.ended: Fit | None = None
-        # The latest result of the current run, and its objective after each pass.
         self.latest: Fit | None = None
-        self.history: list[float] = []
         # The mixture in the file.
         self.written: WhitenedParameters | None = None
         self.has_warned = False
 
     def __call__(self, fit: Fit) -> bool:
         """Record a pass, and write if a write is due; never ask to stop."""
-        if self.latest is None or (fit.n_iter == 1 and fit is not self.latest):
-            self.ended = None if self.latest is None else self._best(self.latest)
-            self.history = []
+        if fit.n_iter == 1 and self.latest is not None:
+            self.ended = self._best(self.latest)
         self.latest = fit
-        if self.history and fit.objective < self.history[-1]:
-            # The prior was adapted, which changes the objective by a constant: see `EMRun.adapt_prior`.
-            shift = fit.objective - self.history[-1]
-            self.history = [value + shift for value in self.history]
-        self.history.append(fit.objective)
         self.n_passes += 1
-        if (self.n_passes - 1) % self.estimator.checkpoint_every:
-            return False
         best = self._best(fit)
-        if best.parameters is not self.written:
+        is_due = (self.n_passes - 1) % self.estimator.checkpoint_every == 0
+        if is_due and best.parameters is not self.written:
             message = (
-                f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit "
-                "the same rows with the same parameters, this file as checkpoint, and warm_start=True."
+                f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit the same "
+                "rows with the same parameters, this file as checkpoint, and warm_start=True."
             )
             state = self.state(self.ordered(best))
             if self.write(replace(state, start="checkpoint", start_notes=[], message=message)):
                 self.written = best.parameters
         return False
 
-    def _best(self, latest: Fit) -> Fit:
+    def _best(self, fit: Fit) -> Fit:
         """Return the best result of all runs, by likelihood: evidence is known only at the end of a run."""
-        if self.ended is not None and self.ended.log_likelihood >= latest.log_likelihood:
-            return self.ended
-        return replace(latest, n_iter=len(self.history), history=tuple(self.history))
+        is_first = self.ended is None or self.ended.log_likelihood < fit.log_likelihood
+        return fit if is_first or self.ended is None else self.ended
 
     def write(self, state: FittedState) -> bool:
         """Write a mixture; return whether that worked."""

@@ -15,7 +15,7 @@ from apolar._core.checks import check_fraction, check_integer
 from apolar._core.numbers import figures
 from apolar._core.tables import cluster_table, html_table
 from apolar.data import CHUNK_SIZE, open_rows
-from apolar.data.derived import WeightedRows
+from apolar.data.derived import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.low_density import with_noise_component
@@ -462,8 +462,8 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
     coordinates = data.coordinates(whitened)
     size = len(coordinates.origin)
 
-    def statistic(block: StatsBlock, weights: Any) -> Array:
-        row_stats = block.row_stats
+    def statistic(block: StatsBlock) -> Array:
+        row_stats, weights = block.row_stats, block.weights
         responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
         mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))
@@ -595,7 +595,7 @@ def _reweighted_problems(data: Problem, rng: np.random.Generator) -> Iterator[Pr
     n_draws = max(1, round(data.weight))
     while True:
         counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield Problem(WeightedRows(data.rows, counts), data.family, data.whitening, data.threads)
+        yield Problem(SelectedRows(data.rows, counts), data.family, data.whitening, data.threads)
 
 
 def _drawn_problems(

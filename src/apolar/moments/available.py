@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.data import Checked, Rows
-from apolar.data.checks import MissingValueError
+from apolar.data import Rows, on_checked
 from apolar.exceptions import ColumnError
 from apolar.moments.covariance import ColumnMoments, column_moments
 
-__all__ = ["AvailableMoments", "ColumnSums", "available_moments", "observed_column_moments"]
+__all__ = ["AvailableMoments", "available_moments", "observed_column_moments", "observed_sums"]
 
 # Covariances are computed for at most this many columns; of more, only variances.
 MAX_COLUMNS = 1024
@@ -55,8 +54,7 @@ class AvailableMoments:
 def available_moments(rows: Rows, n_threads: int = 1) -> AvailableMoments:
     """Return the moments of rows with missing values, by two passes; refuse a column without any value."""
     n_features = rows.n_features
-    checked = Checked(allows_missing=True)
-    weight, n_rows, counts, first = rows.reduce(ColumnSums(), checked, n_threads)
+    weight, n_rows, counts, first = rows.reduce(on_checked(observed_sums, allows_missing=True), n_threads)
     if np.any(counts == 0):
         error = ColumnError(
             int(np.argmin(counts)), "of X has no observed value: leave it out, or give it some."
@@ -64,10 +62,10 @@ def available_moments(rows: Rows, n_threads: int = 1) -> AvailableMoments:
         raise error if rows.names is None else error.with_name(rows.names)
     mean = first / counts
     if n_features > MAX_COLUMNS:
-        _, squares = rows.reduce(PairSums(mean, is_full=False), checked, n_threads)
+        _, squares = rows.reduce(on_checked(PairSums(mean, is_full=False), allows_missing=True), n_threads)
         variances = squares / counts
         return AvailableMoments(float(weight), int(n_rows), counts, mean, variances, np.diag(variances))
-    pairs, sums, products = rows.reduce(PairSums(mean), checked, n_threads)
+    pairs, sums, products = rows.reduce(on_checked(PairSums(mean), allows_missing=True), n_threads)
     variances = np.diag(products) / counts
     both = np.maximum(pairs, 1e-300)
     covariance = products / both - (sums / both) * (sums / both).T
@@ -79,10 +77,10 @@ def available_moments(rows: Rows, n_threads: int = 1) -> AvailableMoments:
 
 def observed_column_moments(rows: Rows, n_threads: int = 1) -> ColumnMoments:
     """Return the moments of the columns, of which values may be missing."""
-    try:
-        return column_moments(rows, n_threads)
-    except MissingValueError:
+    moments = column_moments(rows, n_threads, allows_missing=True)
+    if np.any(np.isnan(moments.mean)):
         return available_moments(rows.on_host(), n_threads).of_columns
+    return moments
 
 
 def _positive(covariance: Array, variances: Array) -> Array:
@@ -100,17 +98,11 @@ def _positive(covariance: Array, variances: Array) -> Array:
     return np.asarray(correlation * scales * scales[:, None])
 
 
-@dataclass(frozen=True)
-class ColumnSums:
-    """The sums of weights and of ones, and per column of the weights and the values that are there."""
-
-    n_working: int = 0
-
-    def __call__(self, block: Array, weights: Any) -> tuple[Any, ...]:
-        """Return the weighted sums over a block."""
-        w = np.ones(len(block)) if weights is None else weights
-        missing = np.isnan(block)
-        return float(w.sum()), len(block), w @ ~missing, w @ np.where(missing, 0.0, block)
+def observed_sums(block: Array, weights: Any) -> tuple[Any, ...]:
+    """Return sums of weights and of ones, and per column of the weights and the values that are there."""
+    w = np.ones(len(block)) if weights is None else weights
+    missing = np.isnan(block)
+    return float(w.sum()), len(block), w @ ~missing, w @ np.where(missing, 0.0, block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +119,6 @@ class PairSums:
 
     mean: Array
     is_full: bool = True
-    n_working: int = 0
 
     def __call__(self, block: Array, weights: Any) -> tuple[Any, ...]:
         """Return the weighted sums over a block."""

@@ -11,8 +11,8 @@ from scipy import sparse
 from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies, total
-from apolar.data import Rows, thread_scratch
-from apolar.data.reduce import Whole, is_one_array
+from apolar.data import Chunk, Rows, on_checked, thread_scratch
+from apolar.data.checks import check_weights
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.moments.kernels import triton
 from apolar.moments.sums import KERNEL_COLUMNS, column_sums, has_kernel, on_host, second_sums
@@ -72,33 +72,48 @@ class ColumnMoments(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def row_covariance(rows: Rows, n_threads: int = 1) -> RowCovariance:
-    """Return total weight, number of rows, mean and covariance; infinite or NaN where squares overflow."""
-    shift = _shift(rows)
-    weight, n_rows, first, second = _summed(rows, SecondMoments(shift, n_threads), rows.n_features)
+def row_covariance(rows: Rows, n_threads: int = 1, *, allows_missing: bool = False) -> RowCovariance:
+    """Return total weight, number of rows, mean and covariance; infinite or NaN where squares overflow.
+
+    With `allows_missing`, the mean of a column is NaN if values of it are missing.
+    """
+    shift = _shift(rows, allows_missing)
+    statistic = SecondMoments(shift, n_threads)
+    weight, n_rows, first, second = _sum_rows(rows, statistic, rows.n_features, allows_missing)
     offset = first / weight
     mean = offset if shift is None else shift.values + offset
     return RowCovariance(float(weight), int(n_rows), mean, second / weight - np.outer(offset, offset))
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def column_moments(rows: Rows, n_threads: int = 1) -> ColumnMoments:
-    """Return total weight, number of rows, mean and variances; infinite or NaN where squares overflow."""
-    shift = _shift(rows)
-    weight, n_rows, first, squares = _summed(rows, ColumnSquares(shift, n_threads), 0)
+def column_moments(rows: Rows, n_threads: int = 1, *, allows_missing: bool = False) -> ColumnMoments:
+    """Return total weight, number of rows, mean and variances; infinite or NaN where squares overflow.
+
+    With `allows_missing`, the mean of a column is NaN if values of it are missing.
+    """
+    shift = _shift(rows, allows_missing)
+    weight, n_rows, first, squares = _sum_rows(rows, ColumnSquares(shift, n_threads), 0, allows_missing)
     offset = first / weight
     mean = offset if shift is None else shift.values + offset
     return ColumnMoments(float(weight), int(n_rows), mean, squares / weight - offset**2)
 
 
-def _summed(rows: Rows, statistic: SecondMoments | ColumnSquares, n_columns: int) -> list[Any]:
+def _sum_rows(
+    rows: Rows, statistic: SecondMoments | ColumnSquares, n_columns: int, allows_missing: bool
+) -> list[Any]:
     """Return a statistic of the rows: if it has a kernel and they are one array, by one call for all."""
-    if is_one_array(rows) and n_columns <= KERNEL_COLUMNS:
-        sums = rows.reduce(statistic, Whole())
+    if rows.is_one_array and n_columns <= KERNEL_COLUMNS:
+        sums = rows.reduce(lambda chunk: statistic(*as_stored(chunk)), chunk_rows=rows.n_rows)
         # The first sums are not finite if a value is not: then it is looked for.
         if bool(np.all(np.isfinite(sums[2]))):
             return sums
-    return rows.reduce(replace(statistic, n_threads=1), triton.StoredOnDevice(), statistic.n_threads)
+    of_chunk = replace(statistic, n_threads=1)
+    return triton.reduce_rows(rows, of_chunk, statistic.n_threads, allows_missing=allows_missing)
+
+
+def as_stored(chunk: Chunk) -> tuple[Any, Any]:
+    """Return the values of a chunk, not checked, and its checked weights."""
+    return chunk.values, check_weights(chunk.weights, chunk.values, chunk.first_row)
 
 
 def _n_weighted(block: Array, weights: Array | None) -> int:
@@ -114,9 +129,8 @@ class SecondMoments:
 
     shift: DeviceCopies | None
     n_threads: int = 1
-    n_working: int = 0
 
-    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...] | None:
         """Return the weighted sums over a block."""
         if isinstance(block, triton.StoredBlock):
             return _stored_sums(self, block, weights, is_full=True)
@@ -142,9 +156,8 @@ class ColumnSquares:
 
     shift: DeviceCopies | None
     n_threads: int = 1
-    n_working: int = 0
 
-    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...] | None:
         """Return the weighted sums over a block."""
         if isinstance(block, triton.StoredBlock):
             return _stored_sums(self, block, weights, is_full=False)
@@ -204,18 +217,18 @@ def shifted(block: Any, shift: DeviceCopies | None) -> Any:
     return thread_scratch().subtract("shifted", dense, shift.to_device_of(dense))
 
 
-def _shift(rows: Rows) -> DeviceCopies | None:
+def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
     """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
     if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
         return None
-    weight, _, first, squares = rows.first(_sums_on_host)
+    weight, _, first, squares = rows.first(on_checked(_sums_on_host, allows_missing=allows_missing))
     mean = first / weight
     variances = np.maximum(squares / weight - mean**2, 0.0)
     return DeviceCopies(mean) if np.any(mean**2 > MAX_SQUARED_RATIO * variances) else None
 
 
 def _sums_on_host(block: Any, weights: Any) -> list[Any]:
-    return on_host(ColumnSquares(None)(block, weights))
+    return on_host(ColumnSquares(None)(block, weights) or ())
 
 
 def _weighted(block: Any, weights: Any) -> Any:
@@ -233,11 +246,8 @@ def _weighted_sums(weights: Any, block: Any) -> Any:
 
 def _stored_sums(
     statistic: SecondMoments | ColumnSquares, block: triton.StoredBlock, weights: Any, *, is_full: bool
-) -> tuple[Any, ...]:
-    """Return a statistic of rows as they are stored on a GPU, by a kernel."""
+) -> tuple[Any, ...] | None:
+    """Return a statistic of rows as they are stored on a GPU, by a kernel; None if it is not finite."""
     shift = None if statistic.shift is None else statistic.shift.values
     sums = triton.second_sums(block, weights, shift, is_full=is_full)
-    if sums is None:
-        # A value is not finite, which is an error, or squares overflow.
-        return block.by_checked_parts(statistic, weights)
-    return *block.count(weights), *sums
+    return None if sums is None else (*block.count(weights), *sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies
-from apolar.data import Rows
+from apolar.data import Rows, on_checked
 from apolar.moments.covariance import shift_and_offset, shifted
 from apolar.moments.sums import column_sums
 
@@ -64,9 +65,9 @@ def leading_directions(
     device_shift = None if shift is None else DeviceCopies(shift)
     previous = np.zeros(n_signal)
     for _ in range(MAX_ROUNDS):
-        product, sums = rows.reduce(
-            CovarianceProduct(device_shift, DeviceCopies(basis), DeviceCopies(offset @ basis))
-        )
+        sums_of = CovarianceProduct(device_shift, DeviceCopies(basis), DeviceCopies(offset @ basis))
+        working = functools.partial(Rows.chunk_rows, n_working=n_directions)
+        product, sums = rows.reduce(on_checked(sums_of), chunk_rows=working)
         image = (product - np.outer(offset, sums)) / weight
         # The Nystroem approximation image (basis^t image)^(-1) image^t is as accurate as one more iteration.
         inner = basis.T @ image
@@ -105,11 +106,6 @@ class CovarianceProduct:
     shift: DeviceCopies | None
     basis: DeviceCopies
     centre: DeviceCopies
-
-    @property
-    def n_working(self) -> int:
-        """The number of values of working memory per row."""
-        return len(self.centre.values)
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
         """Return the weighted sums over a block."""

@@ -11,12 +11,12 @@ from scipy import sparse
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import DeviceCopies
-from apolar.data import Checked, Rows, open_rows, thread_scratch
-from apolar.data.reduce import Whole, is_one_array
+from apolar.data import Rows, open_rows, thread_scratch
 from apolar.data.weights import as_counts, counted_rows
 from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import (
     RowCovariance,
+    as_stored,
     column_moments,
     row_covariance,
     shift_and_offset,
@@ -250,12 +250,13 @@ def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array, n_threa
     )
     # The pass for the covariance has checked that the rows are finite.
     sums: list[Any] | None = None
-    if is_one_array(rows) and rows.n_features <= KERNEL_COLUMNS:
-        sums = rows.reduce(replace(statistic, n_threads=n_threads), Whole())
+    if rows.is_one_array and rows.n_features <= KERNEL_COLUMNS:
+        of_block = replace(statistic, n_threads=n_threads)
+        sums = rows.reduce(lambda chunk: of_block(*as_stored(chunk)), chunk_rows=rows.n_rows)
     if sums is None or not np.all(np.isfinite(sums[0])):
         # A value that is not finite is that of a row without weight, which is left out here.
-        stored = triton.StoredOnDevice(basis.shape[1], Checked(is_finite=True))
-        sums = rows.reduce(statistic, stored, n_threads)
+        n_working = n_monomials(basis.shape[1], 2)
+        sums = triton.reduce_rows(rows, statistic, n_threads, n_working, basis.shape[1], is_finite=True)
     return sums
 
 
@@ -283,11 +284,6 @@ class SignalSums:
     centre: DeviceCopies
     offset_square: float
     n_threads: int = 1
-
-    @property
-    def n_working(self) -> int:
-        """The number of values of working memory per row."""
-        return n_monomials(len(self.centre.values), 2)
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
         """Return the weighted sums over a block."""

@@ -15,7 +15,7 @@ from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_
 from apolar.data import open_rows
 from apolar.data.weights import check_total_weight
 from apolar.moments.central import CentralMoments, central_moments_of_sums
-from apolar.moments.sums import Centred, MomentStatistic, MomentSums, ScaleError
+from apolar.moments.sums import MomentStatistic, MomentSums, ScaleError, sum_moments
 from apolar.tensor import n_monomials
 
 FORMAT = "apolar moment sketch"
@@ -150,8 +150,8 @@ class MomentSketch:
             )
         statistic = MomentStatistic(self.n_features, self.frame, self.order)
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
-            centred = Centred(None if self._sums is None else self._sums.centre)
-            (sums,) = rows.reduce(statistic, centred, kernel_threads())
+            centre = None if self._sums is None else self._sums.centre
+            sums = sum_moments(rows, statistic, centre, kernel_threads())
             sums = sums if self._sums is None else self._sums + sums
         check_total_weight(sums.weight)
         if not sums.is_finite:

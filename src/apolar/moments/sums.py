@@ -21,8 +21,7 @@ from apolar._core.namespaces import (
     to_numpy,
     total,
 )
-from apolar.data import BlockTransform, Rows, Scratch, thread_scratch
-from apolar.data.reduce import CHECKED
+from apolar.data import Rows, Scratch, on_checked, thread_scratch
 from apolar.moments.powers import higher_sums, third_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import monomial_variables
@@ -170,44 +169,24 @@ def _shifted(
     return shifted
 
 
-@dataclass(frozen=True, eq=False)
-class Centred:
-    """The preparation that pairs blocks of checked rows with the centre of their sums.
+def sum_moments(rows: Rows, statistic: MomentStatistic, centre: Array | None, n_threads: int) -> MomentSums:
+    """Return the `MomentSums` of rows about a centre; by default the mean of their first chunk.
 
-    Attributes
-    ----------
-    centre : ndarray, shape (n_features,), or None
-        By default the mean of the first block, in each partition if there are several.
+    Chunks of distributed rows are summed about their own means: a partition is not computed twice.
     """
+    if centre is None and not rows.is_distributed:
+        centre = rows.first(on_checked(_block_mean))
 
-    centre: Array | None = None
+    def sums(block: Any, weights: Any) -> tuple[MomentSums]:
+        return statistic(block, weights, _block_mean(block, weights) if centre is None else centre)
 
-    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        """Return the transform of the chunks of these rows."""
-        centre = rows.first(_block_mean) if self.centre is None else self.centre
-        return _CentredBlocks(CHECKED(rows, statistic), centre)
-
-
-@dataclass(frozen=True, eq=False)
-class _CentredBlocks:
-    blocks: BlockTransform
-    centre: Array | None
-
-    @property
-    def chunk_rows(self) -> int:
-        return self.blocks.chunk_rows
-
-    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        prepared = self.blocks(values, weights, first_row)
-        if prepared is None:
-            return None
-        block, weights = prepared
-        return (block, self.centre), weights
+    chunk_rows = functools.partial(Rows.chunk_rows, n_working=statistic.n_working)
+    return rows.reduce(on_checked(sums), n_threads, chunk_rows)[0]
 
 
 @dataclass(frozen=True, eq=False)
 class MomentStatistic:
-    """The `MomentSums` of blocks that are prepared by `Centred`.
+    """The `MomentSums` of blocks of checked rows.
 
     Attributes
     ----------
@@ -227,9 +206,9 @@ class MomentStatistic:
         n_frame = self.n_features if self.frame is None else self.frame.shape[1]
         return sum(n_monomials(n_frame, degree) for degree in range(2, (self.order + 3) // 2))
 
-    def __call__(self, block: tuple[Any, Array], weights: Any) -> tuple[MomentSums]:
-        """Return the weighted sums over a block."""
-        (rows, centre), scratch = block, thread_scratch()
+    def __call__(self, rows: Any, weights: Any, centre: Array) -> tuple[MomentSums]:
+        """Return the weighted sums over a block, about a centre."""
+        scratch = thread_scratch()
         # Sums that are not finite are refused at the end.
         with np.errstate(over="ignore", invalid="ignore"):
             dense = rows.toarray() if sparse.issparse(rows) else rows

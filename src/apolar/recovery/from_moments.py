@@ -12,7 +12,7 @@ from scipy import sparse
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.compiled import kernel_threads
 from apolar._core.namespaces import namespace
-from apolar.data import BlockFunction, Rows, open_rows
+from apolar.data import Rows, on_checked, open_rows
 from apolar.data.derived import Divided
 from apolar.data.weights import as_counts
 from apolar.mixture import MixtureStatus, SphericalMixture
@@ -140,7 +140,7 @@ def _in_any_scale(recover: Callable[[Rows], AnyMixture], rows: Rows) -> AnyMixtu
         unit = _unit(rows)
         if unit is None:
             raise
-        return _rescaled(recover(rows.map(Divided(np.full(rows.n_features, unit)))), unit)
+        return _rescaled(recover(rows.transform(Divided(np.full(rows.n_features, unit)))), unit)
 
 
 def _p_value(mixture: SphericalMixture, central: CentralMoments) -> float:
@@ -162,7 +162,7 @@ def _unit(rows: Rows) -> float | None:
     """
     if not rows.rereadable or rows.is_distributed:
         return None
-    largest = max(rows.map_blocks(BlockFunction(_largest_modulus)))
+    largest = max(rows.map(on_checked(_largest_modulus)))
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else None
 
 

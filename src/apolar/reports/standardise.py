@@ -10,7 +10,6 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.data import open_rows
-from apolar.data.checks import MissingValueError
 from apolar.exceptions import ColumnError
 from apolar.moments.available import available_moments
 from apolar.moments.covariance import column_moments, is_constant
@@ -23,11 +22,9 @@ from apolar.selection.result import reason
 def column_statistics(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
     """Return means and variances of the columns, and the number of missing values of each."""
     rows = open_rows(X)
-    try:
-        moments = column_moments(rows)
+    moments = column_moments(rows, allows_missing=True)
+    if not np.any(np.isnan(moments.mean)):
         return moments.mean, moments.variances, np.zeros(rows.n_features, dtype=np.int64)
-    except MissingValueError:
-        pass
     try:
         available = available_moments(rows)
     except ColumnError as error:

@@ -89,7 +89,7 @@ def from_assignment(
     if not np.allclose(np.maximum(sums, 1) if has_noise else sums, 1, atol=SUM_ROUNDING):
         most = "at most to one" if has_noise else "to one"
         raise ValueError(f"The responsibilities of {name} must add up {most} per row.")
-    stats = data.soft_stats(responsibilities.T)
+    stats = data.imputed().soft_stats(responsibilities.T)
     if np.any(stats.counts <= 0):
         raise ValueError(f"{name} leaves components without rows: give each of them some.")
     return data.m_step(stats, prior)
@@ -102,8 +102,8 @@ def _from_labels(
     if len(distinct) != n_components:
         raise ValueError(f"{name} has {len(distinct)} different labels; n_components is {n_components}.")
     if np.any(labels < 0):
-        return data.m_step(data.soft_stats(labels[None] == np.arange(n_components)[:, None]), prior)
-    return data.m_step(data.hard_stats(labels, n_components), prior)
+        return data.m_step(data.imputed().soft_stats(labels[None] == np.arange(n_components)[:, None]), prior)
+    return data.m_step(data.imputed().hard_stats(labels, n_components), prior)
 
 
 def checked_weights(weights: Any, n_components: int) -> Array:
@@ -248,7 +248,9 @@ def _from_parameters(
     if weights is None or means is None or covariances is None:
         if means is not None:
             # From the rows that are nearest to the means.
-            estimated = family.m_step(data.nearest_stats(means), Prior() if prior is None else prior)
+            estimated = family.m_step(
+                data.imputed().nearest_stats(means), Prior() if prior is None else prior
+            )
         else:
             estimated = drawn(rng)[0].parameters
             if isinstance(settings.init_params, str):

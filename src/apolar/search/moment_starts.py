@@ -53,7 +53,7 @@ def from_moments(
     source = data if source is None else source
     if data.is_incomplete:
         # Moments of pairs and triples of columns, each from other rows, need not be those of any mixture.
-        data, source = data.completed(), data.complete_cases()
+        data, source = data.imputed(), data.complete_cases()
         n_needed = MIN_ROWS * n_components * data.n_features
         if source.n_rows < n_needed:
             raise ValueError(
@@ -65,7 +65,7 @@ def from_moments(
     rows, covariance = source.rows, None if source.scale is None else source.scale.moments
     if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
-        rows = rows.map(Divided(units))
+        rows = rows.transform(Divided(units))
         covariance = None if covariance is None else covariance.divided(units)
     signal = signal_moments(
         rows, n_components - 1, None, np.random.default_rng(0), covariance, n_threads=source.threads
@@ -159,7 +159,7 @@ def moment_method(family: Family, n_components: int, n_features: int, n_rows: in
 def _mixture(data: Problem, n_components: int, method: str) -> WhitenedParameters:
     """Return the mixture in whitened coordinates, as one of the family of the data."""
     units = np.broadcast_to(data.whitening.deviations, data.n_features)
-    central = central_moments(data.rows.map(Divided(units)), order=ORDER_FOR[method])
+    central = central_moments(data.rows.transform(Divided(units)), order=ORDER_FOR[method])
     found = family_mixture(central, n_components, method, np.random.default_rng(0), refine=False)
     return whitened_mixture(data, found, units)
 

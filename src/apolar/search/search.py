@@ -211,7 +211,7 @@ class _Simpler:
         """Return candidates of the simpler problem as starts: the M-steps from their responsibilities."""
         starts = []
         for candidate in candidates[: self.n_candidates]:
-            stats = self.sample.soft_stats(self.data.row_responsibilities(candidate.parameters)[0])
+            stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(candidate.parameters)[0])
             parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
             starts.append(Fit(parameters, candidate.start, skipped=(*candidate.skipped, self.remark)))
         return starts
@@ -403,7 +403,7 @@ class Search:
         """Return the starts on some rows, with the moments of others, and those that were skipped."""
         n_components, starts, skipped = self.n_components, list[Fit](), tuple[str, ...]()
         if n_components == 1:
-            whole = sample.soft_stats(np.ones((1, sample.n_rows)))
+            whole = sample.imputed().soft_stats(np.ones((1, sample.n_rows)))
             return [Fit(sample.family.m_step(whole, self.prior), "moments")], skipped
         try:
             moments = from_moments(sample, n_components, source)
@@ -472,7 +472,7 @@ class Search:
     def _split_and_merge_optima(self, best: Fit) -> list[Fit]:
         """Return the optima reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
-        completed = sample.completed(best.parameters)
+        completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
         proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
         larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))

@@ -79,7 +79,7 @@ def spread_rows(data: Problem, n_seeds: int, rng: np.random.Generator, n_runs: i
     Where there are fewer distinct rows than seeds, some are repeated.
     """
     # Not scikit-learn's `kmeans_plusplus`: on some hundred rows it takes ten times as long.
-    x, weights = data.standardised, data.row_weights()
+    x, weights = data.imputed().standardised, data.row_weights()
     squares, ones = np.einsum("ij,ij->i", x, x)[:, None], np.ones((len(x), 1))
     # The product of a line of one and a line of the other is a squared distance.
     lines, others = np.hstack([x, squares, ones]).T, np.hstack([-2 * x, ones, squares])
@@ -99,11 +99,11 @@ def spread_rows(data: Problem, n_seeds: int, rng: np.random.Generator, n_runs: i
 
 def nearest_stats(data: Problem, seeds: IndexArray) -> SufficientStats:
     """Return the sufficient statistics of the rows nearest to each seed, without seeds that have no rows."""
-    rows = data.standardised
+    rows = data.imputed().standardised
     centres = rows[seeds]
     # Minus half the squared distance, up to a term of the row alone.
     scores = centres @ rows.T - 0.5 * np.einsum("ij,ij->i", centres, centres)[:, None]
-    stats = data.hard_stats(scores.argmax(axis=0), len(seeds))
+    stats = data.imputed().hard_stats(scores.argmax(axis=0), len(seeds))
     return stats[stats.counts > 0]
 
 
@@ -134,7 +134,7 @@ def overseeded_mixtures(
     mixtures : list of WhitenedParameters
     """
     # Where values are missing, the search for clusters needs whole rows; what comes of it does not.
-    data = data.completed()
+    data = data.imputed()
     n_seeds = max(n_components, min(SETTINGS.seeds_per_component * n_components, data.n_rows // 2))
     n_seeds = min(n_seeds, data.n_rows)
     search_prior = Prior() if prior is None else prior
@@ -205,8 +205,8 @@ def from_kmeans(
     with warnings.catch_warnings():
         # Fewer distinct rows than clusters: `resized_stats` splits the heaviest clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = method.fit(data.standardised, sample_weight=data.row_weights()).labels_
-    stats = data.hard_stats(labels, n_clusters)
+        labels = method.fit(data.imputed().standardised, sample_weight=data.row_weights()).labels_
+    stats = data.imputed().hard_stats(labels, n_clusters)
     return data.family.m_step(resized_stats(data, stats[stats.counts > 0], n_components), prior)
 
 
@@ -216,13 +216,13 @@ def from_hierarchical_clusters(
     """Return the mixture of the clusters of `mbhc_labels` on standardised columns: a `Start`."""
     n_clusters = min(n_components, data.n_rows)
     labels = mbhc_labels(
-        data.standardised,
+        data.imputed().standardised,
         n_clusters,
         rng,
         criterion=data.family.as_spherical.code,
         sizes=data.row_weights(),
     )
-    stats = data.hard_stats(labels, n_clusters)
+    stats = data.imputed().hard_stats(labels, n_clusters)
     return data.family.m_step(resized_stats(data, stats, n_components), prior)
 
 
@@ -275,7 +275,7 @@ def _random_stats(
     if from_rows:
         stats = nearest_stats(data, random_rows(data, n_components, rng))
         return resized_stats(data, stats, n_components)
-    return data.soft_stats(random_responsibilities(data, n_components, rng))
+    return data.imputed().soft_stats(random_responsibilities(data, n_components, rng))
 
 
 def random_responsibilities(data: Problem, n_components: int, rng: np.random.Generator) -> Array:
@@ -288,7 +288,9 @@ def from_random_responsibilities(
     data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
     """Return the M-step from random responsibilities: a `Start`."""
-    return data.family.m_step(data.soft_stats(random_responsibilities(data, n_components, rng)), prior)
+    return data.family.m_step(
+        data.imputed().soft_stats(random_responsibilities(data, n_components, rng)), prior
+    )
 
 
 # A new start is a function, and a line of this table.

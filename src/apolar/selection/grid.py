@@ -19,7 +19,7 @@ from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import MIN_ROWS, Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
-from apolar.em.row_stats import is_wide
+from apolar.em.row_blocks import is_wide
 from apolar.em.run import Stop, evidence_of, has_kernel, run
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
@@ -347,7 +347,7 @@ class Grid:
         (kind, number), model = candidate, self.task.model
         problem = self._problem(kind)
         if number == 1 and self.is_searched:
-            whole = problem.soft_stats(np.ones((1, problem.n_rows)))
+            whole = problem.imputed().soft_stats(np.ones((1, problem.n_rows)))
             parameters = problem.family.m_step(whole, Prior())
             shares = problem.whitening.noise_shares or (0.0,)
             return [
@@ -461,18 +461,18 @@ class Grid:
         rng = np.random.default_rng([self.seed, k, 1])
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
-            completed = problem.completed(smaller.fit.parameters)
+            completed = problem.imputed(smaller.fit.parameters)
             grown = with_one_more(completed, smaller.fit.parameters, rng)
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
-            completed = problem.completed(larger.fit.parameters)
+            completed = problem.imputed(larger.fit.parameters)
             merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.merged_pairs)
             starts += [Fit(problem.m_step(stats, Prior()), f"merger of {k + 1}") for stats in merged]
         for other, optimum in alone.items():
             is_contained = other.n_components == k and contains(kind, other.family)
             if is_contained and (own is None or optimum.log_likelihood > own.log_likelihood):
                 responsibilities = np.asarray(optimum.problem.row_responsibilities(optimum.fit.parameters)[0])
-                parameters = problem.m_step(problem.soft_stats(responsibilities), Prior())
+                parameters = problem.m_step(problem.imputed().soft_stats(responsibilities), Prior())
                 starts.append(Fit(parameters, f"start from {other.family.name}"))
         better = self._best_of(problem, starts) if starts else None
         if np.any(self.rounding) and (own is None or has_rounding(own.problem)):

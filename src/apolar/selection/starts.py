@@ -51,7 +51,7 @@ class SharedStarts:
 
     def __init__(self, problems: dict[Family, Problem], share: float, seed: int) -> None:
         self._share, self._seed = share, seed
-        self._problems = {form: problem.completed() for form, problem in problems.items()}
+        self._problems = {form: problem.imputed() for form, problem in problems.items()}
         if self._problems[FORMS[0]].whitening.has_noise_component:
             kept = without_low_density(self._problems[FORMS[0]], share)
             dense: dict[str, Any] = {

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar._core.namespaces import is_dask, is_device_array, to_numpy
 from apolar._core.threads import default_threads, one_blas_thread
-from apolar.data import BlockFunction, Checked, Rows, Statistic, fetch_rows, open_rows
+from apolar.data import Rows, fetch_rows, on_checked, open_rows
 from apolar.tensor import monomials, row_sums
 from apolar.tensor.row_sums import device_copies
 from apolar.tensor.symmetric import SymmetricTensor
@@ -23,8 +23,6 @@ NORM_WORK = 5e10
 POINTS = 1024
 # Sizes |w| |x|^d beyond these bounds: their squares, as in norms, overflow or lose digits.
 LARGEST, SMALLEST = 1e140, 1e-140
-# The rows of a tensor have been found finite when it was made.
-CHECKED = Checked(is_finite=True)
 
 
 class RowSizes(NamedTuple):
@@ -112,7 +110,7 @@ class RowTensor:
             raise ValueError(
                 "The rows can be read only once: pass an array, or an iterable that can restart."
             )
-        sizes = _measured(parts, row_sums.Sizes(order), Checked())
+        sizes = _measured(parts, row_sums.Sizes(order), is_finite=False)
         if sizes.size < SMALLEST and sizes.squares > 0:
             raise ValueError(f"Powers of order {order} of the rows vanish: multiply the rows first.")
         return cls(order, parts, 1.0 if weights is not None else 1.0 / sizes.weight, (), sizes)
@@ -186,7 +184,7 @@ class RowTensor:
             )
         filled = (*self.filled, (point, times))
         statistic = row_sums.Sizes(self.order - times, row_sums.filled_slots(filled))
-        sizes = _measured(self.parts, statistic, CHECKED)
+        sizes = _measured(self.parts, statistic)
         return RowTensor(self.order - times, self.parts, self.factor, filled, sizes)
 
     def contract_all(self, points: Array, left: int) -> Array:
@@ -327,13 +325,13 @@ class RowTensor:
     def second_moment(self, basis: Array) -> Array:
         """Return ``sum_n |w_n| |x_n|^(d-2) x_n x_n^t`` times a basis, shape (dim, n_directions); d >= 2."""
         statistic = row_sums.SecondMoment(self.order, device_copies(basis), self._slots)
-        sums = [part.reduce(statistic, CHECKED, default_threads())[0] for _, part in self.parts]
+        sums = [_sums(part, statistic)[0] for _, part in self.parts]
         return np.asarray(self.factor * sum(sums))
 
     def share_outside(self, basis: Array) -> float:
         """Return the root of the share of ``sum_n |x_n|^2`` outside the span of orthonormal columns."""
         statistic = row_sums.Outside(device_copies(basis))
-        outside = sum(part.reduce(statistic, CHECKED, default_threads())[0] for _, part in self.parts)
+        outside = sum(_sums(part, statistic)[0] for _, part in self.parts)
         return float(np.sqrt(outside / self.sizes.squares)) if self.sizes.squares else 0.0
 
     # --- sums over rows -----------------------------------------------------------
@@ -342,12 +340,12 @@ class RowTensor:
     def _slots(self) -> row_sums.FilledSlots | None:
         return row_sums.filled_slots(self.filled)
 
-    def _sum(self, statistic: Statistic) -> list[Array]:
+    def _sum(self, statistic: Any) -> list[Array]:
         """Return a statistic of the rows, those of negative weight with a minus."""
         totals: list[Array] | None = None
         with one_blas_thread():
             for sign, part in self.parts:
-                sums = part.reduce(statistic, CHECKED, default_threads())
+                sums = _sums(part, statistic)
                 scaled = [sign * self.factor * np.asarray(value) for value in sums]
                 totals = scaled if totals is None else [a + b for a, b in zip(totals, scaled, strict=True)]
         assert totals is not None
@@ -355,8 +353,8 @@ class RowTensor:
 
     def _row_sizes(self, part: Rows) -> Array:
         statistic = row_sums.Sizes(self.order, self._slots)
-        function = BlockFunction(statistic.of_rows)
-        return np.concatenate(list(part.map_blocks(function, CHECKED, default_threads())))
+        of_rows = on_checked(statistic.of_rows, is_finite=True)
+        return np.concatenate(list(part.map(of_rows, default_threads())))
 
     def _formed(self, matrix: Array | None, dim: int) -> SymmetricTensor:
         n_entries = dim * monomials.n_monomials(dim, self.order - 1)
@@ -372,9 +370,15 @@ class RowTensor:
         return points
 
 
-def _measured(parts: Parts, statistic: row_sums.Sizes, prepare: Checked) -> RowSizes:
+def _sums(part: Rows, statistic: Any, *, is_finite: bool = True) -> list[Any]:
+    """Return a statistic of rows, which were found finite when the tensor was made."""
+    chunk_rows = functools.partial(Rows.chunk_rows, n_working=statistic.n_working)
+    return part.reduce(on_checked(statistic, is_finite=is_finite), default_threads(), chunk_rows)
+
+
+def _measured(parts: Parts, statistic: row_sums.Sizes, *, is_finite: bool = True) -> RowSizes:
     """Return the sizes of rows, and refuse powers that overflow."""
-    sums = [part.reduce(statistic, prepare, default_threads()) for _, part in parts]
+    sums = [_sums(part, statistic, is_finite=is_finite) for _, part in parts]
     n_rows, weight, size, squares = (sum(terms) for terms in zip(*sums, strict=True))
     if not size <= LARGEST:
         raise ValueError(f"Powers of order {statistic.order} of the rows overflow: divide the rows first.")

@@ -151,7 +151,7 @@ def test_rows_are_selected_by_position():
     np.testing.assert_array_equal(rows.take(positions)[0], X[positions])
     np.testing.assert_array_equal(rows.take(slice(250, 900, 7))[0], X[250:900:7])
     assert rows.take(positions[:0])[0].shape == (0, 4)
-    doubled = rows.map(lambda values, weights: (values * 2, weights))
+    doubled = rows.transform(lambda values, weights: (values * 2, weights))
     np.testing.assert_array_equal(doubled.take(positions)[0], 2 * X[positions])
     np.testing.assert_array_equal(np.concatenate([values for values, _ in doubled.read(70)]), 2 * X)
 

@@ -12,7 +12,6 @@ from apolar._core.files import load_arrays
 from apolar.estimator import storage
 from apolar.estimator.parameters import PARAMETERS
 from apolar.estimator.storage import load_model, save_model
-from apolar.mixture.families import FAMILIES
 from estimator.storage.models import KINDS, X, fit, is_same_model, rewrite_arrays
 
 
@@ -27,10 +26,6 @@ def test_a_round_trip_is_exact(tmp_path, kind):
     assert os.listdir(tmp_path) == ["a.model"]
     save_model(loaded, tmp_path / "b.model")
     assert is_same_model(saved, load_model(GaussianMixture, str(tmp_path / "b.model")))
-
-
-def test_the_kinds_are_all_there_are():
-    assert {FAMILIES[name].name for name in FAMILIES} == set(KINDS)
 
 
 def test_every_parameter_is_checked():

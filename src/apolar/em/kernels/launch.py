@@ -14,6 +14,8 @@ from apolar._core.arrays import Array
 LOG2_E = float(np.log2(np.e))
 # The constant of components that only fill up the padding: their density is zero.
 NO_DENSITY = -1e300
+# What predictions write, by the number of the kernel's constant.
+ANSWERS = ("labels", "probabilities", "densities", "sums")
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +174,7 @@ def e_step(
     return sums, log_likelihood / LOG2_E
 
 
-def predicted(
+def predict(
     block: Any, weights: Any, parameters: Parameters, what: str, grid: gpu.Grid | None = None
 ) -> tuple[Any, Any]:
     """Return an answer for each row, or sums over all, and a number that is zero if all is finite, else NaN.
@@ -211,7 +213,7 @@ def predicted(
         [out, checks],
         parameters.n_components,
         IS_FULL=parameters.is_full,
-        WHAT=("labels", "probabilities", "densities", "sums").index(what),
+        WHAT=ANSWERS.index(what),
         **parameters.sizes,
     )
     return out.sum(dim=0) if what == "sums" else out, checks.sum()

@@ -7,23 +7,21 @@ columns and components, `apolar.em.blocks` computes the same.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apolar._core import gpu
 from apolar._core.arrays import Array
-from apolar._core.namespaces import namespace, total
-from apolar.data import ArrayRows, BlockTransform, thread_scratch
-from apolar.data.checks import checked_weights
-from apolar.data.reduce import add_up
-from apolar.em.blocks import Block, StatsBlock, weights_to_device_of
+from apolar._core.namespaces import namespace, to_numpy, total
+from apolar.data import ArrayRows, Chunk
+from apolar.data.rows import add_up
+from apolar.em.blocks import Block
 from apolar.em.kernels import launch
 
 if TYPE_CHECKING:
-    from apolar.em.row_stats import RowStats
+    from apolar.em.row_blocks import RowBlocks
 
 # The most columns and components: for more, matrix products are as fast.
 MAX_COLUMNS = 64
@@ -35,55 +33,20 @@ MAX_FULL_WIDTH = 256
 FEW_FULL_COLUMNS = 8
 
 
-@dataclass(frozen=True, eq=False)
-class KernelBlocks:
-    """The transform of chunks of rows on a GPU to blocks whose E-step and predictions are one kernel.
-
-    Attributes
-    ----------
-    preparation : RowStats
-    chunk_rows : int
-    make_others : callable
-        Returns the transform of chunks that a kernel cannot read, and of those that have to be checked.
-    """
-
-    preparation: RowStats
-    chunk_rows: int
-    make_others: Callable[[], BlockTransform]
-
-    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        """Return a block and its weights."""
-        if not self.preparation.is_checked:
-            if values.shape[1] != self.preparation.whitening.centre.size or not gpu.reads_dtype_of(values):
-                return self.make_others()(values, weights, first_row)
-            weights = checked_weights(weights, values, first_row)
-        block = KernelBlock(values, self.preparation, self.make_others, first_row)
-        return block, weights_to_device_of(weights, values)
-
-
 class KernelBlock(Block):
     """Rows as they are stored on a GPU, which a kernel reads once.
 
     Parameters
     ----------
-    values : torch.Tensor or cupy.ndarray, shape (n_rows, n_features)
-    preparation : RowStats
-    make_others : callable
-        Returns the transform of parts of these rows that checks them: the kernel only sees that something is
-        not finite.
-    first_row : int
-        The index of the first row.
+    chunk : Chunk
+    others : RowBlocks
+        The function that returns blocks of these rows, checked if need be, for what the kernel cannot
+        compute: it only sees that something is not finite.
     """
 
-    def __init__(
-        self,
-        values: Any,
-        preparation: RowStats,
-        make_others: Callable[[], BlockTransform],
-        first_row: int,
-    ) -> None:
-        self.values, self.preparation, self.scratch = values, preparation, thread_scratch()
-        self.make_others, self.first_row = make_others, first_row
+    def __init__(self, chunk: Chunk, others: RowBlocks) -> None:
+        super().__init__(chunk.weights)
+        self.chunk, self.others, self.values = chunk, others, chunk.values
 
     @property
     def n_rows(self) -> int:
@@ -91,8 +54,10 @@ class KernelBlock(Block):
         return int(self.values.shape[0])
 
     @functools.cached_property
-    def _written(self) -> StatsBlock:
-        return StatsBlock(self.preparation.written(self.values, self.scratch), self.scratch)
+    def _written(self) -> Block:
+        written = replace(self.others, is_checked=True, is_written=True)(self.chunk)
+        assert written is not None
+        return written
 
     def logits(self, natural: Array) -> Any:
         """Return natural parameters times row statistics, which are computed first."""
@@ -102,71 +67,47 @@ class KernelBlock(Block):
         """Return the row statistics, which are computed first, summed under responsibilities."""
         return self._written.stats(responsibilities)
 
-    def to_device(self, values: Array) -> Any:
-        """Return an array of the host on the device of the block."""
-        return self._written.to_device(values)
+    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Any, Any]:
+        """Return the sufficient statistics and the log-likelihoods, of one mixture by the kernel."""
+        whitening = self.others.whitening
+        sums = None
+        if len(natural) == 1 and not is_hard:
+            if whitening.matrix.ndim == 2:
+                arguments = self.values, self.weights, whitening.centre, whitening.matrix
+                sums = full_e_step(*arguments, natural[0])
+            else:
+                scale = np.broadcast_to(whitening.matrix, whitening.centre.shape)
+                sums = aligned_e_step(self.values, self.weights, whitening.centre, scale, natural[0])
+        return self._written.e_step(natural, is_hard=is_hard) if sums is None else sums
 
-    def e_step(self, natural: Array, weights: Any) -> tuple[Any, Any]:
-        """Return the sufficient statistics of one mixture, and its log-likelihood, by the kernel."""
-        whitening, (mixture,) = self.preparation.whitening, natural
+    def posteriors(self, natural: Array, what: str) -> Any:
+        """Return what one mixture says about each row: by the kernel, or by checked blocks."""
+        if what not in launch.ANSWERS:
+            return super().posteriors(natural, what)
+        whitening = self.others.whitening
         if whitening.matrix.ndim == 2:
-            sums = full_e_step(self.values, weights, whitening.centre, whitening.matrix, mixture)
-            if sums is not None:
-                return sums
-            return self._written.e_step(natural, weights)
-        scale = np.broadcast_to(whitening.matrix, whitening.centre.shape)
-        return aligned_e_step(self.values, weights, whitening.centre, scale, mixture)
-
-    def labels(self, natural: Array) -> Any:
-        """Return the most probable component of each row, by the kernel."""
-        return self._answers(natural, "labels", lambda block: block.labels(natural))
-
-    def probabilities(self, natural: Array) -> Any:
-        """Return the responsibilities, shape (n_rows, n_components), by the kernel."""
-        return self._answers(natural, "probabilities", lambda block: block.probabilities(natural))
-
-    def log_densities(self, natural: Array) -> Any:
-        """Return the log-density of each row, in whitened coordinates, by the kernel."""
-        return self._answers(natural, "densities", lambda block: block.log_densities(natural))
-
-    def _answers(self, natural: Array, what: str, of_block: Callable[[Block], Any]) -> Any:
-        """Return an answer for each row by the kernel, or by a function of checked blocks."""
-        parameters = self._parameters(natural)
+            parameters = launch.full_parameters(whitening.centre, whitening.matrix, natural)
+        else:
+            scale = np.broadcast_to(whitening.matrix, whitening.centre.shape)
+            parameters = launch.aligned_parameters(whitening.centre, scale, natural)
+        is_sum = what == "sums"
         if parameters is not None:
-            answers, check = launch.predicted(self.values, None, parameters, what)
-            if float(check) == 0:
+            answers, check = launch.predict(self.values, self.weights if is_sum else None, parameters, what)
+            if float(check) == 0 and not is_sum:
                 return gpu.like(answers, self.values)
-        parts = list(self._parts(lambda block, _: of_block(block), None))
-        return namespace(parts[0]).concat(parts)
-
-    def density_sums(self, natural: Array, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the sums of log-densities, certainties and weights, by the kernel."""
-        parameters = self._parameters(natural)
-        if parameters is not None:
-            sums, check = launch.predicted(self.values, weights, parameters, "sums")
             if float(check) == 0:
-                density, certainty = (float(value) for value in sums)
-                return density, certainty, self.n_rows if weights is None else total(weights)
-        parts = self._parts(lambda block, weights: block.density_sums(natural, weights), weights)
-        density, certainty, weight = add_up(parts) or (0.0, 0.0, 0.0)
-        return density, certainty, weight
-
-    def _parameters(self, natural: Array) -> launch.Parameters | None:
-        """Return the parameters of one mixture for the kernel; None if a covariance is singular."""
-        whitening = self.preparation.whitening
-        if whitening.matrix.ndim == 2:
-            return launch.full_parameters(whitening.centre, whitening.matrix, natural)
-        scale = np.broadcast_to(whitening.matrix, whitening.centre.shape)
-        return launch.aligned_parameters(whitening.centre, scale, natural)
-
-    def _parts(self, function: Callable[[Any, Any], Any], weights: Any) -> Iterator[Any]:
-        """Yield a function of blocks of these rows that are made, and checked, without the kernel."""
-        others, first_row = self.make_others(), self.first_row
-        for values, part_weights in ArrayRows(self.values, weights).read(others.chunk_rows):
-            prepared = others(values, part_weights, first_row)
-            first_row += values.shape[0]
-            if prepared is not None:
-                yield function(*prepared)
+                weight = self.n_rows if self.weights is None else float(total(self.weights))
+                return *(float(value) for value in answers), weight
+        others = replace(self.others, n_working=self.others.n_working + 2 * len(natural))
+        size = others.chunk_rows(ArrayRows(self.values, device_template=self.values[:0, ...]))
+        blocks = (others(part) for part in self.chunk.parts(size))
+        parts = [block.posteriors(natural, what) for block in blocks if block is not None]
+        if is_sum:
+            return tuple(add_up(parts) or (0.0, 0.0, 0.0))
+        if any(isinstance(part, np.ndarray) for part in parts):
+            # Rows with missing values are for the host.
+            return np.concatenate([to_numpy(part) for part in parts])
+        return namespace(parts[0]).concat(parts)
 
 
 def aligned_e_step(

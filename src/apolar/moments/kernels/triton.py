@@ -6,6 +6,7 @@ the statistics compute the same from checked blocks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,52 +16,14 @@ import numpy as np
 from apolar._core import gpu
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies, namespace, total
-from apolar.data import ArrayRows, BlockTransform, Preparation, Rows, open_rows
-from apolar.data.checks import checked_weights
-from apolar.data.reduce import CHECKED, add_up
+from apolar.data import Chunk, Rows, on_checked
+from apolar.data.checks import check_weights
+from apolar.data.rows import add_up
 from apolar.tensor.monomials import monomial_variables
 
 # The most columns, and the most directions of third moments: for more, matrix products are as fast.
 MAX_COLUMNS = 64
 MAX_DIRECTIONS = 16
-
-
-@dataclass(frozen=True, eq=False)
-class StoredOnDevice:
-    """The preparation of blocks as they are stored on a GPU, for statistics that have a kernel there.
-
-    Attributes
-    ----------
-    n_directions : int
-        The number of directions of third moments, if the statistic has any.
-    others : callable, default=CHECKED
-        The preparation of rows that have no kernel.
-    """
-
-    n_directions: int = 0
-    others: Preparation = CHECKED
-
-    def __call__(self, rows: Rows, statistic: Any) -> BlockTransform:
-        """Return the transform of the chunks of these rows."""
-        template = rows.device_template
-        if not is_fused(template, rows.n_features, self.n_directions) or not gpu.reads_dtype_of(template):
-            return self.others(rows, statistic)
-        return _StoredBlocks(rows.n_features, lambda: self.others(rows, statistic))
-
-
-@dataclass(frozen=True, eq=False)
-class _StoredBlocks:
-    n_features: int
-    make_others: Callable[[], BlockTransform]
-    chunk_rows: int = gpu.MAX_ROWS
-
-    def __call__(self, values: Any, weights: Any, first_row: int) -> tuple[Any, Any] | None:
-        if values.shape[1] != self.n_features or not gpu.reads_dtype_of(values):
-            return self.make_others()(values, weights, first_row)
-        weights = checked_weights(weights, values, first_row)
-        if weights is not None and not bool(namespace(weights).any(weights > 0)):
-            return None
-        return StoredBlock(values, first_row, self.make_others), weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +33,9 @@ class StoredBlock:
     Attributes
     ----------
     values : torch.Tensor or cupy.ndarray, shape (n, n_features)
-    first_row : int
-        The index of the first row.
-    make_others : callable
-        Returns the transform of these rows to checked blocks.
     """
 
     values: Any
-    first_row: int
-    make_others: Callable[[], BlockTransform]
 
     def count(self, weights: Any) -> tuple[Any, Any]:
         """Return the sum of the weights, and the number of rows with weight."""
@@ -87,15 +44,53 @@ class StoredBlock:
             return n_rows, n_rows
         return total(weights), total(namespace(weights).astype(weights > 0, weights.dtype))
 
-    def by_checked_parts(self, function: Callable[[Any, Any], Any], weights: Any) -> tuple[Any, ...]:
-        """Return the sums of a function over checked blocks of these rows."""
-        others, first_row = self.make_others(), self.first_row
-        parts = []
-        for values, part_weights in ArrayRows(self.values, weights).read(others.chunk_rows):
-            prepared = others(values, part_weights, first_row)
-            first_row += values.shape[0]
-            parts.append(None if prepared is None else function(*prepared))
-        return tuple(add_up(parts) or ())
+
+def reduce_rows(
+    rows: Rows,
+    statistic: Callable[[Any, Any], Any],
+    n_threads: int = 1,
+    n_working: int = 0,
+    n_directions: int = 0,
+    **checks: bool,
+) -> list[Any]:
+    """Return the sums of a statistic over rows: by its kernel on a GPU, else over checked blocks.
+
+    Parameters
+    ----------
+    rows : Rows
+    statistic : callable
+        Takes a block, which may be a `StoredBlock`, and its weights. It returns a tuple, or None for a
+        `StoredBlock` that has to be checked.
+    n_threads : int, default=1
+    n_working : int, default=0
+        The number of values of working memory per row.
+    n_directions : int, default=0
+        The number of directions of third moments, if the statistic has any.
+    **checks : bool
+        Options of `Chunk.check`.
+
+    Returns
+    -------
+    sums : list
+    """
+    of_checked = on_checked(statistic, **checks)
+
+    chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
+    template = rows.device_template
+    if not is_fused(template, rows.n_features, n_directions) or not gpu.reads_dtype_of(template):
+        return rows.reduce(of_checked, n_threads, chunk_rows)
+    part_rows = chunk_rows(rows)
+
+    def of_stored(chunk: Chunk) -> Any:
+        if chunk.values.shape[1] != chunk.n_features or not gpu.reads_dtype_of(chunk.values):
+            return of_checked(chunk)
+        weights = check_weights(chunk.weights, chunk.values, chunk.first_row)
+        if weights is not None and not bool(namespace(weights).any(weights > 0)):
+            return None
+        sums = statistic(StoredBlock(chunk.values), weights)
+        return sums or add_up(of_checked(part) for part in chunk.parts(part_rows))
+
+    return rows.reduce(of_stored, n_threads, gpu.MAX_ROWS)
 
 
 def second_sums(
@@ -223,7 +218,7 @@ def _trial(device: Any) -> bool:
     import torch
 
     rows = torch.ones((8, 2), dtype=torch.float64, device=device)
-    block = StoredBlock(rows, 0, lambda: CHECKED(open_rows(rows), None))
+    block = StoredBlock(rows)
     second = second_sums(block, None, None, is_full=True)
     _, third = third_sums(block, None, np.zeros(2), np.eye(2))
     return second is not None and bool(np.all(second[1] == 8)) and bool(np.all(third == 8))

@@ -1,0 +1,201 @@
+"""Which block of EM a chunk of rows becomes: for a kernel, as it is stored, or with its row statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._core import gpu
+from apolar._core.arrays import Array
+from apolar._core.compiled import RowMap
+from apolar._core.namespaces import as_float64, is_device_array, to_numpy
+from apolar.data import Chunk, Rows, Scratch, thread_scratch
+from apolar.data.checks import check_weights
+from apolar.data.rows import DENSE_COLUMNS
+from apolar.em.blocks import Block, RawBlock, StatsBlock, weights_to_device_of
+from apolar.em.kernels import triton
+from apolar.em.kernels.compiled import CompiledBlock, has_kernel
+from apolar.em.missing import incomplete_block
+from apolar.em.whitening import Whitening
+from apolar.mixture.families import Family
+
+__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled", "is_wide", "write_row_stats"]
+
+# Numbers per chunk: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls per chunk, and
+# threads wait for each other between calls.
+CHUNK_SIZE = 2**20
+# Numbers per chunk of rows that the extension reads but that are not all in memory, or not checked yet.
+COMPILED_CHUNK_SIZE = 2**18
+# The fewest rows per chunk.
+MIN_ROWS = 64
+# Rows are read as they are stored if their centre is at most this many deviations from zero.
+NEAR = 30.0
+
+NOISE_AND_MISSING = (
+    "A noise component needs complete rows, and values of X are missing (NaN). Fit without noise, leave "
+    "those rows out, or fill them in first: apolar.MixtureImputer does."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlocks:
+    """The function of a chunk of rows that returns its block, called where the rows are.
+
+    Attributes
+    ----------
+    family : Family
+    whitening : Whitening
+    n_threads : int, default=1
+        For a block of all rows, which the extension reads.
+    squares : ndarray or None
+        The squared length of each row in whitened coordinates, if they are stored.
+    is_checked : bool
+        Whether the rows have been checked already; if not, each chunk is checked, and values may be missing.
+    is_written : bool
+        Whether blocks must hold the statistics of each row: they are then of type `StatsBlock`.
+    n_working : int
+        The numbers of working memory per row, besides the row statistics.
+    n_fused : int
+        The number of components of the one mixture that a kernel of a GPU computes with; zero for other
+        purposes.
+    """
+
+    family: Family
+    whitening: Whitening
+    n_threads: int = 1
+    squares: Array | None = None
+    is_checked: bool = True
+    is_written: bool = False
+    n_working: int = 0
+    n_fused: int = 0
+
+    def reduce(self, rows: Rows, function: Callable[[Block], Any], n_threads: int) -> list[Any]:
+        """Return the sums of a function of the blocks of rows, computed where they are."""
+        return rows.reduce(self._then(function, rows), n_threads, self.chunk_rows)
+
+    def map(self, rows: Rows, function: Callable[[Block], Any], n_threads: int) -> Iterator[Any]:
+        """Yield a function of each block of rows, in order."""
+        # Answers for the host are on the device first, which takes memory: in chunks of the usual size.
+        others = replace(self, n_fused=0) if rows.returns_to_host else self
+        return rows.map(self._then(function, rows), n_threads, others.chunk_rows)
+
+    def _then(self, function: Callable[[Block], Any], rows: Rows) -> Callable[[Chunk], Any]:
+        # Either chunks are read by several threads, or the only one is.
+        is_whole = rows.is_distributed or rows.is_one_array
+        blocks = self if is_whole else replace(self, n_threads=1)
+
+        def call(chunk: Chunk) -> Any:
+            block = blocks(chunk)
+            return None if block is None else function(block)
+
+        return call
+
+    def chunk_rows(self, rows: Rows) -> int:
+        """Return the number of rows of a chunk."""
+        template = rows.device_template
+        if (
+            template is not None
+            and self._is_fused(template, rows.n_features)
+            and gpu.reads_dtype_of(template)
+        ):
+            return gpu.MAX_ROWS
+        if not self.is_written and not self.whitening.is_incomplete and is_compiled(rows, self.family):
+            if self.is_checked and rows.is_one_array:
+                return rows.n_rows or 1
+            return max(MIN_ROWS, COMPILED_CHUNK_SIZE // rows.n_features)
+        has_stats = self.is_written or not (self.family.is_spherical and is_wide(rows))
+        n_stats = self.family.n_stats(rows.n_features) if has_stats else 0
+        return max(MIN_ROWS, rows.chunk_rows(n_stats + self.n_working, CHUNK_SIZE))
+
+    def __call__(self, chunk: Chunk) -> Block | None:
+        """Return the block of a chunk, which holds its weights; None if no row counts."""
+        is_on_device = is_device_array(chunk.values)
+        if is_on_device and self._is_fused(chunk.values[:0, ...], chunk.n_features):
+            is_readable = chunk.values.shape[1] == chunk.n_features and gpu.reads_dtype_of(chunk.values)
+            if self.is_checked or is_readable:
+                return self._kernel_block(chunk)
+        if not self.is_checked:
+            checked = chunk.check(allows_missing=True)
+            if checked is None:
+                return None
+            chunk = checked
+        values, weights = chunk.values, chunk.weights
+        if self.whitening.is_incomplete or chunk.has_missing:
+            return self._incomplete_block(values, weights)
+        if isinstance(values, np.ndarray) and not self.is_checked:
+            values = self.whitening.within_reach(values)
+        if not self.is_written:
+            if isinstance(values, np.ndarray) and has_kernel(self.family, values.shape[1]):
+                row_map = RowMap.of(self.whitening.centre, self.whitening.matrix)
+                return CompiledBlock(values, weights, self.family, row_map, self.n_threads)
+            if not is_on_device and self._reads_as_stored(values):
+                # Sparse rows may be of small integers, whose squares would overflow.
+                values = values.astype(np.float64, copy=False)
+                stored = self.squares
+                squares = None if stored is None else stored[chunk.first_row :][: values.shape[0]]
+                weights = weights_to_device_of(weights, self.whitening.centre)
+                return RawBlock(values, weights, self.whitening, squares)
+        row_stats = write_row_stats(values, self.family, self.whitening, thread_scratch())
+        return StatsBlock(row_stats, weights_to_device_of(weights, row_stats))
+
+    def _is_fused(self, template: Any, n_features: int) -> bool:
+        """Return whether a kernel of the GPU of an array has been asked for, and there is one."""
+        if not self.n_fused or self.is_written:
+            return False
+        return triton.is_fused(template, n_features, self.n_fused, not self.family.is_axis_aligned)
+
+    def _kernel_block(self, chunk: Chunk) -> Block:
+        """Return the block of rows on a GPU for its kernel, which sees whether all is finite."""
+        weights = chunk.weights
+        if not self.is_checked:
+            weights = check_weights(weights, chunk.values, chunk.first_row)
+        weights = weights_to_device_of(weights, chunk.values)
+        return triton.KernelBlock(replace(chunk, weights=weights), replace(self, n_fused=0))
+
+    def _incomplete_block(self, values: Any, weights: Any) -> Block:
+        """Return the block of rows with missing values, which is on the host."""
+        if self.whitening.has_noise_component:
+            raise ValueError(NOISE_AND_MISSING)
+        host = np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
+        if not self.is_checked:
+            host = self.whitening.within_reach(host)
+        return incomplete_block(host, weights_to_device_of(weights, host), self.family, self.whitening)
+
+    def _reads_as_stored(self, values: Any) -> bool:
+        """Return whether rows of the host need no copy in whitened coordinates."""
+        if not self.family.is_spherical:
+            return False
+        if sparse.issparse(values):
+            return bool(values.shape[1] > DENSE_COLUMNS)
+        # Sums about zero lose digits by cancellation: the square of this ratio.
+        is_near = float(np.max(np.abs(self.whitening.centre))) < NEAR * float(self.whitening.inverse)
+        return bool(values.dtype == np.float64) and is_near
+
+
+def write_row_stats(values: Any, family: Family, whitening: Whitening, scratch: Scratch) -> Any:
+    """Return the statistics of rows, shape (n_stats, n_rows), in working memory."""
+    if is_device_array(values):
+        # Arrays of NumPy are converted as the whitening writes them.
+        values = as_float64(values)
+    n_features = values.shape[1]
+    row_stats = scratch.empty_like("row stats", values, family.n_stats(n_features), values.shape[0])
+    row_stats[0, ...] = 1.0
+    whitened = row_stats[1 : 1 + n_features, ...]
+    whitening.write(values, whitened)
+    family.write_quadratics(whitened, row_stats[1 + n_features :, ...])
+    return row_stats
+
+
+def is_compiled(rows: Rows, family: Family) -> bool:
+    """Return whether the extension sums these rows: dense ones of the host, for a family that it knows."""
+    is_dense = rows.device_template is None and not rows.is_sparse
+    return is_dense and has_kernel(family, rows.n_features)
+
+
+def is_wide(rows: Rows) -> bool:
+    """Return whether rows are sparse, with too many columns to make them dense."""
+    return rows.is_sparse and rows.n_features > DENSE_COLUMNS
