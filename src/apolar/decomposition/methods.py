@@ -10,7 +10,7 @@ from apolar.decomposition import ranks
 from apolar.decomposition.hankel import HankelSVD
 from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.power_method import power_method
-from apolar.decomposition.proofs.lower_bounds import koszul_bound
+from apolar.decomposition.proofs.flattenings import koszul_bound
 from apolar.decomposition.ranks import (
     RankRule,
     coprime_points,

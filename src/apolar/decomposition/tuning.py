@@ -113,5 +113,21 @@ class Tuning:
     max_family_condition: float = 1e7
     max_family_weight: float = 1e3
 
+    # --- proofs
+    # Multiplications of one matrix decomposition; of the minors for a Kruskal rank; of a Gram matrix.
+    proof_work: float = 3e8
+    kruskal_work: float = 5e6
+    gram_work: float = 2e9
+    # Terms for which uniqueness is looked at, and coefficients of tensors that are compared with their terms.
+    max_proof_terms: int = 500
+    max_proof_coefficients: int = 200_000
+    # Entries of a Koszul flattening.
+    koszul_entries: float = 3e5
+    # Unknowns of Newton's method in balls; products of rational numbers.
+    max_ball_unknowns: int = 80
+    rational_work: float = 1e6
+    # Tensors as near as this, relative to the norm, are the same to rounding.
+    min_margin: float = 2.0**-46
+
 
 TUNING = Tuning()

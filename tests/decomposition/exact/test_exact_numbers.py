@@ -9,6 +9,7 @@ import sympy
 import apolar
 from apolar import SymmetricTensor
 from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
+from apolar.decomposition.exact.conjugates import PRIME
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
 from apolar.decomposition.exact.numbers import to_fmpq
 
@@ -58,7 +59,14 @@ def test_without_flint_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "flint", None)
     with pytest.raises(ImportError, match=r"python-flint: pip install 'apolar\[exact\]'"):
         waring.rationalize()
-    assert apolar.decompose("x^3 - 3*x*y^2").rank == 2
+    again = apolar.decompose("x^3 - 3*x*y^2")
+    assert again.rank == 2
+    certificate = again.certificate
+    assert (certificate.unique, certificate.exact_nearby) == (None, True)  # by bounds in floating point
+    assert "not decided: Exact numbers need python-flint: pip install 'apolar[exact]'." in certificate.message
+    certificate = apolar.decompose("x^4 + y^4 + z^4").certificate
+    assert (certificate.exact_nearby, certificate.minimal) == (None, True)
+    assert "python-flint" in certificate.nearby_by
     assert SymmetricTensor.from_polynomial("x^2/3").exact_coefficients == (Fraction(1, 3),)
 
 
@@ -124,6 +132,15 @@ def test_common_zeros_may_be_more_than_the_terms():
     proof = proof_of(tensor)
     assert proof.exact.rank == 7
     assert "vanish at 8 points" in proof.by
+
+
+def test_a_rank_modulo_the_prime_is_not_taken_for_the_rank():
+    tensor = SymmetricTensor.from_waring([1, 1], [[4, 3, 1], [5, 4, 2]], 4)
+    coefficients = np.array(tensor.exact_coefficients)
+    coefficients[5] += PRIME
+    proof = proof_of(SymmetricTensor(4, 3, coefficients))
+    assert proof.rank_bound >= 3
+    assert proof.exact is None
 
 
 def test_generic_forms_are_left_open():

@@ -12,7 +12,6 @@ from apolar.decomposition import Certificate
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
 from apolar.decomposition.proofs.kantorovich import Linearisation
-from apolar.decomposition.proofs.rational import rational
 from apolar.decomposition.proofs.stability import near_all_sums
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import sum_of_powers
@@ -51,6 +50,10 @@ def largest_move(waring, truth):
         candidates = (truth.points * factors[:, None])[:, None] * roots[:, None]
         moves.append(np.linalg.norm(candidates - point, axis=2).min() / np.linalg.norm(point))
     return max(moves)
+
+
+def rational(array):
+    return np.frompyfunc(lambda x: Fraction(float(x)), 1, 1)(array)
 
 
 # --- distances, and terms near by ------------------------------------------------------
@@ -115,7 +118,9 @@ def test_exact_terms_of_integer_forms_are_within_the_radius(dim, order, rank):
     certificate = waring.certificate
     assert certificate.exact_nearby is True
     assert certificate.distance > 0
-    assert largest_move(waring, truth) <= certificate.radius < 1e-8
+    # As far as the move can be computed in floating point.
+    assert largest_move(waring, truth) <= certificate.radius + 1e-14
+    assert certificate.radius < 1e-8
     assert certificate.unique is True
     assert certificate.minimal
     assert "Exact terms of the tensor have points within" in certificate.message
@@ -134,14 +139,16 @@ def test_a_form_that_is_one_digit_off_has_no_exact_terms():
 
 
 def test_a_rank_modulo_the_prime_proves_no_exact_terms():
-    # Off by the prime in one coefficient: the ranks modulo the prime are those of a sum of two powers.
+    # Complex, and off by the prime in one coefficient: the ranks modulo the prime are those of two powers.
     terms = Waring([1.0, 1.0], [[4096.0, 3.0, 1.0], [5.0, 4095.0, 2.0]], 4)
     coefficients = terms.to_tensor().coefficients.copy()
     assert refine(terms.to_tensor(), terms).certificate.exact_nearby is True
     coefficients[5] += modular.PRIME
-    certificate = refine(SymmetricTensor(4, 3, coefficients), terms).certificate
+    certificate = refine(SymmetricTensor(4, 3, coefficients * (1 + 0j)), terms).certificate
     assert certificate.margin is not None
     assert certificate.exact_nearby is None
+    # Real numbers are compared as they are.
+    assert refine(SymmetricTensor(4, 3, coefficients), terms).certificate.exact_nearby is False
 
 
 def test_hankel_matrices_do_not_recognise_sums_of_cubes():
@@ -339,8 +346,25 @@ def test_tensors_that_are_too_large_are_not_compared():
 
 
 def test_ill_conditioned_terms_get_no_radius():
-    pair = Waring(np.array([2.0, 1.0]), np.array([[1.0, 0.0], [1.0, 1e-6]]), 3)
+    pair = Waring(np.array([2.0, 1.0]), np.array([[1.0, 0.0, 0.3], [1.0, 1e-6, 0.3]]), 4)
+    waring = decompose(pair.to_tensor(), 2, random_state=0)
+    assert waring.status is apolar.Status.ILL_CONDITIONED
+    assert waring.certificate.radius is None
+    assert "moves the terms is not proved" in waring.certificate.message
+
+
+def test_exact_numbers_prove_terms_that_are_too_close_for_bounds_in_floats():
+    # A binary cubic: the kernel of its Hankel matrix has the two points, however close.
+    pair = Waring([2.0, 1.0], [[1.0, 0.0], [1.0, 1e-6]], 3)
     certificate = decompose(pair.to_tensor(), 2, random_state=0).certificate
-    assert certificate.radius is None
-    assert "moves the terms is not proved" in certificate.message
-    assert apolar.Status.ILL_CONDITIONED is decompose(pair.to_tensor(), 2, random_state=0).status
+    assert (certificate.unique, certificate.exact_nearby, certificate.margin) == (True, True, None)
+    assert certificate.radius < 1e-3
+    # As many unknowns as equations, without such a kernel: Krawczyk's operator.
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((5, 4))
+    points[1] = points[0] + 1e-3 * points[1]
+    close = Waring(np.ones(5), points, 3)
+    certificate = refine(close.to_tensor(), close).certificate
+    assert certificate.exact_nearby is True
+    assert certificate.nearby_by == "Krawczyk's operator in ball arithmetic"
+    assert largest_move(refine(close.to_tensor(), close), close) <= certificate.radius < 1e-4

@@ -6,8 +6,13 @@ from scipy.linalg import hadamard, hilbert
 
 from apolar import SymmetricTensor
 from apolar.decomposition.proofs import rounding
-from apolar.decomposition.proofs.flattenings import flattenings, koszul_degree, koszul_flattening
-from apolar.decomposition.proofs.lower_bounds import certified_bound, koszul_bound
+from apolar.decomposition.proofs.flattenings import (
+    certified_bound,
+    flattenings,
+    koszul_bound,
+    koszul_degree,
+    koszul_flattening,
+)
 from apolar.decomposition.ranks import numerical_rank
 from apolar.tensor import n_monomials, weighted_hankel
 

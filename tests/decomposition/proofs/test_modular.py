@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from apolar.decomposition.proofs import modular
-from apolar.decomposition.proofs.rational import exact_rank
 
 
 def residue(value):
@@ -40,7 +39,7 @@ def test_ranks_of_integer_matrices_are_exact(shape, rank):
     rng = np.random.default_rng(rank)
     matrix = rng.integers(-99, 99, size=(shape[0], rank)) @ rng.integers(-99, 99, size=(rank, shape[1]))
     assert modular.rank(modular.residues(matrix / 8)) == rank
-    assert exact_rank(matrix / 8) == rank
+    assert modular.exact_matrix(matrix / 8).rank() == rank
     kernel = modular.kernel(modular.residues(matrix))
     assert len(kernel) == shape[1] - rank
     assert not np.any(modular.product(modular.residues(matrix), kernel.T))
@@ -50,13 +49,13 @@ def test_ranks_of_integer_matrices_are_exact(shape, rank):
 def test_numbers_next_to_each_other_are_told_apart():
     # The determinant is 2^-52, which elimination in floating point may lose.
     matrix = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]])
-    assert modular.rank(modular.residues(matrix)) == exact_rank(matrix) == 2
+    assert modular.rank(modular.residues(matrix)) == modular.exact_matrix(matrix).rank() == 2
 
 
 def test_the_rank_modulo_the_prime_is_a_lower_bound():
     matrix = np.array([[1.0, 2.0], [3.0, 6.0 + modular.PRIME]])
     assert modular.rank(modular.residues(matrix)) == 1
-    assert exact_rank(matrix) == 2
+    assert modular.exact_matrix(matrix).rank() == 2
 
 
 def test_kruskal_ranks():

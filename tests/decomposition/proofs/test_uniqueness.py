@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from apolar.decomposition.proofs import modular
-from apolar.decomposition.proofs.kruskal import PowerRanks
-from apolar.decomposition.proofs.uniqueness import uniqueness
+from apolar.decomposition.proofs.uniqueness import PowerRanks, uniqueness
 from apolar.tensor import n_monomials
 
 

@@ -153,7 +153,7 @@ def refine_digits(
         wanted = np.array([flint.acb(value) for value in target], dtype=object)
         before, failures = 0, 0
         while True:
-            residual = wanted - sum_of_balls(weights, forms, terms.order)
+            residual = wanted - weights @ powers_of_balls(forms, terms.order)
             size = max(map(_exponent, residual))
             # Rounding leaves a few of the last bits, more for longer sums.
             if size <= GUARD // 2 - working:
@@ -172,8 +172,8 @@ def refine_digits(
             before = size
             unit = flint.arb(2) ** size
             by_weight, by_form = terms.step((residual / unit).astype(complex))
-            weights = _midpoints(weights + as_balls(by_weight) * unit)
-            forms = _midpoints(forms + as_balls(by_form) * unit / weights[:, None])
+            weights = midpoints(weights + as_balls(by_weight) * unit)
+            forms = midpoints(forms + as_balls(by_form) * unit / weights[:, None])
 
 
 def as_balls(values: Array) -> Any:
@@ -182,15 +182,14 @@ def as_balls(values: Array) -> Any:
     return np.frompyfunc(lambda value: flint.acb(value.real, value.imag), 1, 1)(values.astype(complex))
 
 
-def sum_of_balls(weights: Any, forms: Any, order: int) -> Any:
-    """Return the coefficients of sum_i w_i (c_i . x)^d, for arrays of balls."""
-    dim = forms.shape[1]
+def powers_of_balls(forms: Any, order: int) -> Any:
+    """Return the coefficients of the powers (c_i . x)^d, for an array of balls."""
+    dim, values = forms.shape[1], forms
     # Monomials of one degree after the other: each is one of the degree before times its last variable.
-    values = weights[:, None] * forms
     for degree in range(2, order + 1):
         variables = monomial_variables(dim, degree)
         values = values[:, positions(variables[:, :-1], dim)] * forms[:, variables[:, -1]]
-    return values.sum(axis=0)
+    return values
 
 
 def _exponent(value: Any) -> int:
@@ -199,7 +198,8 @@ def _exponent(value: Any) -> int:
     return int(exponent) + int(mantissa).bit_length() if mantissa else -(2**30)
 
 
-def _midpoints(values: Any) -> Any:
+def midpoints(values: Any) -> Any:
+    """Return the midpoints of an array of balls."""
     return np.frompyfunc(lambda value: value.mid(), 1, 1)(values)
 
 

@@ -55,13 +55,18 @@ def prove_by_kernel(target: Sequence[Any], dim: int, order: int) -> KernelProof:
     -------
     proof : KernelProof
     """
-    degree = order - order // 2
+    flint, degree = load_flint(), order - order // 2
     where = product_positions(dim, order - degree, degree)
-    hankel = load_flint().fmpq_mat([[target[i] for i in row] for row in where.tolist()]).numer_denom()[0]
-    rank = hankel.rank()
-    by_rank = f"the Hankel matrix of row degree {order - degree} has rank {rank} in rational numbers"
-    undecided = KernelProof(rank, by_rank)
+    name = f"the Hankel matrix of row degree {order - degree}"
+    if len(where) * where.size > TUNING.kernel_work:
+        return KernelProof(0, f"{name} is too large for rational numbers")
+    hankel = flint.fmpq_mat([[target[i] for i in row] for row in where.tolist()]).numer_denom()[0]
+    rank = flint.nmod_mat(hankel, PRIME).rank()
     if rank == n_monomials(dim, degree) or rank > TUNING.kernel_terms:
+        return KernelProof(rank, f"{name} has rank {rank} or more, modulo a prime")
+    rank = hankel.rank()
+    undecided = KernelProof(rank, f"{name} has rank {rank} in rational numbers")
+    if rank == n_monomials(dim, degree):
         return undecided
     more = f"the forms in the kernel of the Hankel matrix of row degree {degree}"
     functionals = _functionals(hankel, rank, dim, degree)

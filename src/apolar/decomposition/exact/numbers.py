@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 Coefficients = tuple[Fraction, ...]
@@ -64,18 +65,23 @@ class NumberField:
         """The polynomial, as FLINT's."""
         return load_flint().fmpq_poly(list(self.polynomial))
 
+    def ball(self, number: Coefficients, bits: int) -> Any:
+        """Return a ball that holds a number."""
+        root = min(roots_of(self.polynomial, bits), key=lambda root: abs(complex(root) - self.root))
+        return evaluate(number, root, bits)
+
     def value(self, number: Coefficients) -> complex:
         """Return a number in floating point, right to the last digits where its terms cancel too."""
         bits = 64
         while True:
-            root = min(roots_of(self.polynomial, bits), key=lambda root: abs(complex(root) - self.root))
-            value = evaluate(number, root, bits)
+            value = self.ball(number, bits)
             if value.rel_accuracy_bits() > 53 or bits > 2**14:
                 return complex(value)
             bits *= 2
 
 
-def roots_of(polynomial: Iterable[int], bits: int) -> list[Any]:
+@lru_cache(maxsize=64)
+def roots_of(polynomial: tuple[int, ...], bits: int) -> list[Any]:
     """Return the complex roots of an integer polynomial without double roots, as balls that hold them."""
     flint = load_flint()
     with flint.ctx.workprec(bits):

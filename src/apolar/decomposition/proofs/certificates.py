@@ -1,21 +1,19 @@
 """What is proved of a decomposition: uniqueness, exact terms near by, the least number of terms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.decomposition.condition import cluster_error
-from apolar.decomposition.proofs.lower_bounds import certified_bound
-from apolar.decomposition.proofs.nearby import ScaledTerms, exact_terms
+from apolar.decomposition.proofs.flattenings import certified_bound
+from apolar.decomposition.proofs.nearby import TensorAndTerms, exact_terms
 from apolar.decomposition.proofs.uniqueness import uniqueness
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
 
 # The rounding of the coefficients as they were given, relative to the norm.
 ROUNDING = 2.0**-52
-# In place of the norm of a tensor that is zero.
-SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ class Certificate:
     distance : float or None
         At least ``|T - W| / |T|`` in exact arithmetic; None without a tensor.
     exact_nearby : bool or None
-        Whether the very tensor that was given, to its last digit, has exact
-        terms with points within `radius` of these. False if it needs more
-        terms; None if not decided.
+        Whether the very tensor that was given, in its `exact_coefficients` if there are any, else to its
+        last digit, has exact terms with points within `radius` of these. False if it needs more terms; None
+        if not decided.
     nearby_by : str
         What decides it.
     margin : float or None
@@ -58,20 +56,26 @@ class Certificate:
         False where points lie so close together that the tensor does not
         determine their terms: these may be on the way to a limit that has no
         such terms, and are not said to be unique or minimal.
+    exact_rank_bound : int
+        No sum of fewer powers is the tensor itself, though some may come as near as you like.
+    exact_bound_by : str
+        What proves it.
     """
 
     n_terms: int
     unique: bool | None
     unique_by: str
-    isolation: float | None
-    distance: float | None
-    exact_nearby: bool | None
-    nearby_by: str
-    margin: float | None
-    radius: float | None
-    rank_lower_bound: int
-    lower_bound_by: str
+    isolation: float | None = None
+    distance: float | None = None
+    exact_nearby: bool | None = None
+    nearby_by: str = ""
+    margin: float | None = None
+    radius: float | None = None
+    rank_lower_bound: int = 0
+    lower_bound_by: str = ""
     determined: bool = True
+    exact_rank_bound: int = 0
+    exact_bound_by: str = ""
 
     @property
     def minimal(self) -> bool:
@@ -122,6 +126,12 @@ class Certificate:
         )
 
     def _rank_words(self) -> str:
+        words = self._near_rank_words()
+        if self.exact_rank_bound > max(self.rank_lower_bound, 1):
+            words += f" The tensor itself has rank {self.exact_rank_bound} or more ({self.exact_bound_by})."
+        return words
+
+    def _near_rank_words(self) -> str:
         if self.minimal:
             return f"No fewer terms come as near ({self.lower_bound_by})."
         if self.rank_lower_bound == 0:
@@ -151,40 +161,47 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
             f"the tensor of order {tensor.order} in {tensor.dim}."
         )
     unique, unique_by = uniqueness(weights, points, order)
-    terms = ScaledTerms.of(tensor, weights, points, order)
+    terms = TensorAndTerms.of(tensor, weights, points, order)
     if terms is None:
-        no_bound = (0, "the tensor is too large, or a term is zero, too small or too large")
-        return Certificate(
-            len(weights), unique, unique_by, None, None, None, no_bound[1], None, None, *no_bound
-        )
+        reason = "the tensor is too large, or a term is zero, too small or too large"
+        return Certificate(len(weights), unique, unique_by, nearby_by=reason, lower_bound_by=reason)
     nearby = exact_terms(terms)
     residual = 0.0 if nearby.is_sum else terms.residual
-    lower_bound = certified_bound(terms.tensor, max(residual, ROUNDING * terms.norm))
-    if tensor is None:
-        no_tensor = "there is none"
-        return Certificate(
-            len(weights), unique, unique_by, nearby.isolation, None, None, no_tensor, None, None, *lower_bound
-        )
-    distance = 0.0 if nearby.is_sum else residual / max(terms.norm, SMALLEST) * (1 + 1e-14)
-    determined = nearby.is_sum or _determined(terms, distance)
-    if not determined and unique:
-        unique, unique_by = None, "points lie too close together for the terms to be determined"
-    return Certificate(
+    bound, bound_by = certified_bound(terms.tensor, max(residual, ROUNDING * terms.norm))
+    proved = Certificate(
         len(weights),
         unique,
         unique_by,
-        nearby.isolation,
-        distance,
-        nearby.exact,
-        nearby.by,
-        nearby.margin,
-        nearby.radius,
-        *lower_bound,
-        determined,
+        isolation=nearby.isolation,
+        rank_lower_bound=bound,
+        lower_bound_by=bound_by,
+    )
+    if tensor is None:
+        return replace(proved, nearby_by="there is none")
+    distance = 0.0 if nearby.is_sum else residual / max(terms.norm, 1e-300) * (1 + 1e-14)
+    determined = nearby.is_sum or nearby.is_unique or _determined(terms, distance)
+    if nearby.is_unique and not unique:
+        unique, unique_by = True, nearby.by
+    elif not determined and unique:
+        unique, unique_by = None, "points lie too close together for the terms to be determined"
+    kernel = nearby.kernel
+    needs_more = kernel is not None and kernel.rank_bound > bound
+    return replace(
+        proved,
+        unique=unique,
+        unique_by=unique_by,
+        distance=distance,
+        exact_nearby=nearby.exact,
+        nearby_by=nearby.by,
+        margin=nearby.margin,
+        radius=nearby.radius,
+        determined=determined,
+        exact_rank_bound=kernel.rank_bound if kernel is not None and needs_more else bound,
+        exact_bound_by=kernel.by if kernel is not None and needs_more else bound_by,
     )
 
 
-def _determined(terms: ScaledTerms, distance: float) -> bool:
+def _determined(terms: TensorAndTerms, distance: float) -> bool:
     """Return whether terms whose points are close together are off by less than their size."""
     lengths = np.linalg.norm(terms.points, axis=1)
     units, weights = terms.points / lengths[:, None], terms.weights * lengths**terms.order

@@ -1,4 +1,4 @@
-"""Matrices that are linear in a tensor, of known rank for a power: Hankel matrices, Koszul flattenings."""
+"""Matrices that are linear in a tensor, of known rank for a power, and their lower bounds of ranks."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -7,11 +7,11 @@ from math import comb
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.tensor import n_monomials
+from apolar.decomposition.proofs.rounding import gamma, singular_values_below
+from apolar.decomposition.ranks import numerical_rank
+from apolar.decomposition.tuning import TUNING
+from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import multinomials, product_positions
-
-# Entries of a Koszul flattening, at most.
-KOSZUL_ENTRIES = 3e5
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ def koszul_degree(dim: int, order: int) -> int:
         return 0
     size = n_monomials(dim, order // 2) ** 2
     degrees = range((dim - 1) // 2, 0, -1)
-    return next((a for a in degrees if size * comb(dim, a) * comb(dim, a + 1) <= KOSZUL_ENTRIES), 0)
+    return next((a for a in degrees if size * comb(dim, a) * comb(dim, a + 1) <= TUNING.koszul_entries), 0)
 
 
 def koszul_flattening(dim: int, order: int, exterior_degree: int) -> Flattening:
@@ -144,3 +144,52 @@ def flattenings(dim: int, order: int, max_work: float) -> list[Flattening]:
     if exterior_degree:
         found.append(koszul_flattening(dim, order, exterior_degree))
     return [flattening for flattening in found if flattening.work <= max_work]
+
+
+def koszul_bound(tensor: SymmetricTensor) -> int:
+    """Return the lower bound of the rank from the numerical rank of a Koszul flattening, 0 without one.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> from apolar.decomposition.proofs.flattenings import koszul_bound
+    >>> koszul_bound(apolar.SymmetricTensor.from_polynomial("x^3 + y^3 + z^3 + x*y*z"))
+    4
+    """
+    degree = koszul_degree(tensor.dim, tensor.order)
+    if degree == 0 or not np.any(tensor.coefficients):
+        return 0
+    flattening = koszul_flattening(tensor.dim, tensor.order, degree)
+    values = np.linalg.svd(flattening.matrix(tensor.coefficients), compute_uv=False)
+    return -(-numerical_rank(values) // flattening.power_rank)
+
+
+def certified_bound(tensor: SymmetricTensor, radius: float) -> tuple[int, str]:
+    """Return a lower bound of the rank of all tensors within a distance of one, and which matrix proves it.
+
+    A singular value moves by at most the norm of the change, so that those above
+    it stay above zero. They are bounded from below with all rounding.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        Of a norm near one.
+    radius : float
+        The distance, in the apolar norm.
+
+    Returns
+    -------
+    bound : int
+    by : str
+    """
+    best, by = 0, "no matrix of the tensor is small enough, and far enough from zero"
+    if tensor.order == 1:
+        return int(np.linalg.norm(tensor.coefficients) > 2 * radius), "the linear form is not zero"
+    for flattening in flattenings(tensor.dim, tensor.order, TUNING.proof_work):
+        matrix = flattening.matrix(tensor.coefficients)
+        values = singular_values_below(matrix, gamma(2 * tensor.order + 10, matrix))
+        above = int(np.count_nonzero(values > flattening.norm * radius * (1 + 1e-14)))
+        bound = -(-above // flattening.power_rank)
+        if bound > best:
+            best, by = bound, flattening.name
+    return best, by

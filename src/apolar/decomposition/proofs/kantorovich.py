@@ -23,10 +23,9 @@ from apolar.decomposition.proofs.rounding import (
     stretch_above,
 )
 from apolar.decomposition.terms import power_jacobian
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
 
-# Multiplications of an inverse, at most.
-MAX_WORK = 3e8
 # What a few operations may round, relative to the result.
 SLACK = 1e-13
 
@@ -92,7 +91,7 @@ class Linearisation:
         """Return the linearisation at some terms, or None where J is not of full rank, or is too large."""
         rank, dim = points.shape
         n_equations, n_unknowns = n_monomials(dim, order), rank * dim
-        if n_equations * n_unknowns * min(n_equations, n_unknowns) > MAX_WORK:
+        if n_equations * n_unknowns * min(n_equations, n_unknowns) > TUNING.proof_work:
             return None
         sizes = np.array([norm_above(point) for point in points])
         scales = 2.0 ** -binary_exponents((np.abs(weights) * sizes ** (order - 1))[:, None])[:, 0]
@@ -175,7 +174,7 @@ class Linearisation:
             return None
         least = (1 - self.defect) / (self.inverse_norm * self.stretch) * (1 - SLACK)
         total = norm_above(self.sizes / self.scales)
-        for radius in 0.5 * 0.8 ** np.arange(150):
+        for radius in 4 * 0.8 ** np.arange(160):
             if radius * total * self._curvature(radius) * (1 + SLACK) < 2 * least:
                 return float(radius)
         return None

@@ -7,20 +7,21 @@ rank. A full rank is therefore proved, whatever the rounding elsewhere. The prim
 is 1 modulo 4, and has a square root of -1 to which complex numbers reduce.
 """
 
-from itertools import combinations, islice
+from collections.abc import Iterable
+from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar.decomposition.exact.numbers import load_flint, to_fmpq
 from apolar.tensor.monomials import monomial_variables
 
 PRIME = 2147483629
 """The largest prime below 2^31 that is 1 modulo 4: products of two residues are 64-bit integers."""
 # A square root of -1: g^((p - 1) / 4) for g = 2, which is not a square modulo this prime.
 IMAGINARY_UNIT = pow(2, (PRIME - 1) // 4, PRIME)
-# Minors that are eliminated together.
-BATCH = 500
 
 
 def residues(array: Array) -> IndexArray:
@@ -51,39 +52,20 @@ def product(left: IndexArray, right: IndexArray) -> IndexArray:
 
 def rank(matrix: IndexArray) -> int:
     """Return the rank of a matrix of residues."""
-    return len(echelon(matrix)[1])
-
-
-def echelon(matrix: IndexArray) -> tuple[IndexArray, list[int]]:
-    """Return the reduced row echelon form of a matrix of residues, without zero rows, and its pivots."""
-    rows = np.array(matrix, dtype=np.int64) % PRIME
-    pivots: list[int] = []
-    for column in range(rows.shape[1]):
-        done = len(pivots)
-        if done == len(rows):
-            break
-        nonzero = np.flatnonzero(rows[done:, column])
-        if len(nonzero) == 0:
-            continue
-        rows[[done, done + nonzero[0]]] = rows[[done + nonzero[0], done]]
-        rows[done, column:] = rows[done, column:] * pow(int(rows[done, column]), -1, PRIME) % PRIME
-        others = np.flatnonzero(rows[:, column])
-        others = others[others != done]
-        # To the left of the pivot its row is zero.
-        factors = rows[others, column, None]
-        rows[others, column:] = (rows[others, column:] - factors * rows[done, column:]) % PRIME
-        pivots.append(column)
-    return rows[: len(pivots)], pivots
+    return int(load_flint().nmod_mat(matrix.tolist(), PRIME).rank())
 
 
 def kernel(matrix: IndexArray) -> IndexArray:
     """Return a basis of the vectors that a matrix of residues sends to zero, one per row."""
-    reduced, pivots = echelon(matrix)
-    free = np.setdiff1d(np.arange(matrix.shape[1]), pivots)
-    basis = np.zeros((len(free), matrix.shape[1]), dtype=np.int64)
-    basis[np.arange(len(free)), free] = 1
-    basis[:, pivots] = -reduced[:, free].T % PRIME
-    return basis
+    basis, size = load_flint().nmod_mat(matrix.tolist(), PRIME).nullspace()
+    return np.array(
+        [[int(a) for a in row] for row in basis.transpose().tolist()[:size]], dtype=np.int64
+    ).reshape(size, matrix.shape[1])
+
+
+def exact_matrix(rows: Iterable[Iterable[Any]]) -> Any:
+    """Return a matrix of real floating-point numbers and fractions, times a number, as one of integers."""
+    return load_flint().fmpq_mat([[to_fmpq(value) for value in row] for row in rows]).numer_denom()[0]
 
 
 def kruskal_rank(matrix: IndexArray, work: float) -> int:
@@ -107,31 +89,6 @@ def kruskal_rank(matrix: IndexArray, work: float) -> int:
         needed = comb(n_rows, size) * size**2 * n_columns
         if needed <= work:
             work -= needed
-            if _all_independent(matrix, size):
+            if all(rank(matrix[list(subset)]) == size for subset in combinations(range(n_rows), size)):
                 return size
     return 1
-
-
-def _all_independent(matrix: IndexArray, size: int) -> bool:
-    """Return whether any `size` rows are independent."""
-    subsets = combinations(range(len(matrix)), size)
-    while batch := list(islice(subsets, BATCH)):
-        if not _full_ranks(matrix[np.array(batch)]):
-            return False
-    return True
-
-
-def _full_ranks(stack: IndexArray) -> bool:
-    """Return whether all matrices of a stack, shape (n, rows, columns), have independent rows."""
-    stack = stack.copy()
-    every = np.arange(len(stack))
-    for row in range(stack.shape[1]):
-        pivots = np.argmax(stack[:, row] != 0, axis=1)
-        values = stack[every, row, pivots]
-        if not np.all(values):
-            return False
-        # Multiplied crosswise, so that no inverse is needed.
-        factors = stack[every, row + 1 :, pivots]
-        later = stack[:, row + 1 :] * values[:, None, None] % PRIME
-        stack[:, row + 1 :] = (later - factors[..., None] * stack[:, row, None]) % PRIME
-    return True

@@ -19,14 +19,10 @@ from apolar._core.arrays import Array
 from apolar.decomposition.proofs.flattenings import Flattening
 from apolar.decomposition.proofs.kantorovich import SLACK, Displacement, Linearisation
 from apolar.decomposition.proofs.rounding import gamma, min_singular_value_below, norm_above, stretch_above
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import multinomials
 
-# Multiplications of a decomposition into singular values, and of a Gram matrix, at most; products of entries
-# of singular vectors.
-MAX_WORK = 2e8
-GRAM_WORK = 2e9
-MAX_PRODUCTS = 1e7
 # Equations on the kernels that are used, times the number of coefficients.
 ENOUGH_EQUATIONS = 3
 
@@ -98,7 +94,7 @@ class Blocks:
         weights = self.flattening.weights.ravel()
         used = np.flatnonzero(weights)
         n_products = len(used) * left.shape[1] * right.shape[1]
-        if n_equations < size or n_equations * size**2 > GRAM_WORK or n_products > MAX_PRODUCTS:
+        if n_equations < size or n_equations * size**2 > TUNING.gram_work or n_products > TUNING.kernel_work:
             return 0.0
         rows, columns = np.divmod(used, len(right))
         where = self.flattening.positions.ravel()[used]
@@ -143,7 +139,7 @@ def near_all_sums(
     """
     rank = linearised.rank * flattening.power_rank
     n_rows, n_columns = flattening.positions.shape
-    if rank >= min(n_rows, n_columns) or n_rows * n_columns * max(n_rows, n_columns) > MAX_WORK:
+    if rank >= min(n_rows, n_columns) or n_rows * n_columns * max(n_rows, n_columns) > TUNING.proof_work:
         return False
     margin, residual = distances
     blocks = Blocks.of(tensor, flattening, rank)
