@@ -75,10 +75,9 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
     is_fresh = start.status is FitStatus.NOT_RUN
     is_rough = adapts and is_fresh and start.strength is None and tol < ROUGH_TOLERANCE
     first_tol = ROUGH_TOLERANCE if is_rough else tol
-    if is_fresh or run.max_iter < FIRST_STEPS:
-        curvature = _plain_steps(run, start.parameters, start.earlier, first_tol)
-    else:
-        curvature = _accelerate(run, start.parameters, first_tol)
+    # A run that continues another one is near the optimum.
+    n_first = FIRST_STEPS if is_fresh else 1
+    curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
     _adapt_prior(run, tol, curvature, is_rough=is_rough)
     if checked_on is not None:
         _leave_saddles(run, checked_on, tol)
@@ -107,7 +106,7 @@ def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_r
         run.status = FitStatus.MAX_ITER
         parameters = run.problem.m_step(best.stats, run.prior, best.parameters)
         if curvature is None:
-            curvature = _plain_steps(run, parameters, -np.inf, tol)
+            curvature = _plain_steps(run, parameters, tol)
         else:
             curvature = _accelerate(run, parameters, tol, curvature)
         if run.best.has_empty_component and not before.has_empty_component:
@@ -121,11 +120,15 @@ def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_r
 
 
 def _plain_steps(
-    run: EMRun, parameters: WhitenedParameters, earlier: float, tol: float
+    run: EMRun,
+    parameters: WhitenedParameters,
+    tol: float,
+    n_first: int = FIRST_STEPS,
+    earlier: float = -np.inf,
 ) -> LBFGSHistory | None:
     """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow.
 
-    One step is enough that gains less than `tol` over an earlier objective, if there is one.
+    At least `n_first` steps are taken, but one step is enough that gains less than `tol` over an earlier objective, if there is one.
     """
     before, gain, n_steps = earlier, np.inf, 0
     while (evaluation := run.evaluate(parameters)) is not None:
@@ -139,7 +142,7 @@ def _plain_steps(
         if earlier > -np.inf and n_steps == 1 and gain < tol:
             run.status = FitStatus.CONVERGED
             return None
-        if n_steps < FIRST_STEPS:
+        if n_steps < n_first:
             continue
         # The sum of all further gains, if they form a geometric series. If they decrease slowly or increase,
         # it is not a good estimate.

@@ -69,7 +69,7 @@ def run(
     ----------
     problem : Problem
     starts : sequence of Fit
-        Of the same number of components. An accelerated run that continues another one takes no plain steps;
+        Of the same number of components. An accelerated run that continues another one takes one plain step;
         if its `earlier` objective is known, one pass that gains less than the tolerance over it is enough.
     prior : Prior or None
         One that does not adapt to the components, where `stop.relative` is given.
