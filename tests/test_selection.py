@@ -219,7 +219,7 @@ def test_the_reason_weighs_the_difference(difference, words):
 def test_the_reason_mentions_the_edge():
     upper = _reason(rows(1.0, 2.0, first=4)[:1], (2, 3, 4), "icl")
     assert "no other to compare with" in upper
-    assert "No more than 4 were tried: try more, as with n_components=range(4, 9)" in upper
+    assert "No more than 4 were tried: try more." in upper
     assert "No fewer than 3 were tried: try fewer" in _reason(rows(1.0, 2.0, first=3), (3, 4), "aic")
     assert "tried" not in _reason(rows(1.0, 2.0), (1, 2, 3), "bic")
     assert "tried" not in _reason(rows(1.0, first=3), (3,), "bic")
@@ -397,7 +397,7 @@ def test_one_bad_row_is_one_more_cluster(size, is_row):
     rng = np.random.default_rng(1)
     X = np.vstack([rng.normal(centre, 1, (100, 3)) for centre in (0, 8, -8)])
     X[5, slice(None) if is_row else 1] = -size
-    with pytest.warns(FarRowsWarning, match=r"^Row 5 is more than .* noise=True") as caught:
+    with pytest.warns(FarRowsWarning, match=r"^Row 5 is more than .* fit with noise") as caught:
         selection = select(X, range(1, 7), ("tied", "full", "tied_spherical"), random_state=0)
     assert caught[0].message.rows == (5,)
     assert sorted(np.bincount(selection.best.predict(X))) == [1, 99, 100, 100]

@@ -12,7 +12,7 @@ from apolar.estimator.parameters import check_parameters
 from apolar.mixture import SphericalMixture
 from apolar.selection import Selection
 
-PAPER = "khouja2022moments"
+APOLAR_PAPER = "khouja2022moments"
 # By parts of the name of the start that won.
 _STARTS = {
     "moments": ("hsu2013", "cardoso1996", "hansen1982"),
@@ -28,7 +28,7 @@ _PRIORS = {
     True: ("haff1980", "greene1989", "friedman1989", "corduneanu2001", "ohagan1995"),
     False: ("fraley2007",),
 }
-_NOISE = ["banfield1993", "byers1998"]
+NOISE_KEYS = ["banfield1993", "byers1998"]
 _METHODS = {
     "pencil": ("khouja2022diagonalisation",),
     "spm": ("kileel2019",),
@@ -57,7 +57,7 @@ def citation(*results: Any) -> str:
     >>> print(apolar.citation(apolar.decompose("x^3 + y^3")).splitlines()[0])
     @article{khouja2022moments,
     """
-    keys = dict.fromkeys([PAPER, *(key for result in results for key in _keys(result))])
+    keys = dict.fromkeys([APOLAR_PAPER, *(key for result in results for key in _keys(result))])
     entries = _entries()
     return "\n".join(entries[key] for key in keys)
 
@@ -74,7 +74,7 @@ def _keys(result: Any) -> list[str]:
         if not hasattr(result, "start_"):
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
         keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
-        keys += _NOISE if result.noise_box_ is not None else []
+        keys += NOISE_KEYS if result.noise_box_ is not None else []
         return [*keys, *_prior_keys(result), "nocedal2006"]
     if isinstance(result, SphericalMixture):
         return ["hsu2013", "cardoso1996", "hansen1982"]

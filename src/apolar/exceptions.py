@@ -83,7 +83,7 @@ class FarRowsWarning(ApolarWarning):
         numbers = listed([str(row + first) for row in self.rows])
         return (
             f"{rows} {numbers} {are} more than 100 standard deviations away from the other rows in some "
-            "column. Remove such rows if they are errors or codes for missing values, or use noise=True to "
+            "column. Remove such rows if they are errors or codes for missing values, or fit with noise to "
             "set them aside."
         )
 

@@ -21,8 +21,6 @@ FUNCTIONS = {
     "joint_rotation": (2, 3),
     "label_stats": (4, 2),
     "merge_costs": (9, 1),
-    "merge_by_terms": (2, 3),
-    "merge_by_costs": (8, 6),
     "merge_tree": (4, 2),
     "added_gains": (6, 4),
 }

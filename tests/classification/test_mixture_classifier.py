@@ -27,15 +27,23 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
+    [MixtureClassifier(1, covariance_type="diag")], expected_failed_checks=expected_failures
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
     [
         MixtureClassifier(random_state=0, covariance_type=("full", "diag", "tied")),
         MixtureClassifier(random_state=0, shared=True),
-        MixtureClassifier(1, covariance_type="diag"),
     ],
     expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore")
-def test_the_checks_of_scikit_learn(estimator, check):
+@pytest.mark.slow
+def test_the_checks_of_scikit_learn_where_a_family_is_chosen(estimator, check):
     check(estimator)
 
 
@@ -190,8 +198,8 @@ def few_and_others(data, n_rows, seed):
     [
         {},
         {"shared": True},
-        {"shared": True, "covariance_type": "full", "prior": "default"},
-        {"shared": True, "covariance_type": "tied", "prior": "default"},
+        pytest.param({"shared": True, "covariance_type": "full", "prior": "default"}, marks=pytest.mark.slow),
+        pytest.param({"shared": True, "covariance_type": "tied", "prior": "default"}, marks=pytest.mark.slow),
     ],
 )
 def test_with_few_rows_it_is_as_good_as_linear_discriminant_analysis(parameters):
@@ -220,6 +228,7 @@ def test_a_tied_covariance_of_fewer_rows_than_columns_is_shrunk_with_a_warning(s
     assert {mixture.covariance_type for mixture in own.mixtures_} == {"tied"}
 
 
+@pytest.mark.slow
 def test_flat_components_are_not_chosen():
     # By BIC, classes of wine have several flat components, and more new rows are wrong.
     few, classes, others, truth = few_and_others(load_wine(), 80, 0)

@@ -137,4 +137,4 @@ def test_mistakes_are_found_before_libraries_are_loaded(arguments):
 def test_standard_input_is_read_once():
     result = run("fit", "-", "-", "-k", 2, stdin="1,2\n3,4\n")
     assert result.exit_code == 2
-    assert "Standard input can be read once only" in result.output
+    assert "Standard input can be read only once" in result.output

@@ -171,7 +171,7 @@ def test_a_table_is_not_replaced_by_its_own_results(flowers):
     table.write_bytes(before)
     result = run("fit", table, "-k", 2, "--append", "--no-report", "-o", table.parent)
     assert result.exit_code == 2
-    assert "table.csv is what is read: choose another -o." in result.output
+    assert "table.csv is also an input; choose another -o." in result.output
     assert table.read_bytes() == before
     assert not (table.parent / "labels.csv").exists()
 

@@ -1,95 +1,18 @@
-"""Messages of the library in the words of the command line."""
+"""Errors of the library as the command line says them, from their fields; and names that options take."""
 
-import ast
-import inspect
 import pickle
-import re
 
 import click
+import numpy as np
 import pytest
 
-from apolar.cli.messages import error_message, in_options
+import apolar
 from apolar.cli.options import CRITERION, FAMILY, METHOD
-from apolar.cli.tables import TableError
 from apolar.decomposition.methods import METHODS
-from apolar.em.result import FitStatus
-from apolar.em.row_blocks import NOISE_AND_MISSING
-from apolar.estimator import fit_warnings, uncertainty
 from apolar.exceptions import ColumnError, ComponentError
-from apolar.mixture import families
-from apolar.reports import analysis
+from apolar.mixture.families import FAMILIES
 from apolar.scores import CRITERIA
-from apolar.selection import result as selection_result
-from apolar.selection.grid import NO_MAXIMUM
-
-PARAMETERS = (
-    "n_components", "covariance_type", "random_state", "n_init", "init_params", "max_iter", "tol",
-    "reg_covar", "warm_start", "sample_weight", "prior=", "X", "n_samples",
-)  # fmt: skip
-
-
-def texts_of(module):
-    """The whole sentences that a module can say, with 3 for each number and name that is put in."""
-    tree = ast.parse(inspect.getsource(module))
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if id(node) in parts | documented:
-            continue
-        text = ""
-        if isinstance(node, ast.JoinedStr):
-            text = "".join(
-                part.value if isinstance(part, ast.Constant) else "'3'" if part.conversion > 0 else "3"
-                for part in node.values
-            )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = node.value
-        if text.count(" ") > 3 and text.endswith("."):
-            yield text
-
-
-def test_messages_name_options_of_the_command_line():
-    text = in_options("Try another covariance_type, or more, as with n_components=range(3, 7).")
-    assert text == "Try another --covariance, or more, as with --components 3-6."
-    assert in_options("n_components = 9 components are too many.") == "9 components are too many."
-    assert in_options("Try n_components=9.") == "Try --components 9."
-    assert in_options("covariance_type='tied' has more.") == "--covariance tied has more."
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        FitStatus.MAX_ITER.value,
-        NOISE_AND_MISSING,
-        NO_MAXIMUM,
-        "In the units of X, a covariance is singular up to rounding: leave out columns that hardly vary or "
-        "nearly repeat others, or give a larger reg_covar.",
-        *(
-            text
-            for module in (fit_warnings, uncertainty, analysis, selection_result)
-            for text in texts_of(module)
-        ),
-    ],
-)
-def test_advice_names_no_parameter_of_python(message):
-    """Messages that can reach the command line: of fits, standard errors, choices and pages."""
-    said = in_options(message)
-    if "in Python" in said or "n_jobs" in said or "to_pandas" in said:
-        return
-    for name in PARAMETERS:
-        assert not re.search(rf"(?<![\w-]){name}\b", said), said
-
-
-def test_clusters_are_counted_from_one():
-    error = ComponentError(2, "holds 0.4 rows. Fit with fewer components.")
-    assert str(error).startswith("Cluster 3 (means_[2]) holds")
-    assert error_message(error) == "Cluster 3 holds 0.4 rows. Fit with fewer components."
-
-
-def test_names_of_the_user_stay_as_they_are():
-    for text in ("Column 'n_components' is constant.", "covariance_type.csv is empty.", "x_n_components"):
-        assert error_message(TableError(text)) == text
-    assert in_options("Column 'n_components' is constant.") == "Column 'n_components' is constant."
+from cli.commands import run
 
 
 @pytest.mark.parametrize(
@@ -101,18 +24,67 @@ def test_errors_with_a_place_can_be_sent_to_another_process(error):
     assert vars(again) == vars(error)
 
 
-def test_what_is_said_of_a_column():
-    error = ColumnError(1, "is constant: leave it out.")
-    assert str(error) == "Column 1 is constant: leave it out."
-    assert error_message(error.with_name(["a", "b"])) == (
-        "Column 'b' is constant: leave it out. Columns are chosen with --columns."
-    )
-    assert error_message(MemoryError()).startswith("There is not enough memory")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ComponentError(2, "holds no rows."), "Cluster 3 holds no rows."),
+        (
+            ColumnError(1, "is constant.").with_name(["a", "b"]),
+            "Column 'b' is constant. Columns are chosen with",
+        ),
+        (MemoryError(), "There is not enough memory: take fewer rows or columns."),
+    ],
+)
+def test_errors_are_told_from_their_fields(flowers, monkeypatch, error, said):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("apolar.reports.analysis.analyse", fail)
+    result = run("fit", flowers, "-k", 2)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_a_column_of_the_user_keeps_its_name(tmp_path):
+    """Columns that are called as parameters of Python are."""
+    rows = np.random.default_rng(0).standard_normal((30, 2))
+    lines = ["n_components,random_state,max_iter", *(f"{x},{y},7" for x, y in rows)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    result = run("fit", tmp_path / "t.csv", "-k", 1, "--no-report", "-o", tmp_path / "o")
+    assert "Dropped column 'max_iter': it is constant." in result.output
+    assert "n_components" in result.output
 
 
 @pytest.mark.parametrize(
-    ("option", "names"), [(FAMILY, families.FAMILIES), (CRITERION, CRITERIA), (METHOD, METHODS)]
+    "options",
+    [
+        ("-k", "1-2", "--covariance", "diag"),  # more than two may be better
+        ("-k", "2", "--noise", "--drop-missing"),
+        ("-k", "9", "--covariance", "full"),  # few rows for so many parameters
+    ],
 )
+def test_advice_names_no_parameter_of_python(flowers, tmp_path, options):
+    result = run("fit", flowers, *options, "-o", tmp_path / "o")
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "o" / "report.html").read_text()
+    for name in ("n_components", "covariance_type", "random_state", "max_iter", "init_params", "reg_covar"):
+        assert name not in result.output
+        assert name not in page
+
+
+def test_a_fit_that_stopped_early_says_so_in_the_words_of_the_command_line(flowers, tmp_path, monkeypatch):
+
+    monkeypatch.setattr(
+        apolar.GaussianMixture.__init__,
+        "__kwdefaults__",
+        {**apolar.GaussianMixture.__init__.__kwdefaults__, "max_iter": 1},
+    )
+    result = run("fit", flowers, "-k", 3, "--no-report", "-o", tmp_path / "o")
+    assert "Warning: EM stopped before it had converged: try another seed" in result.output
+    assert "max_iter" not in result.output
+
+
+@pytest.mark.parametrize(("option", "names"), [(FAMILY, FAMILIES), (CRITERION, CRITERIA), (METHOD, METHODS)])
 def test_options_take_every_name_of_a_table_of_the_library(option, names):
     assert [option.convert(name, None, None) for name in names] == list(names)
     with pytest.raises(click.BadParameter, match=f"'other' is not one of '{next(iter(names))}'"):

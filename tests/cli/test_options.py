@@ -86,11 +86,11 @@ def test_bounds_of_pruned_candidates_do_not_depend_on_units(flowers):
 
 def test_hints_in_json_use_the_words_of_the_command_line(flowers, tmp_path):
     reason = answer("select", flowers, "-k", "1-2", "--covariance", "diag")["reason"]
-    assert "as with --components 2-4." in reason
+    assert "No more than 2 were tried: try more." in reason
     fitted = answer("fit", flowers, "-k", "1-2", "--covariance", "diag", "-o", tmp_path / "o")
     assert fitted["reason"] == reason
     page = (tmp_path / "o" / "report.html").read_text()
-    assert "as with --components 2-4." in page
+    assert "No more than 2 were tried: try more." in page
     assert "n_components" not in page
 
 
@@ -131,7 +131,7 @@ def test_without_the_libraries_of_the_report_the_fit_goes_on(flowers, tmp_path, 
     monkeypatch.setattr("apolar.reports.page.need_report", missing)
     result = run("fit", flowers, "-k", 2, "-o", out)
     assert result.exit_code == 0, result.output
-    assert "No report is written, as matplotlib and jinja2 are not both there: pip install" in result.output
+    assert "No report is written: it needs matplotlib and jinja2. pip install" in result.output
     assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz"}
 
 

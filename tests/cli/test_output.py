@@ -147,7 +147,7 @@ def test_an_interruption_while_things_are_imported(flowers, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["apolar.cli.sketch"], "loaded_sketch", stop)
+    monkeypatch.setattr(sys.modules["apolar.cli.sketch"], "_load_sketch", stop)
     result = run("merge", flowers, "-o", flowers.parent / "x.npz")
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."

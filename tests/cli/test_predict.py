@@ -65,7 +65,7 @@ def test_what_is_read_is_not_overwritten(flowers, model):
     for target in (model, flowers):
         result = run("predict", model, flowers, "-o", target)
         assert result.exit_code == 2
-        assert "is what is read: choose another -o." in result.output
+        assert "is also an input; choose another -o." in result.output
     assert model.read_bytes() == before
 
 

@@ -10,8 +10,11 @@ from cli.commands import run
     ("arguments", "message"),
     [
         (["fit", "nowhere.csv", "-k", 2], "nowhere.csv"),
-        (["fit", "FLOWERS", "-k", "many"], "'many' is no number of components: write 4, 2-6, 2,4,8 or auto."),
-        (["fit", "FLOWERS", "-k", "0"], "'0' is no number of components"),
+        (
+            ["fit", "FLOWERS", "-k", "many"],
+            "'many' is not a number of components: write 4, 2-6, 2,4,8 or auto.",
+        ),
+        (["fit", "FLOWERS", "-k", "0"], "'0' is not a number of components"),
         (["fit", "FLOWERS", "-k", 2, "--columns", "petal_lenght"], "petal_length"),
         (["fit", "FLOWERS", "-k", 2, "--columns", "a,,b"], "has an empty name"),
         (["fit", "FLOWERS", "-k", 200], "200"),
@@ -19,13 +22,13 @@ from cli.commands import run
         (["fit", "FLOWERS", "-k", 2, "--sketch", "x.npz"], "Give either DATA or --sketch FILE."),
         (["fit", "--sketch", "FLOWERS", "-k", 2], "flowers.csv"),
         (["fit", "--sketch", "x.npz", "-k", "auto"], "There is no file x.npz"),
-        (["fit", "--sketch", "x.npz", "-k", "many"], "'many' is no number of components"),
+        (["fit", "--sketch", "x.npz", "-k", "many"], "'many' is not a number of components"),
         (["fit", "--sketch", "x.npz", "-k", 2, "--drop-missing"], "--drop-missing needs the rows"),
         (["predict", "nowhere.npz", "FLOWERS"], "There is no file nowhere.npz: check the name"),
         (["predict", "FLOWERS", "FLOWERS"], "flowers.csv"),
         (["merge", "nowhere.npz", "-o", "OUT"], "There is no file nowhere.npz: check the name"),
         (["sketch", "nowhere.csv", "-o", "OUT"], "nowhere.csv"),
-        (["select", "FLOWERS", "--components", "3-1"], "'3-1' is no number of components"),
+        (["select", "FLOWERS", "--components", "3-1"], "'3-1' is not a number of components"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(flowers, monkeypatch, arguments, message):

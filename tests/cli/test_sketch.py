@@ -57,7 +57,7 @@ def test_sketches_add_up_and_give_a_mixture(tmp_path, monkeypatch):
     # mclust's code names the same family; others need more of the sketch, or are not determined by moments.
     by_code = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", "VII", "-o", "by-code")
     assert by_code.exit_code == 0, by_code.output
-    for kind, words in (("EEE", "make the sketch with --order 4"), ("VEV", "not VEV")):
+    for kind, words in (("EEE", "make the sketch with order 4"), ("VEV", "not VEV")):
         refused = run("fit", "--sketch", tmp_path / "both.npz", "-k", 4, "--covariance", kind)
         assert refused.exit_code == 2
         assert words in " ".join(refused.output.split())
@@ -125,7 +125,7 @@ def test_what_is_left_out_of_a_sketch_and_of_its_fit(tmp_path):
         run("fit", "--sketch", tmp_path / "both.npz", "-k", 2, "--json", "-o", tmp_path / "out").output
     )
     assert answer["columns"][-1] == "part"
-    assert answer["notes"][0] == "Constant columns, left out: 'flat'."
+    assert answer["notes"][0] == "Dropped constant columns: 'flat'."
 
 
 def test_options_that_need_rows_are_refused_for_a_sketch():

@@ -42,7 +42,7 @@ def test_letters_that_a_terminal_cannot_show_are_replaced(flowers, tmp_path):
         f"apolar fit {flowers} -k 2 --no-report -o {tmp_path / 'out'}", PYTHONIOENCODING="ascii", LANG="C"
     )
     assert ended.returncode == 0, ended.stderr
-    assert b"Means ? deviations" in ended.stdout
+    assert b"Means ? standard deviations" in ended.stdout
     assert b"model.npz" in ended.stdout
     assert sorted(os.listdir(tmp_path / "out")) == ["labels.csv", "model.npz"]
 

@@ -93,7 +93,7 @@ def test_the_kernel_sums_what_the_host_sums(
     kind = family(name)
     host_data = Problem(open_rows(to_numpy(rows).astype(np.float64), weights), kind)
     # The kernel is used only where no row statistics are stored, which few rows would have.
-    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.problem.KEPT_NUMBERS", 0)
     device_weights = None if weights is None else tensor(weights)
     device_data = Problem(open_rows(rows, device_weights), kind, host_data.whitening)
     components = random_components(kind, n_components, n_columns)

@@ -168,24 +168,17 @@ def test_a_fit_computes_the_covariance_once(monkeypatch):
     assert shapes == [X.shape]
 
 
-def test_raw_rows_and_written_ones_have_the_same_sums(monkeypatch):
+def test_wide_sparse_rows_have_the_sums_of_dense_ones():
     kind = family("spherical")
-    data = Problem(open_rows(X, W), kind)
-    start = kind.m_step(data.hard_stats(np.arange(data.n_rows) % 3, 3), None)[None]
-    stats, log_likelihood = data.e_step(start)
-    nearest = data.nearest_stats(start[0].means)
-    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
-    # The compiled kernels need no stored squares.
-    monkeypatch.setattr("apolar._core.compiled._extension", None)
-    raw = Problem(open_rows(X, W), kind)
-    assert raw._blocks.squares is not None
-    monkeypatch.setattr("apolar.em.row_blocks.NEAR", 0.0)
-    written = Problem(open_rows(X, W), kind)
-    assert written._blocks.squares is None
-    for other in (raw, written):
-        np.testing.assert_allclose(other.e_step(start)[0].array, stats.array, rtol=1e-10, atol=1e-8)
-        np.testing.assert_allclose(other.e_step(start)[1], log_likelihood, rtol=1e-12)
-        np.testing.assert_allclose(other.nearest_stats(start[0].means).array, nearest.array, atol=1e-8)
+    rows = sparse.random_array((2000, 300), density=0.05, rng=np.random.default_rng(3), format="csr")
+    weights = W[: rows.shape[0]]
+    dense, wide = (Problem(open_rows(table, weights), kind) for table in (rows.toarray(), rows))
+    start = kind.m_step(dense.hard_stats(np.arange(dense.n_rows) % 3, 3), None)[None]
+    for ours, expected in zip(wide.e_step(start), dense.e_step(start), strict=True):
+        ours, expected = (getattr(sums, "array", sums) for sums in (ours, expected))
+        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-8)
+    nearest = [data.nearest_stats(start[0].means).array for data in (wide, dense)]
+    np.testing.assert_allclose(*nearest, rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["array", "dataframe", "mapped file"])

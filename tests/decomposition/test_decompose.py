@@ -299,7 +299,7 @@ def test_condition_of_points_that_nearly_coincide():
         ("x^3 + y^3", {"random_state": "seed"}, TypeError, "random_state"),
         ("x^3 + y^3", {"max_iter": 0}, ValueError, "max_iter"),
         ("x^3 + y^3", {"tol": 0}, ValueError, "tol"),
-        ("x*y*z", {"rank": 4, "refine": False}, ValueError, "refine=True"),
+        ("x*y*z", {"rank": 4, "refine": False}, ValueError, "without refinement"),
     ],
 )
 def test_bad_input_is_refused(tensor, options, error, message):

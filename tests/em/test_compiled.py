@@ -229,7 +229,7 @@ def numbers_of(model):
 def test_the_number_of_threads_changes_no_digit_of_a_fit(n_threads, monkeypatch):
     # As for rows that are too many to be stored in whitened coordinates.
     for kept in (2**21, 0):
-        monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", kept)
+        monkeypatch.setattr("apolar.em.problem.KEPT_NUMBERS", kept)
         for one, several in zip(numbers_of(fitted(1)), numbers_of(fitted(n_threads)), strict=True):
             np.testing.assert_array_equal(several, one)
 

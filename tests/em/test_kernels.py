@@ -76,7 +76,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(launch, "predict", counting("predict", prediction_reference))
     monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
     monkeypatch.setattr(gpu, "like", lambda answers, _: answers)
-    monkeypatch.setattr("apolar.em.problem.KEPT_ROW_STATS", 0)
+    monkeypatch.setattr("apolar.em.problem.KEPT_NUMBERS", 0)
     return made
 
 
@@ -180,7 +180,7 @@ def test_integers_are_predicted_without_the_kernel(calls):
 
 
 def test_a_singular_covariance_needs_no_kernel(calls, monkeypatch):
-    monkeypatch.setattr(launch, "full_parameters", lambda *_: None)
+    monkeypatch.setattr(launch, "parameters_of", lambda *_: None)
     family = FAMILIES["full"]
     on_host = Problem(open_rows(X), family)
     on_device = Problem(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)

@@ -178,8 +178,8 @@ def test_without_noise_nothing_is_added():
 def test_kernels_of_a_device_take_a_component_without_precisions():
     data, parameters = data_and_start("full")
     natural = data.natural(parameters)
-    ours = launch.full_parameters(data.whitening.centre, data.whitening.matrix, natural)
+    ours = launch.parameters_of(data.whitening.centre, data.whitening.matrix, natural)
     assert ours is not None
     assert ours.n_components == 3
     natural[2, 1] = 1.0
-    assert launch.full_parameters(data.whitening.centre, data.whitening.matrix, natural) is None
+    assert launch.parameters_of(data.whitening.centre, data.whitening.matrix, natural) is None

@@ -42,10 +42,7 @@ def problem(name, n_columns, n_components, n_rows=101, dtype=np.float32):
 
 
 def parameters_of(whitening, natural):
-    if whitening.matrix.ndim == 2:
-        return launch.full_parameters(whitening.centre, whitening.matrix, natural)
-    scale = np.broadcast_to(whitening.matrix, whitening.centre.shape)
-    return launch.aligned_parameters(whitening.centre, scale, natural)
+    return launch.parameters_of(whitening.centre, whitening.matrix, natural)
 
 
 def on_host(rows, kind, whitening, weights=None):
@@ -61,11 +58,7 @@ def test_the_e_step_is_that_of_numpy(name, n_columns, n_components, weighted):
     rows, kind, whitening, natural = problem(name, n_columns, n_components)
     weights = np.random.default_rng(2).uniform(0, 2, len(rows)) if weighted else None
     tensors = [None if a is None else torch.tensor(a, device=DEVICE) for a in (rows, weights)]
-    if whitening.matrix.ndim == 2:
-        sums = triton.full_e_step(*tensors, whitening.centre, whitening.matrix, natural)
-    else:
-        scale = np.broadcast_to(whitening.matrix, n_columns)
-        sums = triton.aligned_e_step(*tensors, whitening.centre, scale, natural)
+    sums = triton.e_step(*tensors, whitening.centre, whitening.matrix, natural)
     expected = on_host(rows, kind, whitening, weights).e_step(natural[None])
     for ours, theirs in zip(sums, expected, strict=True):
         assert_close(ours, theirs)
@@ -133,7 +126,7 @@ def test_columns_may_be_stored_in_any_order():
     rows, kind, whitening, natural = problem("full", 6, 4)
     by_column = torch.tensor(np.asfortranarray(rows).T, device=DEVICE).T
     assert not by_column.is_contiguous()
-    sums = triton.full_e_step(by_column, None, whitening.centre, whitening.matrix, natural)
+    sums = triton.e_step(by_column, None, whitening.centre, whitening.matrix, natural)
     for ours, theirs in zip(sums, on_host(rows, kind, whitening).e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
 
@@ -150,11 +143,7 @@ def test_a_noise_component_has_the_same_logit_in_all_rows(name):
     natural = np.vstack([natural, np.zeros((1, natural.shape[1]))])
     natural[-1, 0] = -8.0
     block, tensor = on_host(rows, kind, whitening), torch.tensor(rows, device=DEVICE)
-    if whitening.matrix.ndim == 2:
-        sums = triton.full_e_step(tensor, None, whitening.centre, whitening.matrix, natural)
-    else:
-        scale = np.broadcast_to(whitening.matrix, 6)
-        sums = triton.aligned_e_step(tensor, None, whitening.centre, scale, natural)
+    sums = triton.e_step(tensor, None, whitening.centre, whitening.matrix, natural)
     for ours, theirs in zip(sums, block.e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
     responsibilities, _ = posteriors(block.logits(natural).copy()[None], Scratch())

@@ -9,7 +9,7 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, run
-from apolar.estimator.uncertainty import align_components, bootstrap, standard_errors
+from apolar.estimator.uncertainty import bootstrap, standard_errors
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
@@ -151,26 +151,6 @@ def test_two_components_agree_with_a_plain_hessian(name):
     assert errors.weights[0] == pytest.approx(errors.weights[1])
 
 
-def test_overlap_costs():
-    n_k, w = np.array([300, 200]), np.array([0.6, 0.4])
-    ratios = []
-    for separation in (8.0, 2.5):
-        X, labels = clusters(separation)
-        data = opened(X, "spherical")
-        fit = optimum(data, labels)
-        errors = standard_errors(data, fit)
-        known = [
-            np.sqrt(w * (1 - w) / 500),
-            np.sqrt(fit.covariances / n_k)[:, None] * np.ones(2),
-            fit.covariances * np.sqrt(2 / (2 * n_k)),
-        ]
-        values = (errors.weights, errors.means, errors.covariances)
-        ratios.append(np.concatenate([np.ravel(a / b) for a, b in zip(values, known, strict=True)]))
-    assert np.all(np.abs(ratios[0] - 1) < 0.15)
-    assert np.all(ratios[1] > ratios[0])
-    assert ratios[1].max() > 1.5
-
-
 @pytest.mark.parametrize("name", ["full", "tied", "spherical"])
 def test_errors_have_the_units_of_the_data(name):
     X, labels = clusters(4.0)
@@ -225,7 +205,7 @@ def test_a_saddle_is_refused():
     mean, covariance = X.mean(axis=0), np.cov(X.T, bias=True)
     # Two components in the one place: stationary, and no maximum.
     saddle = WhitenedParameters(np.array([0.5, 0.5]), np.stack([mean] * 2), np.stack([covariance] * 2))
-    with pytest.raises(ComponentError, match="not at a maximum .* larger max_iter, a smaller tol"):
+    with pytest.raises(ComponentError, match="not at a maximum .* more iterations, a smaller tol"):
         standard_errors(data, saddle)
 
 
@@ -243,16 +223,8 @@ def test_components_that_are_the_same_are_refused():
 def test_a_mixture_of_other_rows_is_refused():
     X, labels = clusters(6.0)
     fit = optimum(opened(X, "diag"), labels)
-    with pytest.raises(ValueError, match="standard errors from the maximum .* sample_weight of the fit"):
+    with pytest.raises(ValueError, match="standard errors from the maximum .* weights of the fit"):
         standard_errors(opened(X + 0.3, "diag"), fit)
-
-
-def test_an_empty_component_is_refused():
-    X, labels = clusters(6.0)
-    fit = optimum(opened(X, "diag"), labels)
-    fit = WhitenedParameters(np.array([1 - 1e-6, 1e-6]), fit.means, fit.covariances)
-    with pytest.raises(ValueError, match=r"Cluster 2 \(means_\[1\]\) holds 0.0005 rows.* fewer components"):
-        standard_errors(opened(X, "diag"), fit)
 
 
 def test_a_component_of_one_row_is_none_of_less():
@@ -313,25 +285,6 @@ def test_resamples_keep_their_components(name):
     resamples = bootstrap(data, fit, Prior(), rng=np.random.default_rng(3), n_resamples=20)
     order = np.argsort(fit.means[:, 0])
     assert np.all(resamples.means[:, order[0], 0] < resamples.means[:, order[1], 0])
-
-
-def test_switched_components_are_switched_back():
-    rng = np.random.default_rng(0)
-    # Two in the one place, that differ in spread alone.
-    means = np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
-    for name, covariances in {
-        "spherical": np.array([1.0, 9.0, 1.0, 1.0]),
-        "tied_spherical": np.ones(()),
-    }.items():
-        weights = np.array([0.4, 0.1, 0.3, 0.2])
-        fitted = WhitenedParameters(weights, means, covariances)
-        order = rng.permutation(4)
-        switched = WhitenedParameters(
-            weights[order], means[order] + 0.1, covariances[order] if covariances.ndim else covariances
-        )
-        aligned = align_components(switched, fitted, family(name))
-        np.testing.assert_allclose(aligned.weights, weights)
-        np.testing.assert_allclose(aligned.means, means + 0.1)
 
 
 def test_resamples_are_reproducible_and_see_weights():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.exceptions import NotFittedError
 
 from apolar import GaussianMixture
 from apolar.mixture.families import family
@@ -123,8 +122,3 @@ def test_noise_is_left_out():
     X, _ = example()
     X = np.vstack([X, np.random.default_rng(0).uniform(-20, 20, (40, 4))])
     assert fitted(X, "spherical", noise=True).overlap().misclassification.shape == (3, 3)
-
-
-def test_an_unfitted_mixture_has_no_overlap():
-    with pytest.raises(NotFittedError):
-        GaussianMixture(2).overlap()

@@ -29,33 +29,13 @@ def test_criteria_agree_with_their_definitions():
     assert model.icl(X) >= model.bic(X)
 
 
-def test_standard_errors_and_bootstrap_have_the_shapes_of_the_parameters():
-    X, _ = example()
-    model = fitted(X, "full")
-    errors = model.standard_errors(X)
-    assert errors.means.shape == model.means_.shape
-    assert errors.covariances.shape == model.covariances_.shape
-    resamples = model.bootstrap(X, n_resamples=100)
-    assert resamples.means.shape == (100, *model.means_.shape)
-    # The deviation of 100 values is known to 7 per cent, and there are 12 of them.
-    np.testing.assert_allclose(resamples.standard_errors().means, errors.means, rtol=0.25)
-
-
-def test_a_saved_mixture_is_the_same(tmp_path):
-    X, _ = example()
-    model = fitted(X)
-    model.save(tmp_path / "model")
-    np.testing.assert_array_equal(
-        GaussianMixture.load(tmp_path / "model").predict_proba(X), model.predict_proba(X)
-    )
-
-
 def test_an_unfitted_mixture_says_so():
     for method in ("predict", "predict_proba", "score_samples", "bic", "standard_errors"):
         with pytest.raises(NotFittedError):
             getattr(GaussianMixture(), method)(example()[0])
-    with pytest.raises(NotFittedError):
-        GaussianMixture().sample(3)
+    for method, arguments in (("sample", [3]), ("overlap", []), ("marginal", [0]), ("summary", [])):
+        with pytest.raises(NotFittedError):
+            getattr(GaussianMixture(), method)(*arguments)
 
 
 @pytest.mark.parametrize("weights", [-np.ones(400), np.zeros(400), [1, 2]])

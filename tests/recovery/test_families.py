@@ -123,9 +123,9 @@ def test_what_moments_do_not_determine_is_refused(family, n_components, n_featur
 def test_a_sketch_of_too_low_an_order_says_which_would_do():
     X = np.random.default_rng(0).standard_normal((200, 3))
     sketch = apolar.MomentSketch(3).update(X)
-    with pytest.raises(ValueError, match="make the sketch with order=4"):
+    with pytest.raises(ValueError, match="make the sketch with order 4"):
         apolar.mixture_from_moments(sketch, 2, covariance_type="tied")
-    with pytest.raises(ValueError, match="make the sketch with order=4"):
+    with pytest.raises(ValueError, match="make the sketch with order 4"):
         apolar.mixture_from_moments(sketch, 5)
 
 

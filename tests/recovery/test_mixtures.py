@@ -297,7 +297,7 @@ X = np.random.default_rng(0).standard_normal((50, 3))
         (X, 2, {"sample_weight": -np.ones(50)}, ValueError, "negative"),
         (apolar.MomentSketch(3).update(X), 2, {"sample_weight": np.ones(50)}, ValueError, "has its weights"),
         (apolar.MomentSketch(3), 2, {}, ValueError, "no rows"),
-        (apolar.MomentSketch(3).update(X), 4, {}, ValueError, "make the sketch with order=4"),
+        (apolar.MomentSketch(3).update(X), 4, {}, ValueError, "make the sketch with order 4"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(rows, n_components, options, error, message):

@@ -20,6 +20,7 @@ def flowers():
 
 
 @pytest.mark.parametrize("kind", ["spherical", "tied_spherical", "diag", "tied_diag", "full", "tied"])
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.DisagreementWarning")
 def test_standardised_fits_are_given_back_in_the_units_of_the_table(flowers, kind):
     units = np.array([1.0, 10.0, 0.01, 1000.0])
     X = flowers.data * units + 5

@@ -53,9 +53,9 @@ def test_words_of_a_row(flowers):
 
 def test_rings_are_the_rows_that_do_not_match(flowers):
     X, analysis = flowers
-    shown = choose_rows(analysis, X, nameless(analysis.model), [0, 1], 1000, None)
+    shown = choose_rows(analysis, X, [0, 1], 1000, None)
     assert shown.n_disagreeing == np.count_nonzero(shown.disagrees) == round(150 * analysis.truth.error_rate)
-    few = choose_rows(analysis, X, nameless(analysis.model), [0, 1], 60, None)
+    few = choose_rows(analysis, X, [0, 1], 60, None)
     assert len(few.values) == 60
     assert few.remarks == ["Shown: 60 of 150 rows, small clusters thinned less."]
 

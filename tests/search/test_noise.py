@@ -75,5 +75,5 @@ def test_the_costs_of_mergers_count_the_noise(name):
     natural = np.concatenate([merged, data.natural(parameters)[2:]])
     rows = data.row_logits(natural, slice(None))
     expected = likelihood - np.logaddexp.reduce(rows, axis=0).sum()
-    # All of the 270 rows are compared, in single precision without the compiled kernels.
+    # All of the 270 rows are compared.
     assert costs._costs[0, 1] == pytest.approx(expected, rel=1e-4, abs=0.05)

@@ -17,7 +17,7 @@ from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.search import starts
 from apolar.search.merging import greedily_merged_stats, mixture_distances
 from apolar.search.proposals import with_one_more
-from apolar.search.search import Search, portfolio, race, start_candidates
+from apolar.search.search import portfolio, race, start_candidates
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
@@ -196,21 +196,6 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
     assert likelihoods == sorted(likelihoods, reverse=True)
     predicted = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
     assert apolar.scores.adjusted_rand_index(labels, predicted) > 0.98
-    assert any(candidate.start == "moments" for candidate in candidates)
-
-
-def test_the_portfolio_does_not_run_twice_from_the_same_mixture():
-    X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
-    rows = Problem(open_rows(X), family("spherical"))
-    search = Search(rows, 3, Prior(), np.random.default_rng(0))
-    near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
-    far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
-    first = search._new_optima(
-        [Fit(start, name) for name, start in zip("abc", (near, near, far), strict=True)]
-    )
-    assert [candidate.start for candidate in first] == ["a", "c"]
-    # Nor from a mixture at which a run has ended.
-    assert search._new_optima([Fit(first[0].parameters, "d")]) == []
 
 
 @pytest.mark.parametrize(("prior", "first"), [(AdaptivePrior(), "near"), (Prior(), "empty")])

@@ -70,6 +70,18 @@ def check_regular(path: Path) -> None:
         raise OSError(f"{path} is no regular file, and would be lost: give another path.")
 
 
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path leads to, in a folder that exists; refuse folders, devices and pipes."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {target.parent} to save {target.name} to: make it first."
+        )
+    target = real_path(target)
+    check_regular(target)
+    return target
+
+
 def check_finite(path: str | os.PathLike[str], what: str) -> None:
     """Raise ValueError for a device, a pipe or a socket: to read them might never end.
 
@@ -110,11 +122,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     The permissions of a file that is replaced stay.
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {target.parent} to save to: make it first.")
-    target = real_path(target)
-    check_regular(target)
+    target = check_target(path)
     part = new_part(target)
     try:
         with open(part, "wb") as file:

@@ -7,6 +7,9 @@ from html import escape
 
 __all__ = ["Displayed", "TableCells", "cluster_table", "html_table", "text_table"]
 
+# The most columns of the data that a notebook shows, and the most clusters that are shown anywhere.
+SHOWN_COLUMNS, SHOWN_CLUSTERS = 10, 30
+
 TableCells = tuple[list[str], list[list[str]]]
 """The heads of a table, and its rows."""
 

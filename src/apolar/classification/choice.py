@@ -36,7 +36,7 @@ N_FOLDS = 5
 TOWARDS_COMMON = (1.0, 0.6, 0.3, 0.1, 0.0)
 # How often missing values are drawn, where covariances are shared: the sums then have their expected values
 # up to a third of what sampling rows does to them.
-N_DRAWS = 10
+N_COMPLETIONS = 10
 
 Mixtures = tuple[GaussianMixture, ...]
 """One for each class."""
@@ -101,9 +101,9 @@ class ClassRows:
                 warnings.simplefilter("ignore")
                 model = GaussianMixture(1, prior="conjugate", random_state=self.seed)
                 model.fit(of_class, sample_weight=of_rows)
-            values.append(model.impute(of_class, n_draws=N_DRAWS).reshape(-1, of_class.shape[1]))
+            values.append(model.impute(of_class, n_draws=N_COMPLETIONS).reshape(-1, of_class.shape[1]))
             codes.append(np.full(len(values[-1]), code))
-            weights.append(np.tile(of_rows, N_DRAWS) / N_DRAWS)
+            weights.append(np.tile(of_rows, N_COMPLETIONS) / N_COMPLETIONS)
         joined = np.concatenate(values), np.concatenate(codes), np.concatenate(weights)
         return ClassRows(*joined, self.classes, self.seed)
 
@@ -116,7 +116,7 @@ class ClassRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class ClassModel:
     """A way to describe the classes.
 
     Attributes
@@ -167,7 +167,7 @@ class Choice:
     selections: tuple[Selection, ...] = ()
 
     @classmethod
-    def of(cls, best: Candidate, reason: str, **compared: Any) -> Choice:
+    def of(cls, best: ClassModel, reason: str, **compared: Any) -> Choice:
         """Return the choice of a candidate."""
         return cls(best.mixtures, f"{best.name}{reason}.", best.covariance_type, best.notes, **compared)
 
@@ -213,7 +213,7 @@ def choose_mixtures(settings: Any, rows: ClassRows, numbers: tuple[int, ...], cl
 # --- one Gaussian for each class ----------------------------------------------------------------
 
 
-def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> list[Candidate]:
+def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> list[ClassModel]:
     """Return what describes each class by one Gaussian, fitted, the simplest first.
 
     Where covariances of the given families are singular, these are shrunk ones, with a warning.
@@ -231,7 +231,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     for kind, name in families.items():
         if name not in shrinking:
             fit = functools.partial(_fit_family, kind=kind, prior=prior)
-            candidates.append(Candidate(f"one Gaussian for each class ({kind})", fit, kind, name == "tied"))
+            candidates.append(ClassModel(f"one Gaussian for each class ({kind})", fit, kind, name == "tied"))
     found, problem = _fit_all(rows, candidates)
     if found:
         return found
@@ -248,7 +248,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     return [replace(one, notes=((FewRowsWarning, note.format(one.name)),)) for one in found]
 
 
-def _fit_all(rows: ClassRows, candidates: list[Candidate]) -> tuple[list[Candidate], str]:
+def _fit_all(rows: ClassRows, candidates: list[ClassModel]) -> tuple[list[ClassModel], str]:
     """Return the candidates that can be fitted, with their mixtures, and the first problem with others."""
     fitted, problem = [], ""
     for one in candidates:
@@ -283,7 +283,7 @@ def _fit_family(rows: ClassRows, kind: str, prior: Any) -> Mixtures:
     )
 
 
-def _shrunk_candidates(rows: ClassRows, own: bool = True) -> list[Candidate]:
+def _shrunk_candidates(rows: ClassRows, own: bool = True) -> list[ClassModel]:
     """Return one Gaussian for each class, with covariances between own and common, shrunk to a diagonal.
 
     They are those of regularised discriminant analysis [friedman1989], with the diagonal of the common
@@ -298,7 +298,7 @@ def _shrunk_candidates(rows: ClassRows, own: bool = True) -> list[Candidate]:
         steps = f"{common:g} towards the common one and " if 0 < common < 1 else ""
         name = f"one Gaussian for each class ({kind}, shrunk {steps}towards a diagonal)"
         fit = functools.partial(_fit_shrunk, common=common, variances=variances)
-        candidates.append(Candidate(name, fit, kind, common == 1))
+        candidates.append(ClassModel(name, fit, kind, common == 1))
     return candidates
 
 
@@ -351,7 +351,7 @@ def _gaussian(kind: str, mean: Array, covariance: Array, count: float) -> Gaussi
     return mixture
 
 
-def _bic(rows: ClassRows, one: Candidate) -> float:
+def _bic(rows: ClassRows, one: ClassModel) -> float:
     """Return the BIC of the rows with their classes, under one Gaussian for each; lower is better."""
     counts = rows.counts
     log_likelihood = counts @ np.log(counts / counts.sum())
@@ -407,14 +407,14 @@ def _separate_selections(
     return tuple(selections), tuple(notes)
 
 
-def _separate_candidates(selections: tuple[Selection, ...], notes: Notes) -> list[Candidate]:
+def _separate_candidates(selections: tuple[Selection, ...], notes: Notes) -> list[ClassModel]:
     """Return mixtures of each class with at most one component, at most two, and so on.
 
     Up to each number, the criterion of the selections chooses for each class.
     """
     tables = [[row for row in selection.table if row.is_fitted] for selection in selections]
     criterion = selections[0].criterion
-    found: dict[str, Candidate] = {}
+    found: dict[str, ClassModel] = {}
     for most in sorted({row.n_components for selection in selections for row in selection.table}):
         allowed = [[row for row in table if row.n_components <= most] for table in tables]
         if not all(allowed):
@@ -426,7 +426,7 @@ def _separate_candidates(selections: tuple[Selection, ...], notes: Notes) -> lis
         )
         described = ", ".join(f"{row.n_components} {row.covariance_type}" for row in best)
         name, fit = f"a mixture for each class ({described})", functools.partial(_fit_again, models)
-        found.setdefault(name, Candidate(name, fit, mixtures=models, notes=notes))
+        found.setdefault(name, ClassModel(name, fit, mixtures=models, notes=notes))
     return list(found.values())
 
 
@@ -459,7 +459,7 @@ def log_joint(mixtures: Iterable[GaussianMixture], values: Array, class_prior: A
 
 
 def _best_prediction(
-    rows: ClassRows, candidates: list[Candidate], class_prior: Array, *, or_none: bool
+    rows: ClassRows, candidates: list[ClassModel], class_prior: Array, *, or_none: bool
 ) -> Choice:
     """Return the candidate with the lowest Brier score of rows that are left out [brier1950].
 

@@ -8,15 +8,13 @@ from typing import Any
 import click
 
 from apolar.cli.decompose import decompose
-from apolar.cli.errors import BadInput, Interrupted
+from apolar.cli.errors import BadInput, Interrupted, error_message, escaped, escaped_lines
 from apolar.cli.fit import fit
-from apolar.cli.messages import error_message
 from apolar.cli.output import WRITTEN
 from apolar.cli.predict import predict
 from apolar.cli.reproduce import reproduce
 from apolar.cli.select import select
 from apolar.cli.sketch import merge, sketch
-from apolar.cli.text import escaped, escaped_lines
 
 # Where `--verbose` is kept for `--version`.
 VERBOSE = "apolar.verbose"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from apolar.cli.text import escaped
+from apolar.cli.errors import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.table import Table
     from rich.text import Text
 
 # The width in characters, if the output is not a terminal.
@@ -34,6 +34,17 @@ def line(text: str) -> Text:
     return Text(escaped(text))
 
 
+def new_grid(*names: str) -> Table:
+    """Return an empty table with columns of numbers."""
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in names:
+        grid.add_column(line(name), justify="right", no_wrap=True)
+    return grid
+
+
 class Bar:
     """A progress bar on a terminal; silent if the output is not one."""
 
@@ -46,9 +57,7 @@ class Bar:
     def __enter__(self) -> Bar:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def begin(self, what: str, total: float | None = None) -> None:
@@ -57,16 +66,11 @@ class Bar:
         if not self.console.is_terminal:
             return
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.text import Text
 
-        class Words(TextColumn):
-            """The words next to the bar, without markup."""
-
-            def render(self, task: Any) -> Text:
-                return Text(str(task.fields["what"]))
-
-        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), Words(""), TimeElapsedColumn()]
-        self.bar = Progress(*columns, console=self.console, transient=True)
+        columns = [TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[what]}")]
+        self.bar = Progress(
+            columns[0], BarColumn(), columns[1], TimeElapsedColumn(), console=self.console, transient=True
+        )
         self.task = self.bar.add_task(what, total=total, what="")
         self.bar.start()
 
@@ -77,16 +81,15 @@ class Bar:
 
     def candidates(self, what: str, done: int, total: int) -> None:
         """Move the bar of candidates that are compared: how many are done, and how long the others take."""
-        if not self.console.is_terminal:
-            return
         now = time.monotonic()
         if what != self._what:
             self.begin(what, total)
             self._what, self._began, self._first = what, now, done
         left = ""
-        if done > self._first:
-            left = f", about {duration((now - self._began) / (done - self._first) * (total - done))} left"
-        self.step(done, f"{done} of {total} candidates{left if done < total else ''}")
+        if self._first < done < total:
+            seconds = (now - self._began) / (done - self._first) * (total - done)
+            left = f", about {f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min'} left"
+        self.step(done, f"{done} of {total} candidates{left}")
 
     def end(self) -> None:
         """Remove the bar."""
@@ -94,8 +97,3 @@ class Bar:
             self.bar.stop()
             self.bar = None
         self._what = ""
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people say it: 12 s, 3 min."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

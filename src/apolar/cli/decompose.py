@@ -1,5 +1,7 @@
 """`apolar decompose`: a form as a sum of powers of linear forms."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
@@ -12,18 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import line
-from apolar.cli.errors import BadInput
-from apolar.cli.messages import in_options
+from apolar.cli.errors import BadInput, not_found
 from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:
-    from apolar.decomposition import Certificate, ExactWaring, Waring
+    from apolar.decomposition import ExactWaring, Waring
     from apolar.tensor import SymmetricTensor
 
-# The most columns of a table in a terminal.
-MAX_COLUMNS = 8
-# Characters of a fraction in a file.
-MAX_DIGITS = 300
+# The most columns and characters of a formula in a terminal, and characters of a fraction in a file.
+MAX_TERM_COLUMNS, MAX_FORMULA, MAX_DIGITS = 8, 2000, 300
 
 
 class FormCommand(click.Command):
@@ -127,24 +126,36 @@ def decompose(
     elif gap:
         rule = ranks.gap()
     try:
-        tensor, names = _read(polynomial, variables)
+        tensor, names = _read_form(polynomial, variables)
         waring = decompose(tensor, rule, method, not no_refine, seed, field=field, constraint=constraint)
-    except (ValueError, TypeError, MemoryError) as error:
-        raise BadInput(in_options(str(error))) from error
-    recognised, why_not = _exact_terms(waring, max_degree, move) if exact else (None, "")
+    except TypeError as error:
+        raise BadInput(str(error)) from error
+    recognised, why_not = None, ""
+    if exact:
+        try:
+            recognised = waring.rationalize(max_degree=max_degree, move=move)
+        except ValueError as error:
+            why_not = str(error)
     if as_json:
-        written = _as_json(waring, tensor, names)
+        answer = _as_object(waring, tensor, names)
         if exact:
-            written["exact"] = None if recognised is None else _exact_as_json(recognised, names)
-            written["exact_message"] = why_not
+            answer |= {"exact": None if recognised is None else _exact_as_object(recognised, names)}
+            answer["exact_message"] = why_not
         if certify:
-            written["certificate"] = _certificate_as_json(waring.certificate)
-        click.echo(json.dumps(written, allow_nan=False))
+            certificate = waring.certificate
+            fields = asdict(certificate) | {"message": certificate.message}
+            answer["certificate"] = {
+                name: _as_number(value) if isinstance(value, float) else value
+                for name, value in fields.items()
+            }
+        click.echo(json.dumps(answer, allow_nan=False))
     else:
         _print(waring, tensor, names)
+        if recognised is not None:
+            proof = "by exact arithmetic" if recognised.proved else "not: the form is in floating point"
+            why_not = f"{recognised.to_string(names)} (proved {proof})"
         if exact:
-            told = why_not if recognised is None else _exact_in_words(recognised, names)
-            click.echo(line(f"{'exact':>10}  {told}"))
+            click.echo(line(f"{'exact':>10}  {why_not}"))
         if certify:
             click.echo(line(f"{'proved':>10}  {waring.certificate.message}"))
     if exact and recognised is None:
@@ -153,20 +164,91 @@ def decompose(
         sys.exit(1)
 
 
-def _certificate_as_json(certificate: "Certificate") -> dict[str, Any]:
-    fields = asdict(certificate) | {"message": certificate.message}
-    return {name: _number(value) if isinstance(value, float) else value for name, value in fields.items()}
+# --- reading ----------------------------------------------------------------------------------------
 
 
-def _exact_terms(waring: "Waring", max_degree: int, move: bool) -> "tuple[ExactWaring | None, str]":
-    """Return the exact terms, or None and why there are none, in the words of the command line."""
+def _read_form(polynomial: str, variables: str | None) -> tuple[SymmetricTensor, list[str]]:
+    """Return the form and the names of its variables, from the argument or a file."""
+    from apolar.tensor import SymmetricTensor, parse_polynomial
+    from apolar.tensor.printing import variable_names
+
+    wanted = [name.strip() for name in variables.split(",")] if variables else None
+    form: Any = polynomial
+    if polynomial == "-":
+        form = _without_comments(sys.stdin.read())
+    elif re.fullmatch(r"\S+\.(txt|json|npy|poly)", polynomial) or _is_file(polynomial):
+        form = _load_form(Path(polynomial))
+    if not isinstance(form, str):
+        tensor = form if isinstance(form, SymmetricTensor) else SymmetricTensor.from_polynomial(form)
+        return tensor, variable_names(tensor.dim, wanted)
+    names = parse_polynomial(form, wanted)[1]
+    return SymmetricTensor.from_polynomial(form, variables=names), names
+
+
+def _is_file(text: str) -> bool:
     try:
-        return waring.rationalize(max_degree=max_degree, move=move), ""
-    except (ValueError, ImportError) as error:
-        return None, in_options(str(error))
+        return Path(text).is_file()
+    except OSError:  # a polynomial too long for a file name
+        return False
 
 
-def _exact_as_json(exact: "ExactWaring", names: list[str]) -> dict[str, Any]:
+def _load_form(path: Path) -> str | dict[tuple[int, ...], Any] | SymmetricTensor:
+    """Return the content of a file: a polynomial, its coefficients by exponents, or a tensor."""
+    import numpy as np
+
+    from apolar.tensor import SymmetricTensor
+
+    if not path.exists():
+        raise BadInput(not_found(path))
+    if path.suffix == ".npy":
+        try:
+            array = np.load(path, allow_pickle=False)
+        except OSError as error:
+            raise BadInput(f"Cannot read {path}: {error}.") from error
+        except Exception as error:  # damaged bytes make NumPy's parser raise almost anything
+            reason = (str(error).splitlines() or ["its header is damaged"])[0][:100].rstrip(".")
+            raise BadInput(
+                f"{path} is not a NumPy array of numbers: {reason}. Save it again with numpy.save."
+            ) from error
+        return SymmetricTensor.from_dense(array)
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix != ".json":
+            return _without_comments(text)
+        terms = json.loads(text)
+        return {tuple(map(int, key.split(","))): _from_number(value) for key, value in terms.items()}
+    except OSError as error:
+        raise BadInput(f"Cannot read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text.") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadInput(
+            f'{path} must be a JSON object from exponents to numbers, such as {{"3,0": 1, "1,2": "-3/2"}}.'
+        ) from error
+
+
+def _without_comments(text: str) -> str:
+    return " ".join(line.split("#", 1)[0] for line in text.splitlines())
+
+
+def _from_number(value: Any) -> float | int | Fraction:
+    """Return a number, or a string such as "1/3" or "0.1" as a fraction."""
+    if isinstance(value, str) and len(value) < MAX_DIGITS:
+        return Fraction(value)
+    return value if isinstance(value, int) else float(value)
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+def _as_number(value: Any) -> Any:
+    """Return a JSON number, a pair [real, imaginary], or null for what is not finite."""
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    return float(value) if math.isfinite(value) else None
+
+
+def _exact_as_object(exact: ExactWaring, names: list[str]) -> dict[str, Any]:
     return {
         "formula": exact.to_string(names),
         "latex": exact.to_latex(names),
@@ -175,99 +257,7 @@ def _exact_as_json(exact: "ExactWaring", names: list[str]) -> dict[str, Any]:
     }
 
 
-def _exact_in_words(exact: "ExactWaring", names: list[str]) -> str:
-    proof = "proved by exact arithmetic" if exact.proved else "not proved: the form is in floating point"
-    return f"{exact.to_string(names)} ({proof})"
-
-
-def _read(polynomial: str, variables: str | None) -> "tuple[SymmetricTensor, list[str]]":
-    """Return the form and the names of its variables, from the argument or a file."""
-    from apolar.tensor import SymmetricTensor, parse_polynomial
-    from apolar.tensor.printing import variable_names
-
-    wanted = [name.strip() for name in variables.split(",")] if variables else None
-    path = Path(polynomial)
-    text = polynomial
-    if polynomial == "-":
-        text = _without_comments(sys.stdin.read())
-    elif _is_file(path):
-        if path.suffix == ".npy":
-            tensor = SymmetricTensor.from_dense(_load_array(path))
-            return tensor, variable_names(tensor.dim, wanted)
-        content = _load_text(path)
-        if path.suffix == ".json":
-            tensor = SymmetricTensor.from_polynomial(_json_terms(content, path))
-            return tensor, variable_names(tensor.dim, wanted)
-        text = _without_comments(content)
-    elif re.fullmatch(r"\S+\.(txt|json|npy|poly)", polynomial):
-        raise ValueError(f"There is no file {polynomial}.")
-    names = parse_polynomial(text, wanted)[1]
-    return SymmetricTensor.from_polynomial(text, variables=names), names
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a polynomial too long for a file name
-        return False
-
-
-def _load_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"Cannot read {path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text.") from error
-
-
-def _load_array(path: Path) -> Any:
-    import numpy as np
-
-    try:
-        return np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise ValueError(f"Cannot read {path}: {error}.") from error
-    except MemoryError as error:
-        raise ValueError(
-            f"{path} is not a NumPy array that fits into memory: make the file again."
-        ) from error
-    except Exception as error:  # damaged bytes make NumPy's parser raise almost anything
-        reason = (str(error).splitlines() or ["its header is damaged"])[0][:100].rstrip(".")
-        raise ValueError(
-            f"{path} is not a NumPy array of numbers: {reason}. Save it again with numpy.save."
-        ) from error
-
-
-def _without_comments(text: str) -> str:
-    return " ".join(line.split("#", 1)[0] for line in text.splitlines())
-
-
-def _json_terms(content: str, path: Path) -> dict[tuple[int, ...], Any]:
-    try:
-        loaded = json.loads(content)
-        return {tuple(int(e) for e in key.split(",")): _json_number(value) for key, value in loaded.items()}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f'{path} must be a JSON object from exponents to numbers, such as {{"3,0": 1, "1,2": "-3/2"}}.'
-        ) from error
-
-
-def _json_number(value: Any) -> float | int | Fraction:
-    """Return a number, or a string such as "1/3" or "0.1" as a fraction."""
-    if isinstance(value, str) and len(value) < MAX_DIGITS:
-        return Fraction(value)
-    return value if isinstance(value, int) else float(value)
-
-
-def _number(value: Any) -> Any:
-    """Return a JSON number, a pair [real, imaginary], or null for what is not finite."""
-    if isinstance(value, complex):
-        return [value.real, value.imag]
-    return float(value) if math.isfinite(value) else None
-
-
-def _as_json(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> dict[str, Any]:
+def _as_object(waring: Waring, tensor: SymmetricTensor, names: list[str]) -> dict[str, Any]:
     return {
         "order": waring.order,
         "variables": names,
@@ -275,61 +265,53 @@ def _as_json(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> d
         "rank_source": waring.rank_source,
         "field": "complex" if waring.is_complex else "real",
         "constraint": waring.constraint,
-        "weights": [_number(w) for w in waring.weights.tolist()],
-        "points": [[_number(x) for x in point] for point in waring.points.tolist()],
-        "residual": _number(waring.residual),
+        "weights": [_as_number(w) for w in waring.weights.tolist()],
+        "points": [[_as_number(x) for x in point] for point in waring.points.tolist()],
+        "residual": _as_number(waring.residual),
         "status": waring.status.name,
         "message": waring.message,
         "method": waring.method,
         "n_iter": waring.n_iter,
-        "condition": _number(waring.condition),
-        "norm": _number(tensor.norm()),
-        "singular_values": [_number(s) for s in waring.singular_values.tolist()],
+        "condition": _as_number(waring.condition),
+        "norm": _as_number(tensor.norm()),
+        "singular_values": [_as_number(s) for s in waring.singular_values.tolist()],
         "formula": waring.to_string(names, precision=12),
     }
 
 
-def _print(waring: "Waring", tensor: "SymmetricTensor", names: list[str]) -> None:
+def _print(waring: Waring, tensor: SymmetricTensor, names: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from apolar.tensor.printing import format_number
 
     console = Console(highlight=False, soft_wrap=True)
-    shown = names[:MAX_COLUMNS]
+    shown = names[:MAX_TERM_COLUMNS]
+    dots = ["..."] if len(names) > len(shown) else []
     table = Table(title="T = sum of weight * (point . x)^order", title_justify="left")
-    for name in ["weight", *shown, *(["..."] if len(names) > len(shown) else [])]:
+    for name in ["weight", *shown, *dots]:
         table.add_column(line(name), justify="right", no_wrap=True)
-    for weight, point in zip(waring.weights.tolist(), waring.points.tolist(), strict=True):
-        cells = [format_number(weight), *(format_number(_rounded(x)) for x in point[: len(shown)])]
-        table.add_row(*(line(cell) for cell in cells), *(["..."] if len(names) > len(shown) else []))
-    form = tensor.to_string(names)
-    console.print(line(f"T = {form if len(form) < 2000 else repr(tensor)}"))
+    points = waring.points.round(12) + 0.0  # without the digits that are rounding
+    for weight, point in zip(waring.weights.tolist(), points.tolist(), strict=True):
+        cells = [
+            weight,
+            *(x.real if isinstance(x, complex) and not x.imag else x for x in point[: len(shown)]),
+        ]
+        table.add_row(*(line(format_number(cell)) for cell in cells), *dots)
+    form, formula = tensor.to_string(names), waring.to_string(names)
+    console.print(line(f"T = {form if len(form) < MAX_FORMULA else repr(tensor)}"))
     if waring.rank:
         console.print(table)
-        formula = waring.to_string(names)
-        if len(formula) < 2000:
+        if len(formula) < MAX_FORMULA:
             console.print(line(f"  = {formula}"))
-    condition = waring.condition
-    amplified = (
-        "one of a continuous family, or too near to one to tell"
-        if math.isinf(condition)
-        else f"noise is amplified {condition:.3g} times"
-    )
-    lines = [
+    amplified = f"noise is amplified {waring.condition:.3g} times"
+    if math.isinf(waring.condition):
+        amplified = "one of a continuous family, or too near to one to tell"
+    for name, value in (
         ("rank", f"{waring.rank} ({waring.rank_source})"),
         ("residual", f"{waring.residual:.2e} of the norm {tensor.norm():.6g}"),
-        ("condition", f"{condition:.3g} ({amplified})"),
+        ("condition", f"{waring.condition:.3g} ({amplified})"),
         ("method", f"{waring.method}, {waring.n_iter} refinement steps"),
         ("status", f"{waring.status.name}: {waring.message}"),
-    ]
-    for name, value in lines:
+    ):
         console.print(line(f"{name:>10}  {value}"))
-
-
-def _rounded(value: Any) -> Any:
-    """Return a coordinate of a unit vector without the digits that are rounding."""
-    if isinstance(value, complex):
-        rounded = complex(round(value.real, 12), round(value.imag, 12))
-        return rounded if rounded.imag else rounded.real
-    return round(value, 12) + 0.0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import Bar, line, new_console
-from apolar.cli.errors import BadInput
+from apolar.cli.console import Bar, line, new_console, new_grid
+from apolar.cli.errors import BadInput, escaped
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,
@@ -24,7 +24,6 @@ from apolar.cli.labels import (
     row_numbers_of,
     table_name,
 )
-from apolar.cli.messages import in_options
 from apolar.cli.options import (
     check_sources,
     column_names,
@@ -38,10 +37,13 @@ from apolar.cli.options import (
     table_options,
 )
 from apolar.cli.output import PAGE_MARK, Output
-from apolar.cli.text import escaped
+from apolar.cli.sketch import fit_sketch
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from apolar.cli.tables import TableFile
+    from apolar.reports import Provenance
     from apolar.reports.analysis import Analysis
 
 # The width of the first columns of the table of means, that of a name, and the most columns of means.
@@ -68,8 +70,6 @@ def fit(
     standardise: bool | None,
     seed: int,
     columns: str | None,
-    drop_missing: bool,
-    label_column: str | None,
     sketch: str | None,
     output: Path | None,
     append: bool,
@@ -109,19 +109,12 @@ def fit(
     if components is None:
         raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
-        from apolar.cli.sketch_fit import fit_sketch
-
-        for given, name in (
-            (columns, "--columns"),
-            (label_column, "--label-column"),
-            (drop_missing, "--drop-missing"),
-            (noise, "--noise"),
-            (append, "--append"),
-            (outliers, "--outliers"),
-            *((value, f"--{name.replace('_', '-')}") for name, value in reading.items()),
-        ):
-            if given:
-                raise click.UsageError(f"{name} needs the rows: a sketch has only their sums.")
+        of_rows = {"noise": noise, "append": append, "outliers": outliers, "columns": columns, **reading}
+        for name, value in of_rows.items():
+            if value:
+                raise click.UsageError(
+                    f"--{name.replace('_', '-')} needs the rows: a sketch has only their sums."
+                )
         named = [name for part in covariance for name in part]
         folder = output or default_folder(sketch)
         fit_sketch(Path(sketch), components, named, folder, as_json, standardise)
@@ -131,32 +124,21 @@ def fit(
     if append:
         check_rereadable(data)
     level = outlier_level(outliers)
-    from apolar import __version__
     from apolar._core.checks import is_missing
-    from apolar.cli.tables import read_table
+    from apolar.cli.tables import expand_folders, read_table
     from apolar.cli.tables.findings import KINDS
-    from apolar.cli.tables.formats import expand_folders
 
     sources = [str(source) for source in expand_folders(data)]
-
     folder = output or default_folder(data[0])
     with Output(folder, reads=sources, is_fit=True) as files, Bar() as bar:
         bar.begin("reading")
-        with read_table(
-            data,
-            columns=column_names(columns),
-            label_column=label_column,
-            drop_missing=drop_missing,
-            keep_missing=True,
-            leave_out=KINDS,
-            **reading,
-        ) as table:
+        chosen: dict[str, Any] = {"columns": column_names(columns), "keep_missing": True, "leave_out": KINDS}
+        with read_table(data, **chosen, **reading) as table:
             if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
-            missing = table.missing_line
             from apolar.reports.analysis import analyse
 
-            unreported = "" if no_report else _no_report()
+            unreported = "" if no_report else _why_no_report()
             bar.begin("fitting")
             analysis = analyse(
                 table.X,
@@ -178,59 +160,62 @@ def fit(
                 "model": files.add("model.npz", model.save),
             }
             if append:
-                name = table_name(sources[0])
-                written["table"] = files.add_lines(name, appended_text(sources, model, table, level, reading))
+                text = appended_text(sources, model, table, level, reading)
+                written["table"] = files.add_lines(table_name(sources[0]), text)
             if outliers is not None:
-                lines = outlier_text(model, table, analysis.predicted, analysis.outliers)
-                written["outliers"] = files.add_lines("outliers.csv", lines)
+                text = outlier_text(model, table, analysis.predicted, analysis.outliers)
+                written["outliers"] = files.add_lines("outliers.csv", text)
             if not no_report and not unreported:
-                from apolar.reports import Provenance, report_page
+                from apolar.reports import report_page
 
-                provenance = Provenance(
-                    table.source,
-                    shlex.join(["apolar", *sys.argv[1:]]),
-                    seed,
-                    __version__,
-                    table.n_dropped,
-                    notes=table.notes,
-                    row_numbers=table.row_numbers,
-                )
-                page = report_page(analysis, table.X, provenance, wording=in_options)
+                page = report_page(analysis, table.X, provenance(table, seed, row_numbers=table.row_numbers))
                 written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
     if unreported:
         click.echo(escaped(unreported), err=True)
     outlying = row_numbers_of(analysis.outliers, table.row_numbers)
     if as_json:
-        click.echo(json.dumps(as_object(analysis, table, written, outlying), allow_nan=False))
+        click.echo(json.dumps(_as_object(analysis, table, written, outlying), allow_nan=False))
     else:
         sentence = outliers_sentence(outlying, level) if outlying or outliers is not None else ""
-        _print(analysis, table, written, missing, sentence)
+        _print(analysis, table, written, sentence)
 
 
-def _no_report() -> str:
+def provenance(table: TableFile, seed: int, *notes: str, **details: Any) -> Provenance:
+    """Return what a page says about how it was made."""
+    from apolar import __version__
+    from apolar.reports import Provenance
+
+    command = shlex.join(["apolar", *sys.argv[1:]])
+    notes = (*table.notes, *notes)
+    return Provenance(table.source, command, seed, __version__, table.n_dropped, notes=notes, **details)
+
+
+def _why_no_report() -> str:
     """Return why there is no report, in one line; empty if there can be one."""
     from apolar.reports.page import need_report
 
     try:
         need_report()
     except ImportError:
-        return (
-            'No report is written, as matplotlib and jinja2 are not both there: pip install "apolar[report]".'
-        )
+        return 'No report is written: it needs matplotlib and jinja2. pip install "apolar[report]".'
     return ""
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _warnings_of(analysis: Analysis) -> list[str]:
+    """Return the warnings of a fit, that it stopped early the first."""
+    from apolar.reports.text import NOT_CONVERGED
+
+    return [*([] if analysis.model.converged_ else [NOT_CONVERGED]), *analysis.warnings]
 
 
-def as_object(
+def _as_object(
     analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the result as JSON can hold it."""
+    """Return the result as JSON can hold it: null for numbers that are not finite."""
     from apolar.reports.text import choice
 
     model = analysis.model
+    likelihoods = {"log_likelihood": analysis.log_likelihood, **analysis.criteria}
     return {
         "source": table.source,
         "n_rows": analysis.n_rows,
@@ -247,13 +232,12 @@ def as_object(
         "noise_rows": analysis.n_noise,
         "means": model.means_.tolist(),
         "deviations": analysis.deviations.tolist(),
-        "log_likelihood": _finite(analysis.log_likelihood),
-        **{name: _finite(value) for name, value in analysis.criteria.items()},
+        **{name: float(value) if math.isfinite(value) else None for name, value in likelihoods.items()},
         "n_parameters": analysis.n_parameters,
         "converged": bool(model.converged_),
         "start": model.start_,
-        "warnings": [in_options(message) for message in analysis.warnings],
-        "reason": None if analysis.selection is None else in_options(choice(analysis)),
+        "warnings": _warnings_of(analysis),
+        "reason": None if analysis.selection is None else choice(analysis),
         "ari": None if analysis.truth is None else analysis.truth.ari,
         "error_rate": None if analysis.truth is None else analysis.truth.error_rate,
         "outliers": list(outlying),
@@ -262,66 +246,51 @@ def as_object(
     }
 
 
-def _print(
-    analysis: Analysis, table: TableFile, written: dict[str, Path], missing: str, outlying: str
-) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from apolar._core.numbers import with_error
+def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
     from apolar.reports.text import agreement, choice, headline
 
-    console, model = new_console(), analysis.model
-    for note in table.notes:
-        console.print(line(note))
-    if table.n_dropped:
-        console.print(line(f"Left out {table.n_dropped} rows with missing values."))
-    if missing:
-        console.print(line(missing))
-    console.print(line(headline(analysis)))
-    if analysis.selection is not None:
-        console.print(line(in_options(choice(analysis))))
-    counts, n_components = analysis.counts, len(model.weights_)
-    means = [
-        [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
-        for j in range(min(len(analysis.names), MAX_COLUMNS))
-    ]
-    shown = _shown(analysis.names, means, console.width - FIRST_WIDTH)
+    console = new_console()
+    dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
+    reason = "" if analysis.selection is None else choice(analysis)
+    for text in (*table.notes, dropped, table.missing_line, headline(analysis), reason):
+        if text:
+            console.print(line(text))
+    console.print(_means_grid(analysis, console.width))
+    bic = f"BIC {analysis.criteria['bic']:.2f} (lower is better), {analysis.n_parameters} parameters"
+    for text in (
+        "Means ± standard deviations within the cluster.",
+        "" if analysis.truth is None else agreement(analysis),
+        f"{bic}; best start: {analysis.model.start_}.",
+        outlying,
+        *(f"Warning: {message}" for message in _warnings_of(analysis)),
+        *(f"{name + ':':10}{path}" for name, path in written.items()),
+    ):
+        if text:
+            console.print(line(text))
+
+
+def _means_grid(analysis: Analysis, width: int) -> Table:
+    """Return the means of the clusters, of as many columns as the terminal has room for."""
+    from apolar._core.numbers import with_error
+
+    model, counts, n_components = analysis.model, analysis.counts, len(analysis.model.weights_)
+    grid = new_grid("cluster", "rows", "weight")
+    shown: list[list[str]] = []
+    used = FIRST_WIDTH
+    for j, name in enumerate(analysis.names[:MAX_COLUMNS]):
+        cells = [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
+        column_width = max(*map(len, cells), min(len(name), NAME_WIDTH))
+        used += column_width + 1
+        if used > width and shown:
+            break
+        grid.add_column(line(name), justify="right", no_wrap=True, max_width=column_width)
+        shown.append(cells)
     dots = ["..."] if len(analysis.names) > len(shown) else []
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("cluster", "rows", "weight"):
-        grid.add_column(name, justify="right", no_wrap=True)
-    for name, cells in zip(shown, means, strict=False):
-        width = max(max(map(len, cells)), min(len(name), NAME_WIDTH))
-        grid.add_column(line(name), justify="right", no_wrap=True, max_width=width)
     for name in dots:
         grid.add_column(name)
     for k in range(n_components):
-        of_cluster = [cells[k] for cells in means[: len(shown)]]
-        grid.add_row(str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *of_cluster, *dots)
+        cells = [column[k] for column in shown]
+        grid.add_row(str(k + 1), f"{counts[k]:,}", f"{model.weights_[k]:.3f}", *cells, *dots)
     if analysis.has_noise:
-        empty = [""] * (len(shown) + len(dots))
-        grid.add_row("noise", f"{analysis.n_noise:,}", f"{model.noise_weight_:.3f}", *empty)
-    console.print(grid)
-    console.print(line("Means ± deviations within the cluster."))
-    if analysis.truth is not None:
-        console.print(line(agreement(analysis)))
-    bic = f"BIC {analysis.criteria['bic']:.2f} (lower is better), {analysis.n_parameters} parameters"
-    console.print(line(f"{bic}; best start: {model.start_}."))
-    if outlying:
-        console.print(line(outlying))
-    for message in analysis.warnings:
-        console.print(line(f"Warning: {in_options(message)}"))
-    for name, path in written.items():
-        console.print(line(f"{name + ':':10}{path}"))
-
-
-def _shown(names: Sequence[str], means: Sequence[Sequence[str]], width: int) -> Sequence[str]:
-    """Return the names of the columns that the width of the terminal has room for: at least one."""
-    used, n_shown = 0, 0
-    for name, cells in zip(names, means, strict=False):
-        used += max(*map(len, cells), min(len(name), NAME_WIDTH)) + 1
-        if used > width:
-            break
-        n_shown += 1
-    return names[: max(n_shown, 1)]
+        grid.add_row("noise", f"{analysis.n_noise:,}", f"{model.noise_weight_:.3f}")
+    return grid

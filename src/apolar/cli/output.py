@@ -79,7 +79,7 @@ class Output:
             what = "a folder" if real.is_dir() else "not a plain file"
             raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
         if real in self._reads:
-            raise BadInput(f"{target} is what is read: choose another -o.")
+            raise BadInput(f"Output file {target} is also an input; choose another -o.")
         try:
             self._parts[real] = part = new_part(real)
             write(part)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar
-from apolar.cli.errors import BadInput
+from apolar.cli.errors import BadInput, escaped
+from apolar.cli.fit import provenance
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,
-    cluster_numbers,
     csv_text,
     label_frames,
     outliers_sentence,
     row_numbers_of,
 )
-from apolar.cli.messages import in_options
 from apolar.cli.options import (
     check_sources,
     column_names,
@@ -32,8 +30,6 @@ from apolar.cli.options import (
     reading_options,
 )
 from apolar.cli.output import Output
-from apolar.cli.paths import not_found
-from apolar.cli.text import escaped
 
 if TYPE_CHECKING:
     from apolar import GaussianMixture
@@ -46,7 +42,6 @@ if TYPE_CHECKING:
 @click.option(
     "--columns", metavar="NAMES", help="Columns to use, in the order of the model's; by name by default."
 )
-@click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
 @reading_options
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File for the labels; standard output by default."
@@ -66,12 +61,10 @@ def predict(
     model: str,
     data: tuple[str, ...],
     columns: str | None,
-    drop_missing: bool,
     output: Path | None,
     append: bool,
     outliers: bool | float | None,
     report: Path | None,
-    label_column: str | None,
     as_json: bool,
     **reading: Any,
 ) -> None:
@@ -96,23 +89,25 @@ def predict(
     if output is not None and str(output) == "-":
         output = None
     for target, option in ((output, "-o"), (report, "--report")):
-        if target is not None and any(_is_same(target, other) for other in (model, *data)):
-            raise BadInput(f"{target} is what is read: choose another {option}.")
+        inputs = [path for path in map(Path, (model, *data)) if path.exists()]
+        if target is not None and target.exists() and any(map(target.samefile, inputs)):
+            raise BadInput(f"Output file {target} is also an input; choose another {option}.")
     if append and as_json:
         raise click.UsageError("--append writes a table, --json prints an object: leave one of them out.")
     if append:
         check_rereadable(data)
-    if label_column is not None and report is None:
+    if reading["label_column"] is not None and report is None:
         raise click.UsageError("--label-column is for the page: give --report FILE.")
     level = outlier_level(outliers)
-    check_sources(data)
-    if not Path(model).exists():
-        raise BadInput(not_found(Path(model)))
+    check_sources([*data, model])
+    from apolar import GaussianMixture
     from apolar.cli.tables import read_table
-
-    mixture = _loaded(model)
     from apolar.reports.scoring import score_table
 
+    try:
+        mixture = GaussianMixture.load(model)
+    except OSError as error:
+        raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
     if report is not None:
         from apolar.reports.page import need_report
 
@@ -124,15 +119,7 @@ def predict(
     chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
     with Bar() as bar:
         bar.begin("reading")
-        with read_table(
-            data,
-            columns=chosen,
-            label_column=label_column,
-            drop_missing=drop_missing,
-            keep_missing=True,
-            min_rows=1,
-            **reading,
-        ) as table:
+        with read_table(data, columns=chosen, keep_missing=True, min_rows=1, **reading) as table:
             if table.X.shape[1] != mixture.n_features_in_:
                 n_columns = mixture.n_features_in_
                 raise BadInput(
@@ -140,35 +127,23 @@ def predict(
                 )
             bar.begin("labelling")
             scores = score_table(mixture, table.X, level)
-            numbers, missing = table.row_numbers, table.missing_line
-            outlying = row_numbers_of(scores.outliers, numbers)
+            outlying = row_numbers_of(scores.outliers, table.row_numbers)
             if report is not None:
                 _write_report(report, mixture, table, model, level)
             bar.end()
             if as_json:
                 click.echo(json.dumps(_as_object(mixture, table, outlying, level), allow_nan=False))
-            elif append:
-                _write(appended_text(data, mixture, table, level, reading), output)
             else:
-                _write(csv_text(label_frames(mixture, table, level)), output)
-    if missing:
-        click.echo(escaped(missing), err=True)
-    if outliers is not None:
-        click.echo(escaped(outliers_sentence(outlying, level)), err=True)
+                labels = csv_text(label_frames(mixture, table, level))
+                lines = appended_text(data, mixture, table, level, reading) if append else labels
+                _write(lines, output)
+    sentences = [table.missing_line, outliers_sentence(outlying, level) if outliers is not None else ""]
     if output is not None and not as_json:
-        click.echo(escaped(f"{len(scores.predicted):,} rows: {output}"), err=True)
+        sentences.append(f"{len(scores.predicted):,} rows: {output}")
     if report is not None:
-        click.echo(escaped(f"report: {report}"), err=True)
-
-
-def _loaded(path: str) -> GaussianMixture:
-    """Return the model of a file."""
-    from apolar import GaussianMixture
-
-    try:
-        return GaussianMixture.load(path)
-    except OSError as error:
-        raise BadInput(f"Cannot read {path}: {error.strerror or error}.") from error
+        sentences.append(f"report: {report}")
+    for sentence in filter(None, sentences):
+        click.echo(escaped(sentence), err=True)
 
 
 def _write(lines: Iterable[str], output: Path | None) -> None:
@@ -185,24 +160,21 @@ def _as_object(
 ) -> dict[str, Any]:
     """Return the labels as JSON can hold them; null where there is no probability."""
     import numpy as np
+    import polars as pl
 
     from apolar.reports.scoring import score_chunks
 
-    rows = range(len(table.X)) if table.row_numbers is None else table.row_numbers.tolist()
-    clusters: list[int] = []
-    certainties: list[float | None] = []
-    probabilities: list[list[float | None]] = []
-    for scores in score_chunks(mixture, table.X, level):
-        clusters += cluster_numbers(scores.predicted).tolist()
-        is_far = np.isnan(scores.posteriors[:, 0]).tolist()
-        for row, has_none in zip(scores.posteriors.tolist(), is_far, strict=True):
-            probabilities.append([None] * len(row) if has_none else row)
-            certainties.append(None if has_none else max(row))
+    labels = pl.concat(label_frames(mixture, table, level))
+    exact = np.concatenate([scores.posteriors for scores in score_chunks(mixture, table.X, level)])
+    is_far = np.isnan(exact[:, 0]).tolist()
+    rows = [
+        [None] * len(row) if has_none else row for row, has_none in zip(exact.tolist(), is_far, strict=True)
+    ]
     return {
-        "row": [row + 1 for row in rows],
-        "cluster": clusters,
-        "probability": certainties,
-        "probabilities": probabilities,
+        "row": labels["row"].to_list(),
+        "cluster": labels["cluster"].to_list(),
+        "probability": [None if row[0] is None else max(row) for row in rows],
+        "probabilities": rows,
         "outliers": outlying,
         "outlier_level": level,
     }
@@ -210,27 +182,12 @@ def _as_object(
 
 def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model: str, level: float) -> None:
     """Write the page on rows under a model that was loaded."""
-    from apolar import __version__
-    from apolar.reports import Provenance, report_page
+    from apolar.reports import report_page
     from apolar.reports.analysis import describe
 
     analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
     n_rows = mixture.n_samples_seen_
     loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows:,.0f} rows, before."
-    provenance = Provenance(
-        table.source,
-        shlex.join(["apolar", *sys.argv[1:]]),
-        0,
-        __version__,
-        table.n_dropped,
-        table.skipped,
-        (*table.notes, loaded),
-    )
-    page = report_page(analysis, table.X, provenance, wording=in_options)
+    page = report_page(analysis, table.X, provenance(table, 0, loaded))
     with Output(path.parent) as files:
         files.add_lines(path.name, [page])
-
-
-def _is_same(output: Path, other: str) -> bool:
-    """Return whether two names are those of the same file."""
-    return output.exists() and Path(other).exists() and output.samefile(other)

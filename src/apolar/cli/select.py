@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import Bar, new_console
-from apolar.cli.messages import in_options
+from apolar.cli.console import Bar
+from apolar.cli.errors import escaped, escaped_lines
 from apolar.cli.options import (
     check_sources,
     column_names,
@@ -21,11 +22,9 @@ from apolar.cli.options import (
     table_options,
 )
 from apolar.cli.output import Output
-from apolar.cli.text import escaped_lines
 
 if TYPE_CHECKING:
-    from apolar.cli.tables import TableFile
-    from apolar.selection import Row, Selection
+    from apolar.selection import Row
 
 
 @click.command()
@@ -44,8 +43,6 @@ def select(
     standardise: bool | None,
     seed: int,
     columns: str | None,
-    drop_missing: bool,
-    label_column: str | None,
     output: Path | None,
     as_json: bool,
     **reading: Any,
@@ -66,97 +63,58 @@ def select(
     need_data(data, "apolar select - < FILE")
     numbers = numbers_of_components(components)
     check_sources(data)
+    import numpy as np
+
     from apolar.cli.tables import read_table
     from apolar.cli.tables.findings import KINDS
+    from apolar.reports.standardise import column_deviations, column_statistics, select_in_units
 
     with Bar() as bar:
         bar.begin("reading")
-        with read_table(
-            data,
-            columns=column_names(columns),
-            label_column=label_column,
-            drop_missing=drop_missing,
-            keep_missing=True,
-            leave_out=KINDS,
-            **reading,
-        ) as table:
-            missing = table.missing_line
+        reading |= {"columns": column_names(columns), "keep_missing": True, "leave_out": KINDS}
+        with read_table(data, **reading) as table, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are in the table of the selection
             bar.begin("comparing")
-            selection = _selected(
-                table,
+            mean, variances, n_missing = column_statistics(table.X, table.names)
+            selection = select_in_units(
+                table.X,
                 [numbers] if isinstance(numbers, int) else numbers,
                 families(covariance, table.X.shape[1]),
                 criterion,
-                standardise=bool(standardise),
+                units=column_deviations(mean, variances, table.names) if standardise else np.ones(len(mean)),
+                n_missing=n_missing,
                 random_state=seed,
                 noise=noise or False,
                 callback=bar.candidates,
             )
+    rows = [_as_cells(row) for row in selection.table]
     if output is not None:
+        import polars as pl
+
         with Output(output, reads=data) as files:
-            files.add_lines("selection.csv", [_as_csv(selection)])
-    reason = in_options(selection.reason)
-    if as_json:
-        rows = [{name: _plain(cell) for name, cell in _cells(row).items()} for row in selection.table]
-        best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
-        result = {"best": best, "criterion": criterion, "reason": reason, "table": rows}
-        result |= {"columns": list(table.names), "notes": list(table.notes)}
-        click.echo(json.dumps(result, allow_nan=False))
-    else:
-        from rich.text import Text
-
-        for note in (*table.notes, *([missing] if missing else [])):
-            new_console().print(Text(escaped_lines(note)))
-        new_console().print(Text(escaped_lines(in_options(str(selection)))))
+            files.add_lines("selection.csv", [pl.DataFrame(rows, infer_schema_length=None).write_csv()])
+    if not as_json:
+        for note in (*table.notes, table.missing_line):
+            click.echo(escaped(note), nl=bool(note))
+        click.echo(escaped_lines(str(selection)))
+        return
+    best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
+    result = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
+    result |= {"columns": list(table.names), "notes": list(table.notes)}
+    click.echo(json.dumps(result, allow_nan=False))
 
 
-def _selected(
-    table: TableFile, numbers: list[int], kinds: Any, criterion: str, *, standardise: bool, **parameters: Any
-) -> Selection:
-    import warnings
-
-    import numpy as np
-
-    from apolar.reports.standardise import column_deviations, column_statistics, select_in_units
-
-    mean, variances, n_missing = column_statistics(table.X, table.names)
-    units = column_deviations(mean, variances, table.names) if standardise else np.ones(len(mean))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are in the table
-        return select_in_units(
-            table.X, numbers, kinds, criterion, units=units, n_missing=n_missing, **parameters
-        )
-
-
-def _cells(row: Row) -> dict[str, Any]:
-    """Return a candidate by the names of the columns of the table that is written."""
+def _as_cells(row: Row) -> dict[str, Any]:
+    """Return a candidate by the names of the columns that are written; None for numbers it has not."""
     from apolar.scores import CRITERIA
 
+    values = {name: getattr(row, name) for name in ("log_likelihood", *CRITERIA)}
     return {
         "covariance": row.covariance_type,
         "components": row.n_components,
         "parameters": row.n_parameters,
-        "log_likelihood": row.log_likelihood,
-        **{name: getattr(row, name) for name in CRITERIA},
+        **{name: float(value) if math.isfinite(value) else None for name, value in values.items()},
         "converged": row.converged,
-        "failed": in_options(row.failed or ""),
+        "failed": row.failed or "",
         "dropped": row.dropped or "",
     }
-
-
-def _plain(cell: Any) -> Any:
-    """Return a cell as JSON can hold it."""
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
-
-
-def _as_csv(selection: Selection) -> str:
-    import csv
-    import io
-
-    buffer = io.StringIO()
-    rows = [_cells(row) for row in selection.table]
-    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: "" if _plain(cell) is None else cell for name, cell in row.items()})
-    return buffer.getvalue()

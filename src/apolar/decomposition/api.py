@@ -21,9 +21,9 @@ from apolar.decomposition.constraints import (
 from apolar.decomposition.hankel import HankelSVD, middle_degree
 from apolar.decomposition.implicit import RowOptions, decompose_rows
 from apolar.decomposition.least_squares import polish_terms
-from apolar.decomposition.methods import METHODS, DecompositionProblem
+from apolar.decomposition.methods import METHODS
 from apolar.decomposition.ranks import RankRule, numerical_rank, resolve_rank
-from apolar.decomposition.term_search import Budget, refine_terms
+from apolar.decomposition.search import Budget, DecompositionProblem, refine_terms
 from apolar.decomposition.terms import Contractible, Refined, absorb_weights, relative_residual
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring
@@ -332,9 +332,9 @@ def decompose(
         return replace(rows, tensor=None)  # not the small one of the projection
     given = as_tensor(tensor).real_if_close(1e-15)
     if constraint is not None and given.is_complex:
-        raise ValueError(f"constraint='{constraint}' is about real tensors, and this one is complex.")
+        raise ValueError(f"The constraint {constraint!r} is about real tensors, and this one is complex.")
     if field == "real" and given.is_complex:
-        raise ValueError("A complex tensor has no real decomposition: use field='complex' or 'auto'.")
+        raise ValueError("A complex tensor has no real decomposition: use the field 'complex' or 'auto'.")
     budget = Budget(
         check_integer(max_iter, "max_iter", least=1),
         check_integer(n_starts, "n_starts", least=1),

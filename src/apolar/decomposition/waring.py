@@ -45,14 +45,14 @@ class Status(enum.Enum):
         "seems to exist. Try one rank more, or one less; do not use these terms."
     )
     NOT_CONVERGED = (
-        "The refinement stopped before it had converged. Raise max_iter, or try another random_state."
+        "The refinement stopped before it had converged. Allow more iterations, or try another seed."
     )
     RANK_NOT_SETTLED = (
         "The rank of the tensor is not settled: no search found exact terms. The terms are those of a rank "
         "that its Hankel matrix suggests, and not the tensor. Give the rank if you know it, or raise "
         "n_starts or time_limit."
     )
-    UNREFINED = "The terms come straight from the method. Pass refine=True to improve them."
+    UNREFINED = "The terms come straight from the method. The refinement improves them."
     ZERO = "The tensor is zero: it has rank 0 and no terms."
 
 

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_LOGIT
@@ -149,13 +148,13 @@ class StatsBlock(Block):
 
 
 class RawBlock(Block):
-    """Rows as the user stored them, dense or sparse, for families whose only quadratic is |x|^2.
+    """Sparse rows as the user stored them, for families whose only quadratic is |x|^2.
 
     The whitening is applied to the parameters in place of the rows, which are not copied.
 
     Parameters
     ----------
-    values : ndarray or CSR matrix of float64, shape (n_rows, n_features)
+    values : CSR matrix, shape (n_rows, n_features)
     weights : ndarray or None, shape (n_rows,)
     whitening : Whitening
     squares : ndarray, shape (n_rows,), optional
@@ -164,7 +163,7 @@ class RawBlock(Block):
 
     def __init__(self, values: Any, weights: Any, whitening: Whitening, squares: Array | None = None) -> None:
         super().__init__(weights)
-        self.values, self.whitening = values, whitening
+        self.values, self.whitening = values.astype(np.float64, copy=False), whitening
         self.squares = squares_about(values, whitening) if squares is None else squares
 
     @property
@@ -176,26 +175,26 @@ class RawBlock(Block):
         """Return natural parameters times row statistics."""
         linear = np.ascontiguousarray(natural[:, 1:-1]) * float(self.whitening.matrix)
         constants = (natural[:, 0] - linear @ self.whitening.centre)[:, None]
-        if sparse.issparse(self.values):
-            logits = np.ascontiguousarray((self.values @ linear.T).T)
-        else:
-            logits = self.scratch.matmul("logits", linear, self.values.T)
-        other_terms = self.scratch.multiply("other terms", natural[:, -1:], self.squares[None])
-        other_terms += constants
-        logits += other_terms
+        logits = np.ascontiguousarray((self.values @ linear.T).T)
+        logits += natural[:, -1:] * self.squares[None] + constants
         return logits
 
     def stats(self, responsibilities: Array) -> Array:
         """Return the row statistics, summed under responsibilities."""
         stats = np.empty((len(responsibilities), self.values.shape[1] + 2))
         stats[:, 0] = responsibilities.sum(axis=1)
-        if sparse.issparse(self.values):
-            first = (self.values.T @ responsibilities.T).T
-        else:
-            first = responsibilities @ self.values
+        first = (self.values.T @ responsibilities.T).T
         stats[:, 1:-1] = (first - stats[:, :1] * self.whitening.centre) * float(self.whitening.matrix)
         stats[:, -1] = responsibilities @ self.squares
         return stats
+
+
+def squares_about(rows: Any, whitening: Whitening) -> Array:
+    """Return the squared length of each row of a CSR matrix, in coordinates whitened by one unit."""
+    # Rows may be of small integers, whose squares would overflow.
+    rows, centre = rows.astype(np.float64, copy=False), whitening.centre
+    squares = row_squares(rows) - 2 * (rows @ centre) + centre @ centre
+    return np.maximum(squares, 0.0) * float(whitening.matrix) ** 2
 
 
 def weights_to_device_of(weights: Any, array: Any) -> Any:
@@ -205,16 +204,6 @@ def weights_to_device_of(weights: Any, array: Any) -> Any:
     if is_device_array(weights):
         return as_float64(weights) if is_device_array(array) else to_numpy(weights)
     return to_device_of(np.asarray(weights, np.float64), array)
-
-
-def squares_about(block: Any, whitening: Whitening) -> Array:
-    """Return the squared length of each row, dense or sparse, in coordinates whitened by one unit."""
-    centre, unit = whitening.centre, float(whitening.matrix)
-    if sparse.issparse(block):
-        squares = row_squares(block) - 2 * (block @ centre) + centre @ centre
-        return np.maximum(squares, 0.0) * unit**2
-    # Scaled first: squares of the stored values may overflow.
-    return row_squares((block - centre) * unit)
 
 
 def weighted_posteriors(logits: Any, weights: Any, scratch: Scratch) -> tuple[Any, Any]:

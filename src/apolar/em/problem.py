@@ -14,8 +14,8 @@ from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar.data import ArrayRows, Chunk, Rows, Scratch
-from apolar.em.blocks import Block, StatsBlock, weights_to_device_of
+from apolar.data import Rows, Scratch
+from apolar.em.blocks import Block, StatsBlock, squares_about, weights_to_device_of
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.kernels.compiled import CompiledBlock
@@ -27,8 +27,11 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 
-# Row statistics of at most this many numbers (16 MB) are stored; larger ones are recomputed in each pass.
-KEPT_ROW_STATS = 2**21
+# Rows of at most this many numbers (16 MB) are stored in whitened coordinates; the statistics of others are
+# recomputed in each pass.
+KEPT_NUMBERS = 2**21
+# Working memory of sums without the extension, relative to row statistics.
+WORKING_FACTOR = 8
 
 
 class Problem(RowSamples):
@@ -84,60 +87,36 @@ class Problem(RowSamples):
         self._imputed: Problem | None = None
         # How blocks are made of the rows in each pass, if none is kept.
         self._blocks = RowBlocks(self.family, whitening, threads)
-        self._kept_rows: ArrayRows | None = None
-        self._kept_stats: ArrayRows | None = None
-        self._kept: CompiledBlock | IncompleteBlock | None = None
-        if whitening.is_incomplete:
-            if rows.in_memory and rows.can_take:
-                values, weights = rows.take(slice(None))
-                self._kept = incomplete_block(
-                    as_float64_rows(values), weights, self.family, whitening, threads
-                )
-        elif is_compiled(rows, family):
-            # The extension computes the statistics of rows faster than it would read them.
-            self._kept_rows = self._rows_to_keep()
-            if self._kept_rows is not None:
-                kept = self._kept_rows
-                self._kept = CompiledBlock(kept.values, kept.weights, family, n_threads=threads)
-        else:
-            self._kept_stats = self._stats_to_keep()
-            if self._kept_stats is None and rows.in_memory and family.is_spherical and not self._is_elsewhere:
-                # Squared lengths are stored: they take only 8 bytes per row.
-                squares = np.concatenate(
-                    list(self.map_blocks(lambda block: getattr(block, "squares", np.zeros(0))))
-                )
-                self._blocks = replace(self._blocks, squares=squares if len(squares) else None)
+        self._kept = self._block_to_keep()
+        if self._kept is None and self.is_wide and family.is_spherical and rows.in_memory:
+            # Squared lengths are stored: they take only 8 bytes per row.
+            squares = squares_about(rows.take(slice(None))[0], whitening)
+            self._blocks = replace(self._blocks, squares=squares)
 
-    def _can_keep(self, n_numbers: int) -> bool:
-        """Return whether so many numbers of each row are stored."""
-        rows = self.rows
+    def _block_to_keep(self) -> Block | None:
+        """Return all rows as one block, if it is small; with missing values, if the rows are in memory."""
+        rows, family, whitening = self.rows, self.family, self.whitening
+        if self.is_incomplete:
+            if not (rows.in_memory and rows.can_take):
+                return None
+            values, weights = rows.take(slice(None))
+            return incomplete_block(as_float64_rows(values), weights, family, whitening, self.threads)
         # `is_distributed` is tested first, as `n_rows` of distributed rows may take a pass over them.
         if self.is_wide or rows.is_distributed or not rows.can_take or rows.n_rows is None:
-            return False
-        return rows.n_rows * n_numbers <= KEPT_ROW_STATS
-
-    @property
-    def _is_elsewhere(self) -> bool:
-        """Whether the rows are not on the host."""
-        return self.rows.device_template is not None or self.rows.is_distributed
-
-    def _rows_to_keep(self) -> ArrayRows | None:
-        """Return all rows in whitened coordinates, shape (n_rows, n_features), if they are small enough."""
-        if not self._can_keep(self.n_features):
             return None
-        values, weights = self.rows.take(slice(None))
+        # The extension computes the statistics of rows faster than it would read them; other sums over one
+        # block take more working memory.
+        uses_extension = is_compiled(rows, family)
+        n_numbers = self.n_features if uses_extension else WORKING_FACTOR * self.n_stats
+        if rows.n_rows * n_numbers > KEPT_NUMBERS:
+            return None
+        values, weights = rows.take(slice(None))
+        if not uses_extension:
+            row_stats = write_row_stats(values, family, whitening, Scratch())
+            return StatsBlock(row_stats, weights_to_device_of(weights, row_stats))
         whitened = np.empty((self.n_features, values.shape[0]))
-        self.whitening.write(values, whitened)
-        return ArrayRows(whitened.T, None if weights is None else np.require(weights, np.float64, "A"))
-
-    def _stats_to_keep(self) -> ArrayRows | None:
-        """Return the statistics of all rows, shape (n_rows, n_stats), and their weights, if small enough."""
-        if not self._can_keep(self.n_stats):
-            return None
-        values, weights = self.rows.take(slice(None))
-        row_stats = write_row_stats(values, self.family, self.whitening, Scratch())
-        template = self.rows.device_template if is_device_array(row_stats) else None
-        return ArrayRows(row_stats.T, weights_to_device_of(weights, row_stats), device_template=template)
+        whitening.write(values, whitened)
+        return CompiledBlock(whitened.T, weights, family, n_threads=self.threads)
 
     def under(self, family: Family) -> Problem:
         """Return the same rows for another family of the same row statistics: with or without sharing."""
@@ -241,19 +220,6 @@ class Problem(RowSamples):
             stats = np.ascontiguousarray(stats[..., :-1, :])
         return SufficientStats(add_measurement_noise(stats, noise), self.n_features), log_likelihood
 
-    def density_sums(self, parameters: WhitenedParameters) -> tuple[float, float]:
-        """Return the sums of log-densities of one mixture, and of logarithms of largest responsibilities."""
-        natural = self._natural_of_rows(parameters)
-        kept = self._without_noise()._kept
-        if kept is not None:
-            sums: Any = kept.posteriors(natural, "sums")
-        else:
-            n_components = len(natural)
-            sums = self._without_noise()._reduce(
-                lambda block: block.posteriors(natural, "sums"), 3 * n_components, n_components
-            )
-        return float(sums[0]), float(sums[1])
-
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
         self._require_complete()
@@ -269,11 +235,11 @@ class Problem(RowSamples):
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
-        if self._kept_rows is None:
+        columns = self.kept_columns
+        if columns is None:
             return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
-        kept = self._kept_rows
-        stats = compiled.label_stats(kept.values.T, kept.weights, labels, n_components, self.family.n_axes)
-        return self._with_noise_of_rows(stats)
+        weights, n_axes = self.row_weights(), self.family.n_axes
+        return self._with_noise_of_rows(compiled.label_stats(columns, weights, labels, n_components, n_axes))
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
@@ -308,15 +274,8 @@ class Problem(RowSamples):
 
     def _reduce(self, function: Callable[[Block], Any], n_working: int, n_fused: int = 0) -> list[Any]:
         """Return the sums of a function of blocks, computed where the rows are."""
-        if self._kept_stats is not None:
-            return self._kept_stats.reduce(
-                lambda chunk: function(_stats_block(chunk)), self.threads, self._kept_chunk_rows(n_working)
-            )
         blocks = replace(self._blocks, n_working=n_working, n_fused=n_fused)
         return blocks.reduce(self.rows, function, self.threads)
-
-    def _kept_chunk_rows(self, n_working: int) -> int:
-        return max(4 * MIN_ROWS, CHUNK_SIZE // (self.n_stats + n_working))
 
     # --- the rows themselves ---------------------------------------------------------
 
@@ -342,10 +301,7 @@ class Problem(RowSamples):
             Whether the function needs the statistics of each row: a `StatsBlock`.
         """
         n_threads = self.threads if n_threads is None else n_threads
-        if self._kept_stats is not None:
-            chunk_rows = self._kept_chunk_rows(n_working)
-            return self._kept_stats.map(lambda chunk: function(_stats_block(chunk)), n_threads, chunk_rows)
-        if isinstance(self._kept, IncompleteBlock) or (self._kept is not None and not written):
+        if self._kept is not None and not (written and isinstance(self._kept, CompiledBlock)):
             return iter([function(self._kept)])
         blocks = replace(self._blocks, n_working=n_working, is_written=written)
         return blocks.map(self.rows, function, n_threads)
@@ -366,35 +322,28 @@ class Problem(RowSamples):
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
-        if self._kept_rows is not None:
-            return CompiledBlock(self._kept_rows.values[rows], None, self.family).logits(natural)
-        if self._kept_stats is not None:
-            return natural @ self.row_stats()[:, rows]
+        if isinstance(self._kept, CompiledBlock):
+            return CompiledBlock(self._kept.values[rows], None, self.family).logits(natural)
+        if isinstance(self._kept, StatsBlock):
+            return natural @ to_numpy(self._kept.row_stats[:, rows])
         # Block by block: all row statistics together would take too much memory.
         parts = self._without_noise().map_blocks(
             lambda block: block.posteriors(natural, "logits"), 2 * len(natural)
         )
         return np.concatenate(list(parts), axis=1)[:, rows]
 
-    def row_stats(self) -> Array:
-        """Return the statistics of all rows, shape (n_stats, n_rows)."""
-        if self._kept_stats is not None:
-            return to_numpy(self._kept_stats.values.T)
-        parts = self.map_blocks(lambda block: to_numpy(block.row_stats).copy(), written=True)
-        return np.concatenate(list(parts), axis=1)
-
     @property
     def kept_columns(self) -> Array | None:
         """The whitened rows, shape (n_features, n_rows), if they are stored for the extension."""
-        return None if self._kept_rows is None else self._kept_rows.values.T
+        return self._kept.values.T if isinstance(self._kept, CompiledBlock) else None
 
     def whitened_rows(self) -> Array:
         """Return the rows in whitened coordinates, shape (n_features, n_rows)."""
         self._require_complete()
-        if self._kept_rows is not None:
-            return self._kept_rows.values.T
-        if self._kept_stats is not None:
-            return to_numpy(self._kept_stats.values.T[1 : 1 + self.n_features, ...])
+        if isinstance(self._kept, CompiledBlock):
+            return self._kept.values.T
+        if isinstance(self._kept, StatsBlock):
+            return to_numpy(self._kept.row_stats[1 : 1 + self.n_features, ...])
         parts = []
         for block, _ in self._read():
             parts.append(np.empty((self.n_features, block.shape[0])))
@@ -420,9 +369,8 @@ class Problem(RowSamples):
 
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
-        kept = self._kept_rows or self._kept_stats
-        if kept is not None:
-            return None if kept.weights is None else to_numpy(kept.weights)
+        if self._kept is not None:
+            return None if self._kept.weights is None else to_numpy(self._kept.weights)
         parts = [weights for _, weights in self._read()]
         if parts[0] is None:
             return None
@@ -432,7 +380,3 @@ class Problem(RowSamples):
         """Return other rows in the same coordinates."""
         whitening = replace(self.whitening, n_rows=n_rows, weight=weight)
         return type(self)(rows, self.family, whitening, self.threads)
-
-
-def _stats_block(chunk: Chunk) -> StatsBlock:
-    return StatsBlock(chunk.values.T, chunk.weights)

@@ -32,12 +32,10 @@ CHUNK_SIZE = 2**20
 COMPILED_CHUNK_SIZE = 2**18
 # The fewest rows per chunk.
 MIN_ROWS = 64
-# Rows are read as they are stored if their centre is at most this many deviations from zero.
-NEAR = 30.0
 
 NOISE_AND_MISSING = (
-    "A noise component needs complete rows, and values of X are missing (NaN). Fit without noise, leave "
-    "those rows out, or fill them in first: apolar.MixtureImputer does."
+    "A noise component needs complete rows, and values are missing (NaN). Fit without noise, leave "
+    "those rows out, or fill them in first (MixtureImputer)."
 )
 
 
@@ -132,9 +130,7 @@ class RowBlocks:
             if isinstance(values, np.ndarray) and has_kernel(self.family, values.shape[1]):
                 row_map = RowMap.of(self.whitening.centre, self.whitening.matrix)
                 return CompiledBlock(values, weights, self.family, row_map, self.n_threads)
-            if not is_on_device and self._reads_as_stored(values):
-                # Sparse rows may be of small integers, whose squares would overflow.
-                values = values.astype(np.float64, copy=False)
+            if self.family.is_spherical and sparse.issparse(values) and values.shape[1] > DENSE_COLUMNS:
                 stored = self.squares
                 squares = None if stored is None else stored[chunk.first_row :][: values.shape[0]]
                 weights = weights_to_device_of(weights, self.whitening.centre)
@@ -164,16 +160,6 @@ class RowBlocks:
         if not self.is_checked:
             host = self.whitening.within_reach(host)
         return incomplete_block(host, weights_to_device_of(weights, host), self.family, self.whitening)
-
-    def _reads_as_stored(self, values: Any) -> bool:
-        """Return whether rows of the host need no copy in whitened coordinates."""
-        if not self.family.is_spherical:
-            return False
-        if sparse.issparse(values):
-            return bool(values.shape[1] > DENSE_COLUMNS)
-        # Sums about zero lose digits by cancellation: the square of this ratio.
-        is_near = float(np.max(np.abs(self.whitening.centre))) < NEAR * float(self.whitening.inverse)
-        return bool(values.dtype == np.float64) and is_near
 
 
 def write_row_stats(values: Any, family: Family, whitening: Whitening, scratch: Scratch) -> Any:

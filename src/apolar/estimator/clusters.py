@@ -15,19 +15,16 @@ from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.numbers import figures
 from apolar._core.tables import Displayed, TableCells
-from apolar.data import Rows
-from apolar.estimator.predict import NOISE, Predictor
-from apolar.mixture.conditional import FULL
+from apolar.data import ArrayRows, Rows
+from apolar.estimator.predict import NOISE_LABEL, Predictor
 
 __all__ = ["Combination", "Group", "Overlap", "combine", "elbow", "overlap"]
 
 Group = tuple[int, ...]
 """The numbers of the components of a cluster, from zero on."""
 
-# Covariances that agree to this are the same: what is left of the quadratic terms is rounding.
-SAME = 1e-11
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
-N_POINTS, MAX_NUMBERS = 2**14, 2**24
+N_POINTS, MAX_POINT_NUMBERS = 2**14, 2**24
 # With more components than this, a display shows the pairs that overlap most.
 MAX_SHOWN, PAIRS_SHOWN = 12, 10
 # A row of a component with a probability within this of one adds nothing to any entropy that could be seen.
@@ -49,7 +46,7 @@ class Overlap(Displayed):
     misclassification : ndarray, shape (n_components, n_components)
         Entry (i, j) is the probability that a row that is drawn from component i is put into j if there are
         only these two: that w_j f_j(x) > w_i f_i(x). Zero on the diagonal. Off it these are the overlaps
-        omega_{j|i} of [maitra2010]: in closed form where covariances are equal, else estimated.
+        omega_{j|i} of [maitra2010]: in closed form where components share their covariance, else estimated.
     standard_error : ndarray, shape (n_components, n_components)
         The error of `misclassification`, as if its points were random draws; they are better than these. Zero
         where it is a closed form.
@@ -113,80 +110,44 @@ def _percentage(probability: float) -> str:
 def overlap(predictor: Predictor) -> Overlap:
     """Return how much the components of a mixture overlap.
 
-    In the coordinates in which component i is standard normal and j has the precisions d_l along the axes, at
-    an offset e, the difference of the logarithms of the weighted densities is a quadratic form in independent
-    standard normals, sum_l (1 - d_l) u_l^2 - 2 d_l e_l u_l - d_l e_l^2, plus a constant. Where covariances
-    are equal it is a Gaussian; else its sign is averaged over Sobol points.
+    Bhattacharyya coefficients are closed forms, and so is misclassification where components share their
+    covariance. Elsewhere a standard normal Sobol sequence is mapped to each component, and its points are put
+    into one of two components by their weighted densities.
     """
-    n = predictor.parameters.n_components
-    log_weights = np.log(np.maximum(predictor.parameters.weights, MIN_WEIGHT))
+    parameters, kind = predictor.parameters, predictor.family.untied
+    means, (n, m) = parameters.means, parameters.means.shape
+    stored = predictor.family.per_component(parameters.covariances)
+    covariances = np.broadcast_to(stored, (n, *stored.shape[1:]))
+    log_dets, log_weights = kind.log_det(covariances, m), np.log(np.maximum(parameters.weights, MIN_WEIGHT))
     coefficients, shares, errors = np.eye(n), np.zeros((n, n)), np.zeros((n, n))
-    for i, (precisions, offsets) in enumerate(_relative_components(predictor)):
-        others = np.flatnonzero(np.arange(n) != i)
-        d, e = precisions[others], offsets[others]
-        distances = np.sum(e**2 / (4 * (1 + 1 / d)) + 0.5 * np.log((np.sqrt(d) + 1 / np.sqrt(d)) / 2), axis=1)
-        coefficients[i, others] = np.exp(-distances)
-        squares = np.where(np.abs(1 - d) < SAME, 0.0, 1 - d)
-        constants = np.sum(np.log(d) - d * e**2, axis=1) + 2 * (log_weights[others] - log_weights[i])
-        shares[i, others], errors[i, others] = _shares_above_zero(squares, -2 * d * e, constants)
-    # The two halves are computed from opposite sides, and differ by rounding.
-    return Overlap(np.minimum((coefficients + coefficients.T) / 2, 1.0), shares, errors)
-
-
-def _shares_above_zero(squares: Array, linear: Array, constants: Array) -> tuple[Array, Array]:
-    """Return how often forms a u^2 + b u + c in standard normals are above zero, and the standard errors.
-
-    Parameters
-    ----------
-    squares, linear : ndarray, shape (n, m)
-        The coefficients a and b of each form.
-    constants : ndarray, shape (n,)
-
-    Returns
-    -------
-    shares, errors : ndarray, shape (n,)
-        A form that is constant at zero is above it half of the time.
-    """
-    lengths = np.linalg.norm(linear, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.where(lengths > 0, ndtr(constants / lengths), (1 + np.sign(constants)) / 2)
-    errors = np.zeros(len(shares))
-    curved = np.flatnonzero(np.any(squares != 0, axis=1))
-    if len(curved):
-        m = squares.shape[1]
-        n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_NUMBERS // m, 2))))
-        # Moved off zero, the first of these points.
-        points = ndtri(qmc.Sobol(m, scramble=False).random(n_points) + 0.5 / n_points)
-        forms = points**2 @ squares[curved].T + points @ linear[curved].T + constants[curved]
-        share = np.mean(forms > 0, axis=0)
-        shares[curved], errors[curved] = share, np.sqrt(share * (1 - share) / n_points)
-    return shares, errors
-
-
-def _relative_components(predictor: Predictor) -> list[tuple[Array, Array]]:
-    """Return all components where one is standard normal, for each: precisions along axes, and offsets.
-
-    Both have shape (n_components, n_features).
-    """
-    kind, parameters = predictor.family, predictor.parameters
-    n, m = parameters.means.shape
-    if kind.is_axis_aligned:
-        stored = kind.diagonals(parameters.covariances)
-        variances = np.broadcast_to(stored if kind.n_axes else stored[..., None], (n, m))
-        return [
-            (variances[i] / variances, (parameters.means[i] - parameters.means) / np.sqrt(variances[i]))
-            for i in range(n)
-        ]
-    # The same in any coordinates.
-    inside = predictor.whitened[1]
-    means, roots = inside.means, FULL.root(kind.matrices(inside.covariances, n, m))
-    out = []
+    is_shared = predictor.family.shares_covariance
+    points = np.zeros((1, m)) if is_shared else _normal_points(m)
+    roots = kind.root(covariances)
     for i in range(n):
-        # The singular values of L_j^-1 L_i: their squares are exact where eigenvalues of the product are not.
-        _, values, axes = np.linalg.svd(np.linalg.solve(roots, roots[i]))
-        offsets = np.linalg.solve(roots[i], (means[i] - means).T).T
-        out.append((values**2, np.einsum("jlm,jm->jl", axes, offsets)))
-    return out
+        middle = (covariances + covariances[i]) / 2
+        squares = kind.trace_ratio(kind.between(means - means[i], np.ones(n)), middle)
+        distances = squares / 8 + (kind.log_det(middle, m) - (log_dets + log_dets[i]) / 2) / 2
+        coefficients[i] = np.exp(-np.maximum(distances, 0.0))
+        if is_shared:
+            ratios, lengths = log_weights - log_weights[i], np.sqrt(squares)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                put = ndtr(ratios / lengths - lengths / 2)
+            shares[i] = np.where(lengths > 0, put, (1 + np.sign(ratios)) / 2)
+        else:
+            logits = predictor.logits(ArrayRows(means[i] + kind.times(roots[i], points)))
+            shares[i] = np.mean(logits > logits[i], axis=1)
+            errors[i] = np.sqrt(shares[i] * (1 - shares[i]) / len(points))
+    np.fill_diagonal(shares, 0.0)
+    # The two halves are computed from opposite sides, and differ by rounding.
+    return Overlap((coefficients + coefficients.T) / 2, shares, errors)
+
+
+def _normal_points(n_features: int) -> Array:
+    """Return quasi-random points of a standard normal distribution."""
+    n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_POINT_NUMBERS // n_features, 2))))
+    # Moved off zero, the first of these points.
+    points: Array = ndtri(qmc.Sobol(n_features, scramble=False).random(n_points) + 0.5 / n_points)
+    return points
 
 
 # --- combined components ------------------------------------------------------------------------
@@ -253,7 +214,7 @@ class Combination(Displayed):
             return labels
         # What is missing to one is the probability of noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
-        return xp.where(is_noise, NOISE, labels)
+        return xp.where(is_noise, NOISE_LABEL, labels)
 
     def __repr__(self) -> str:
         groups = ", ".join(_plus(group) for group in self.groups)

@@ -33,11 +33,7 @@ from apolar.mixture.prior import Prior
 from apolar.search.given import has_given_parameters, requested_candidates
 from apolar.search.search import Candidates, best_fit
 
-__all__ = ["CHECKED_ROWS", "fit_rows"]
-
-# How many rows, at most, are used to check that EM ended at a maximum, to compare partitions, and to see
-# with which resolution columns are recorded; and to compute the likelihood once more, in the units of X.
-CHECKED_ROWS = SETTINGS.sample_rows
+__all__ = ["fit_rows"]
 
 
 def fit_rows(
@@ -76,7 +72,7 @@ def fit_rows(
     )
     _check_not_collapsed(estimator, result)
     solver.state(result).set_on(estimator)
-    if estimator.reg_covar or has_rounding(solver.data) or data.n_rows <= CHECKED_ROWS:
+    if estimator.reg_covar or has_rounding(solver.data) or data.n_rows <= SETTINGS.sample_rows:
         # EM computes the density with the noise of the rows, and before parameters are rounded in the
         # transform to the units of the data; this is the density of the mixture as it is returned.
         likelihood = predictor_of(estimator).likelihood(rows, n_threads)
@@ -124,7 +120,8 @@ class _Solver:
     ) -> None:
         self.estimator, self.X, self.stored, self.has_weight = estimator, X, stored, has_weight
         self.plain, self.plain_prior, self.data = data, prior, data
-        self.sample = data.subsample(CHECKED_ROWS, np.random.default_rng(0))
+        # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
+        self.sample = data.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
         self.dtype = float_type(X)
         self.progress = FitProgress(estimator, X, data.weight, data.whitening.log_det, self.state)
         self.keeps_order = False
@@ -221,7 +218,7 @@ def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
     m = rows.n_features
     n_numbers = 4 * m**2 + 4 * int(estimator.n_components) * family.n_stats(m)
     if not family.is_axis_aligned:
-        what = f"covariance_type={estimator.covariance_type!r} of {m} columns"
+        what = f"{estimator.covariance_type!r} covariances of {m} columns"
         fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
 
 

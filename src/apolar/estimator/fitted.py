@@ -11,7 +11,7 @@ from apolar._core.arrays import Array
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import evidence_of
-from apolar.estimator.predict import Predictor, is_fitted_as, predictor_of
+from apolar.estimator.predict import Predictor, predictor_of
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters
@@ -115,14 +115,14 @@ class FittedState:
         if not parameters.is_finite:
             raise ValueError(
                 "EM ended in parameters that are not finite: components vary by less than rounding errors. "
-                "Ask for fewer components, or use the default prior in place of prior=None."
+                "Ask for fewer components, or use the default prior."
             )
         try:
             whiteners = kind.whiteners(parameters.covariances)
         except np.linalg.LinAlgError:
             raise ValueError(
-                "In the units of X, a covariance is singular up to rounding: leave out columns that "
-                "hardly vary or nearly repeat others, or give a larger reg_covar."
+                "In the units of the data, a covariance is singular up to rounding: leave out columns that "
+                "hardly vary or nearly repeat others, or regularise the covariances more."
             ) from None
         double = {
             "weights_": parameters.weights,
@@ -146,3 +146,10 @@ class FittedState:
 def fitted_parameters(estimator: Any) -> MixtureParameters:
     """Return the mixture of a fitted estimator, in the units of the data and in double precision."""
     return predictor_of(estimator).parameters
+
+
+def is_fitted_as(estimator: Any, kind: Family, n_components: int, n_features: int) -> bool:
+    """Return whether an estimator holds a fitted mixture of that family and size."""
+    if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
+        return False
+    return np.shape(estimator.covariances_) == kind.covariance_shape(n_components, n_features)

@@ -120,9 +120,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     Attributes
     ----------
     weights_ : ndarray, shape (n_components,)
-        Of float32 if X is, as are means and covariances. They add up to one, or with noise to one less
-        `noise_weight_`. Components are in canonical order, the heaviest
-        first, unless the start was given by labels, responsibilities or parameters: then they keep its order.
+        In float32 if X is, as are means and covariances. They add up to one, or with noise to one minus
+        `noise_weight_`. Components are in canonical order, the heaviest first, unless the start was given by
+        labels, responsibilities or parameters: then they keep its order.
     means_ : ndarray, shape (n_components, n_features)
     covariances_ : ndarray
         Shape (n_components, n_features, n_features) full, (n_features, n_features) tied, (n_components,
@@ -147,13 +147,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     start_notes_ : list of str
         Which starts were skipped, and why.
     message_ : str
-        How EM ended, in words.
+        How EM ended.
     rounding_variances_ : ndarray, shape (n_features,)
         The variance of the rounding errors of each column that is recorded with a resolution, such as
         integers, if a component was narrower than these, so that they were added to all variances; else zero.
     shrinkage_ : float
-        How many rows the common covariance counts as in each component, with the default prior: of a
-        component of as many rows, half of the covariance is its own. 0 if covariances were not shrunk.
+        The weight, in rows, of the common covariance in each component, with the default prior: in a
+        component of that number of rows, half of the covariance is its own. 0 if covariances were not shrunk.
     noise_weight_ : float
         The share of the rows that is noise; 0 with `noise=False`.
     noise_box_ : NoiseBox or None
@@ -324,7 +324,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Return the most probable component of each row, shape (n_samples,); -1 for noise.
 
-        Of an array of torch or CuPy, an array of the same library on the same device; of rows of Dask, a
+        For an array of torch or CuPy, an array of the same library on the same device; for rows of Dask, a
         lazy array.
         """
         return self._answer_rows(X, "labels")
@@ -345,7 +345,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     @overload
     def score_samples(self, X: Any) -> Any: ...
     def score_samples(self, X: Any) -> Any:
-        """Return the log-density of each row, of its values that are observed, shape (n_samples,)."""
+        """Return the log-density of the observed values of each row, shape (n_samples,)."""
         return self._answer_rows(X, "densities")
 
     def outliers(self, X: Any, *, level: float = 0.05) -> Any:
@@ -366,7 +366,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         outliers : ndarray of bool, shape (n_samples,)
-            Of rows of Dask, a lazy array.
+            For rows of Dask, a lazy array.
 
         Examples
         --------
@@ -466,13 +466,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         X : array_like, dataframe or another source of rows, shape (n_samples, n_features)
             NaN where a value is missing. Values that are not missing are returned as they are.
         n_draws : int, optional
-            For multiple imputation: draw the missing values of each row so many times, from what the mixture
-            says of them given those that are observed. By default they are replaced by their expected values.
+            For multiple imputation: the number of draws of the missing values of each row, given those that
+            are observed. By default they are replaced by their expected values.
 
         Returns
         -------
         X : ndarray, shape (n_samples, n_features), or (n_draws, n_samples, n_features) with `n_draws`
-            Of float32 if X is. Of rows on a device or of Dask, an array of the same library.
+            In float32 if X is. For rows on a device or of Dask, an array of the same library.
 
         Examples
         --------
@@ -497,8 +497,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         mixture : GaussianMixture
-            Of as many components. Where components share a part of their covariances, such as the volume,
-            those of some columns do not: each then has its own.
+            With the same number of components. Where components share a part of their covariances, such as
+            the volume, those of some columns do not: each then has its own.
         """
         check_is_fitted(self)
         return of_columns.marginal(self, columns)
@@ -516,8 +516,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         mixture : GaussianMixture
-            Of the columns that are not given, in their order: the weights are the responsibilities of the
-            components for the values, the means their regressions.
+            A mixture of the columns that are not given, in their order: the weights are the responsibilities
+            of the components for the values, the means their regressions.
 
         Examples
         --------
@@ -533,8 +533,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def regress(self, columns: Any, values: Any) -> Regression:
         """Return the expected values of the other columns, given those of some, for many rows at a time.
 
-        Of each row they are the mean and the deviations of what `conditional` returns: regressions that are
-        not linear, with deviations that differ from row to row.
+        For each row they are the mean and the standard deviations of what `conditional` returns: regressions
+        that are not linear, with deviations that differ from row to row.
 
         Parameters
         ----------
@@ -623,7 +623,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     # --- description --------------------------------------------------------------------------
 
     def summary(self, X: Any = None, sample_weight: Any = None) -> Summary:
-        """Return the fitted mixture in words: what was found, a table of clusters, and how the fit went.
+        """Return a summary of the fitted mixture: what was found, a table of clusters, how the fit went.
 
         Parameters
         ----------
@@ -635,8 +635,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         summary : str
-            In notebooks it is shown as a table. Clusters are counted from 1; beside each mean is the
-            deviation of the column in the cluster.
+            In notebooks it is shown as a table. Clusters are counted from 1; means are shown with the
+            standard deviation of the column in the cluster.
 
         Examples
         --------
@@ -653,7 +653,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return summary_of(self, X, sample_weight)
 
     def overlap(self) -> Overlap:
-        """Return how much the components overlap, pair by pair, exactly.
+        """Return how much the components overlap, pair by pair, with standard errors.
 
         Returns
         -------
@@ -671,7 +671,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Percentage of the rows of a cluster (line) that would be assigned to another (column): clusters ...
         <BLANKLINE>
         cluster      1      2      3
-              1         <0.1%   2.2%
+              1         <0.1%   2.1%
               2  <0.1%         <0.1%
               3   1.6%  <0.1%
         """

@@ -20,7 +20,7 @@ __all__ = ["MixtureImputer"]
 
 
 class MixtureImputer(TransformerMixin, BaseEstimator):
-    """Replace missing values by what a Gaussian mixture, fitted to the observed ones, says of them.
+    """Replace missing values by their expected values under a Gaussian mixture of the observed ones.
 
     The mixture is fitted by exact EM to all values that are observed, of complete and incomplete rows: see
     `GaussianMixture.fit`. Each missing value is then replaced by its expected value given the observed values

@@ -17,7 +17,7 @@ from apolar.mixture.conditional import min_distances
 __all__ = ["OutlierRule", "find_outliers"]
 
 # A component with fewer rows than this has a single one.
-MIN_ROWS = 1.5
+MIN_CLUSTER_ROWS = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class OutlierRule:
         else:
             covariances = kind.matrices(parameters.covariances, *shape)
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
-        is_cluster = n_rows * parameters.weights > MIN_ROWS
+        is_cluster = n_rows * parameters.weights > MIN_CLUSTER_ROWS
         tail = float(-np.expm1(np.log1p(-level) / n_rows))
         return cls(parameters.means, covariances, tail, is_cluster | ~is_cluster.any())
 

@@ -132,7 +132,7 @@ def check_columns(settings: Any, n_features: int) -> None:
     kind = settings.covariance_type
     if n_features > 1 and kind in UNIVARIATE:
         raise ValueError(
-            f"covariance_type={kind!r} is for data of one column, and X has {n_features}: use "
+            f"Covariance type {kind!r} is for data of one column, and there are {n_features}: use "
             f"{UNIVARIATE[kind].name!r} ({UNIVARIATE[kind].code}) for spherical components, or 'full'."
         )
 

@@ -21,9 +21,9 @@ from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.scores import CRITERIA, FitSummary
 
-__all__ = ["NOISE", "Likelihood", "Predictor", "is_fitted_as", "map_rows", "predictor_of"]
+__all__ = ["NOISE_LABEL", "Likelihood", "Predictor", "map_rows", "predictor_of"]
 
-NOISE = -1
+NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
 
 
@@ -56,14 +56,6 @@ class Predictor:
     def completion(self) -> Completion:
         """What the mixture says of missing values."""
         return Completion.by_mixture(self.family, *self.whitened)
-
-    def is_shown_by(self, estimator: Any) -> bool:
-        """Return whether an estimator has this mixture, rounded to the precision of its attributes."""
-        with np.errstate(over="ignore", under="ignore"):
-            return self.family == family(estimator.covariance_type) and all(
-                np.array_equal(np.asarray(getattr(self.parameters, name)).astype(shown.dtype), shown)
-                for name, shown in _public_arrays(estimator).items()
-            )
 
     def answer(
         self, rows: Rows, what: str, threads: int = 1, keep: Callable[[Any], Any] | None = None
@@ -106,7 +98,7 @@ class Predictor:
         if self.parameters.noise is None or what == "densities":
             return values
         if what == "labels":
-            return namespace(values).where(values == n_components, NOISE, values)
+            return namespace(values).where(values == n_components, NOISE_LABEL, values)
         return values[:, :n_components]
 
     def likelihood(self, rows: Rows, threads: int = 1) -> Likelihood:
@@ -118,6 +110,12 @@ class Predictor:
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
         return Likelihood(density + weight * self.whitened[0].log_det, weight, certainty)
+
+    def logits(self, rows: Rows) -> Array:
+        """Return the logarithms of weighted densities, up to a constant, shape (n_components, n_rows)."""
+        natural = self.natural
+        parts = self._blocks(2).map(rows, lambda block: block.posteriors(natural, "logits"), 1)
+        return np.concatenate(list(parts), axis=1)[: self.parameters.n_components]
 
     def _blocks(self, n_per_component: int) -> RowBlocks:
         """Return how blocks are made of rows; new rows have not been checked yet."""
@@ -145,29 +143,20 @@ def predictor_of(estimator: Any) -> Predictor:
         If `covariance_type` has been changed since the fit.
     """
     kind, known = family(estimator.covariance_type), vars(estimator)
-    if not is_fitted_as(estimator, kind, *estimator.means_.shape):
+    weights, means, covariances = (np.asarray(known[name]) for name in ("weights_", "means_", "covariances_"))
+    noise, kept = known.get("noise_box_"), known.get("_predictor")
+    if isinstance(kept, Predictor) and kept.family == kind and kept.parameters.noise is noise:
+        own = kept.parameters
+        pairs = (own.weights, weights), (own.means, means), (own.covariances, covariances)
+        with np.errstate(over="ignore", under="ignore"):
+            if all(np.array_equal(np.asarray(mine).astype(shown.dtype), shown) for mine, shown in pairs):
+                return kept
+    if covariances.shape != kind.covariance_shape(*means.shape):
         raise ValueError(
             f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it again."
         )
-    kept: Predictor | None = known.get("_predictor")
-    if kept is not None and kept.is_shown_by(estimator):
-        return kept
-    weights, means, covariances = (
-        np.array(value, dtype=np.float64) for value in _public_arrays(estimator).values()
-    )
-    return Predictor(kind, MixtureParameters(weights, means, covariances, known.get("noise_box_")))
-
-
-def is_fitted_as(estimator: Any, kind: Family, n_components: int, n_features: int) -> bool:
-    """Return whether an estimator holds a fitted mixture of that family and size."""
-    if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
-        return False
-    return np.shape(estimator.covariances_) == kind.covariance_shape(n_components, n_features)
-
-
-def _public_arrays(estimator: Any) -> dict[str, Array]:
-    """Return the mixture as the attributes of an estimator show it."""
-    return {name: np.asarray(vars(estimator)[f"{name}_"]) for name in ("weights", "means", "covariances")}
+    weights, means, covariances = (np.array(part, np.float64) for part in (weights, means, covariances))
+    return Predictor(kind, MixtureParameters(weights, means, covariances, noise))
 
 
 def map_rows(rows: Rows, function: Callable[[Array], Any], *, n_working: int = 0, axis: int = 0) -> Any:

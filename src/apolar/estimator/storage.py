@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,9 +16,8 @@ from apolar import __version__
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of, positive_number
 from apolar._core.files import (
-    check_regular,
+    check_target,
     load_arrays,
-    real_path,
     save_arrays,
     stored_numbers,
     stored_strings,
@@ -37,8 +35,8 @@ from apolar.mixture.prior import PRIORS, Prior
 
 __all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_state"]
 
-FORMAT = "apolar Gaussian mixture"
-VERSION = 1
+MODEL_FORMAT = "apolar Gaussian mixture"
+MODEL_VERSION = 1
 
 # The fields of the fitted state, by what they hold; precisions are computed from covariances.
 _SCALARS: dict[str, type] = {
@@ -63,7 +61,7 @@ _REQUIRED = (
     *("weights_", "means_", "covariances_", "n_features_in_"),
 )
 _NAMES = "feature_names_in_"
-_NOISE = ("noise_origin", "noise_edges")
+NOISE_ARRAYS = ("noise_origin", "noise_edges")
 
 Model = TypeVar("Model")
 
@@ -93,7 +91,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             f"This {type(model).__name__} cannot be saved: {str(error).rstrip('.')}. "
             "Give it the parameters it was fitted with, as numbers and strings, or fit it again."
         ) from error
-    save_arrays(path, FORMAT, VERSION, arrays)
+    save_arrays(path, MODEL_FORMAT, MODEL_VERSION, arrays)
 
 
 def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
@@ -116,7 +114,7 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
         If the file is of another kind or version, is damaged, or holds no valid mixture.
     """
     what = "a Gaussian mixture of apolar"
-    arrays = load_arrays(path, FORMAT, VERSION, what, names=["apolar", "parameters", *_REQUIRED])
+    arrays = load_arrays(path, MODEL_FORMAT, MODEL_VERSION, what, names=["apolar", "parameters", *_REQUIRED])
     try:
         return _from_arrays(cls, arrays)
     # JSON can be nested too deeply for Python, and hold integers that are too large for a float.
@@ -150,7 +148,7 @@ def _to_arrays(model: Any) -> dict[str, Array]:
     if hasattr(model, _NAMES):
         arrays[_NAMES] = np.array(list(model.feature_names_in_), dtype=np.str_)
     if mixture.noise is not None:
-        arrays |= dict(zip(_NOISE, (mixture.noise.origin, mixture.noise.edges), strict=True))
+        arrays |= dict(zip(NOISE_ARRAYS, (mixture.noise.origin, mixture.noise.edges), strict=True))
     return arrays
 
 
@@ -213,13 +211,15 @@ def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Mix
 
 def _read_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     """Return the box of the noise component, if the file has one."""
-    missing = [name for name in _NOISE if name not in arrays]
+    missing = [name for name in NOISE_ARRAYS if name not in arrays]
     if len(missing) == 2:
         return None
     if missing:
         raise ValueError(f"{missing[0]} is missing.")
-    shape = (m, m) if arrays[_NOISE[1]].ndim == 2 else (m,)
-    box = NoiseBox(stored_numbers(arrays, _NOISE[0], (m,)), stored_numbers(arrays, _NOISE[1], shape))
+    shape = (m, m) if arrays[NOISE_ARRAYS[1]].ndim == 2 else (m,)
+    box = NoiseBox(
+        stored_numbers(arrays, NOISE_ARRAYS[0], (m,)), stored_numbers(arrays, NOISE_ARRAYS[1], shape)
+    )
     with np.errstate(all="ignore"):
         is_sound = np.isfinite(box.log_volume) and (len(shape) == 2 or np.all(box.edges > 0))
     if not is_sound:
@@ -354,14 +354,7 @@ class Checkpoint:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path to which no checkpoint can be written, before the fit begins."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"checkpoint={str(path)!r} is a folder: give the path of a file in it.")
-    check_regular(real_path(target))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {target.parent} for the checkpoint {target.name}: make it first."
-        )
+    target = check_target(path)
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass

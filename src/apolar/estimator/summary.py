@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 
 from apolar._core.numbers import figures, with_error
-from apolar._core.tables import TableCells, cluster_table, html_table, text_table
+from apolar._core.tables import (
+    SHOWN_CLUSTERS,
+    SHOWN_COLUMNS,
+    TableCells,
+    cluster_table,
+    html_table,
+    text_table,
+)
 from apolar.estimator.predict import predictor_of
 from apolar.mixture.families import family
 
 __all__ = ["Summary", "headline", "summary_of"]
 
-# The width of the text in characters, the columns of X that a notebook shows, the clusters that both show.
-WIDTH, HTML_COLUMNS, MAX_CLUSTERS = 110, 10, 30
-# The most characters of the name of a column; the fewest that a column takes in the text.
-NAME_WIDTH, MIN_COLUMN_WIDTH = 20, 7
+# In characters: the width of the text, the most of the name of a column, the fewest that a column takes.
+TEXT_WIDTH, MAX_NAME_WIDTH, MIN_COLUMN_WIDTH = 110, 20, 7
 
 
 class Summary(str):
@@ -89,7 +94,7 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
     stored = kind.diagonals(kind.per_component(parameters.covariances))
     deviations = np.sqrt(np.broadcast_to(stored if kind.n_axes else stored[..., None], (n, m)))
     names = [_short_name(str(name)) for name in attributes.get("feature_names_in_", _default_names(m))]
-    n_shown = min(n, MAX_CLUSTERS)
+    n_shown = min(n, SHOWN_CLUSTERS)
     first = {"cluster": [str(k + 1) for k in range(n_shown)]}
     n_noise, remarks = None, []
     n_rows = attributes.get("n_samples_seen_")
@@ -111,10 +116,10 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         return cluster_table(first, names, cell, n_columns)
 
     remarks += _remarks_on_fit(attributes)
-    n_in_text = min(m, WIDTH // MIN_COLUMN_WIDTH)
-    while n_in_text > 1 and max(map(len, text_table(*table(n_in_text)))) > WIDTH:
+    n_in_text = min(m, TEXT_WIDTH // MIN_COLUMN_WIDTH)
+    while n_in_text > 1 and max(map(len, text_table(*table(n_in_text)))) > TEXT_WIDTH:
         n_in_text -= 1
-    n_in_html = min(m, HTML_COLUMNS)
+    n_in_html = min(m, SHOWN_COLUMNS)
     below = [*_left_out(n_in_text, m, n), *remarks]
     text = "\n".join([head, "", *text_table(*table(n_in_text)), "", *below])
     items = "".join(f"<li>{escape(line)}</li>" for line in [*_left_out(n_in_html, m, n), *remarks])
@@ -128,7 +133,7 @@ def _default_names(n_columns: int) -> list[str]:
 
 def _left_out(n_columns: int, n_features: int, n_clusters: int) -> list[str]:
     """Return what a table with this many columns leaves out."""
-    shown = (min(n_columns, n_features), n_features, "columns"), (MAX_CLUSTERS, n_clusters, "clusters")
+    shown = (min(n_columns, n_features), n_features, "columns"), (SHOWN_CLUSTERS, n_clusters, "clusters")
     return [f"Showing the first {part} of {whole} {what}." for part, whole, what in shown if part < whole]
 
 
@@ -151,4 +156,4 @@ def _remarks_on_fit(attributes: dict[str, Any]) -> list[str]:
 def _short_name(name: str) -> str:
     """Return the name of a column on one line, cut if it is long."""
     line = " ".join(name.split()) or "''"
-    return line if len(line) <= NAME_WIDTH else f"{line[: NAME_WIDTH - 1]}…"
+    return line if len(line) <= MAX_NAME_WIDTH else f"{line[: MAX_NAME_WIDTH - 1]}…"

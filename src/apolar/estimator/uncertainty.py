@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer
 from apolar._core.numbers import figures
-from apolar._core.tables import cluster_table, html_table
+from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, cluster_table, html_table
 from apolar.data import CHUNK_SIZE, open_rows
 from apolar.data.derived import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
@@ -48,7 +48,7 @@ __all__ = [
 
 # The step of central differences, in deviations of a component and in logarithms of weights: a compromise
 # between their error, of the order of its square, and that of rounding, of the order of its inverse.
-DIFFERENCE = 1e-4
+GRADIENT_STEP = 1e-4
 # A direction with less than this fraction of the largest information counts as flat: central differences
 # are not more accurate than that.
 FLAT = 1e-6
@@ -58,8 +58,6 @@ MAX_AWAY = 1.0
 # A component of exactly one row has a count of one up to rounding, which grows with the number of rows, and
 # stays far below this tolerance.
 MIN_ROWS_HELD = 1 - 1e-6
-# What a notebook shows.
-MAX_COLUMNS, MAX_CLUSTERS = 10, 30
 
 
 def fitted_problem(
@@ -130,7 +128,7 @@ class StandardErrors:
     def html_table(self, title: str) -> str:
         """Return the errors of weights and means as HTML, below them a title."""
         n_clusters, n_features = self.means.shape
-        shown = range(min(n_clusters, MAX_CLUSTERS))
+        shown = range(min(n_clusters, SHOWN_CLUSTERS))
         table = cluster_table(
             {
                 "cluster": [str(k + 1) for k in shown],
@@ -138,9 +136,11 @@ class StandardErrors:
             },
             [f"mean of x{j}" for j in range(n_features)],
             lambda k, j: figures(float(self.means[k, j]), 2),
-            MAX_COLUMNS,
+            SHOWN_COLUMNS,
         )
-        rest = "" if n_clusters <= MAX_CLUSTERS else f" of the first {MAX_CLUSTERS} of {n_clusters} clusters"
+        rest = (
+            "" if n_clusters <= SHOWN_CLUSTERS else f" of the first {SHOWN_CLUSTERS} of {n_clusters} clusters"
+        )
         return html_table(*table, f"{title}{rest}; those of the covariances are in .covariances.")
 
 
@@ -286,7 +286,7 @@ def standard_errors(
     if not away <= MAX_AWAY:
         raise ValueError(
             f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
-            "the sample_weight of the fit; if they are those, fit with a larger max_iter or a smaller tol."
+            "the weights of the fit; if they are those, fit with more iterations or a smaller tolerance."
         )
     inverse = (vectors / values) @ vectors.T
     weights, means, covariances = _errors(inverse, whitened, data, positions, slopes[:, :, data.n_stats :])
@@ -336,14 +336,14 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
         raise ComponentError(
             worst,
             "is not at a maximum of the likelihood of these rows: the likelihood rises if it is changed. Fit "
-            "the mixture to these rows and their weights with a larger max_iter, a smaller tol, or another "
-            "start; if this message stays, the component is determined by the prior and not by the rows: ask "
-            "for fewer components.",
+            "the mixture to these rows and their weights with more iterations, a smaller tolerance, or "
+            "another start; if this message stays, the component is determined by the prior and not by the "
+            "rows: ask for fewer components.",
         )
     raise ComponentError(
         worst,
         "has parameters that the rows do not determine: the likelihood is flat in a direction, because "
-        "components are the same or one has collapsed. Ask for fewer components or a covariance_type with "
+        "components are the same or one has collapsed. Ask for fewer components or a covariance type with "
         "fewer parameters, or fit with the default prior.",
     )
 
@@ -378,9 +378,9 @@ def _slopes(
     # A coordinate is in deviations of the component over the root of its count.
     steps = np.zeros(len(coordinates.origin))
     for moving, count_root in zip(positions, count_roots, strict=True):
-        steps[moving] = np.maximum(steps[moving], DIFFERENCE * count_root)
+        steps[moving] = np.maximum(steps[moving], GRADIENT_STEP * count_root)
     if coordinates.has_noise:
-        steps[-1] = DIFFERENCE * coordinates.noise_root
+        steps[-1] = GRADIENT_STEP * coordinates.noise_root
 
     def at(tangent: Array) -> tuple[Array, Array]:
         parameters = coordinates.retract(tangent)
@@ -410,7 +410,7 @@ def _observed_information(data: Problem, coordinates: LocalCoordinates, weights:
     E-step, knows all of it.
     """
     # As in `_slopes`, for the coordinates of a component of average size.
-    step = DIFFERENCE * float(np.sqrt(np.mean(weights) * data.weight))
+    step = GRADIENT_STEP * float(np.sqrt(np.mean(weights) * data.weight))
 
     def gradient_at(tangent: Array) -> tuple[Array]:
         parameters = coordinates.retract(tangent)

@@ -264,17 +264,6 @@ def merging_terms(stats: SufficientStats, least: float) -> Array | None:
     return out if kernels.merging_terms(_contiguous(stats.array), out, stats.n_features, least) else None
 
 
-def merged_by_terms(stats: SufficientStats, n_components: int, least: float) -> SufficientStats | None:
-    """Return the statistics of components after greedy merging by weights and log-determinants."""
-    n_features = stats.n_features
-    if not _applies(2, n_features):
-        return None
-    array, is_active = stats.array.copy(), np.empty(len(stats))
-    if not kernels.merge_by_terms(array, is_active, n_features, n_components, least):
-        return None
-    return SufficientStats(array[is_active > 0], n_features)
-
-
 def relative_scatter(stats: SufficientStats, covariances: Array) -> tuple[Array, Array] | None:
     """Return the scatters of components, whitened by covariances, and the log-determinants of these."""
     n_features, shape = stats.n_features, stats.counts.shape

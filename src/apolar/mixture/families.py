@@ -174,9 +174,9 @@ class Family(Covariances):
         most, least = int(scales.argmax()), int(scales.argmin())
         if scales[most] > MAX_RATIO * scales[least]:
             raise ValueError(
-                f"Columns {most} and {least} of X have standard deviations of {scales[most]:.1g} and "
-                f"{scales[least]:.1g}, too far apart for covariance_type={self.name!r}, which rotates axes "
-                "in the units of X. Divide each column by its standard deviation, or use 'full'."
+                f"Columns {most} and {least} have standard deviations of {scales[most]:.1g} and "
+                f"{scales[least]:.1g}, too far apart for covariance type {self.name!r}, which rotates "
+                "axes in the units of the data. Divide each column by its standard deviation, or use 'full'."
             )
         return replace(self, frame=frame / np.abs(frame).max())
 

@@ -11,15 +11,12 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
 from apolar._core.numbers import with_error
-from apolar._core.tables import cluster_table, html_table
+from apolar._core.tables import SHOWN_COLUMNS, cluster_table, html_table
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters, canonical_order
 
 __all__ = ["MixtureStatus", "RecoveredMixture", "SphericalMixture", "by_weight", "sample"]
-
-# Columns that a notebook shows.
-HTML_COLUMNS = 10
 
 
 class MixtureStatus(enum.Enum):
@@ -38,7 +35,7 @@ class MixtureStatus(enum.Enum):
     POOR_FIT = (
         "The mixture does not have the covariance of the data: groups are not round in these columns, or not "
         "all of one scale. Divide the columns by their deviations, or fit the rows with another "
-        "covariance_type."
+        "covariance type."
     )
 
 
@@ -88,7 +85,7 @@ class RecoveredMixture:
             first,
             [f"x{j}" for j in range(self.n_features)],
             lambda k, j: with_error(float(self.means[k, j]), float(deviations[k, j])),
-            HTML_COLUMNS,
+            SHOWN_COLUMNS,
         )
         words = " ".join((self.message, *self.projected))
         return html_table(*table, f"Means ± deviations within the component. {words}")

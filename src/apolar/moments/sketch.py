@@ -93,7 +93,7 @@ class MomentSketch:
         one_of(self.order, "order", ORDERS)
         if self.order < ORDER_FOR[covariance_type]:
             raise ValueError(
-                f"covariance_type={covariance_type!r} needs moments of order {ORDER_FOR[covariance_type]}: "
+                f"{covariance_type!r} covariances need moments of order {ORDER_FOR[covariance_type]}: "
                 f"raise order from {self.order}, or leave it out."
             )
         self.n_features = check_integer(n_features, "n_features", least=1)

@@ -93,6 +93,10 @@ class MixtureView:
         total = self.total
         return np.divide(self.between, total, out=np.zeros_like(total), where=total > 0)
 
+    def separating_columns(self, most: int) -> list[int]:
+        """Return the columns in which the means differ most, for the spread of the column, in their order."""
+        return sorted(np.argsort(-self.share_between, kind="stable")[:most].tolist())
+
     @property
     def covariance(self) -> Array:
         """The covariance of all rows, shape (n_features, n_features)."""

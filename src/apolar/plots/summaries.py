@@ -109,7 +109,7 @@ def profile_chart(
 ) -> Chart:
     """Return means and standard deviations of clusters, side by side in each column."""
     (r, m), means, deviations = mixture.means.shape, mixture.means, np.sqrt(mixture.variances)
-    positions = np.sort(np.argsort(-mixture.share_between, kind="stable")[:max_columns])
+    positions = mixture.separating_columns(max_columns)
     if standardise:
         unit = np.sqrt(mixture.total)
         # A column without spread is at its mean.

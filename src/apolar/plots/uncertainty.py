@@ -178,7 +178,7 @@ def _plane(
         return values, (first, second)
     if columns is None or is_pca:
         # In the order of the table, so that the picture does not turn with the last digit.
-        columns = sorted(np.argsort(-mixture.share_between, kind="stable")[:2].tolist())
+        columns = mixture.separating_columns(2)
     shown = chosen_columns(columns, table, feature_names)
     if len(shown.positions) > 2:
         raise ValueError(

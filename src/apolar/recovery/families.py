@@ -47,7 +47,7 @@ def needed_order(covariance_type: str, n_components: int, n_features: int) -> in
     n_components, n_features : int
     """
     columns = "1 column" if n_features == 1 else f"{n_features} columns"
-    what = f"{n_components} components of covariance_type={covariance_type!r} in {columns}"
+    what = f"{n_components} {covariance_type!r} components in {columns}"
     if n_components == 1:
         return 3
     if covariance_type == "tied":
@@ -114,9 +114,9 @@ def family_mixture(
     order = needed_order(covariance_type, n_components, n_features)
     if central.order < order:
         raise ValueError(
-            f"{n_components} components of covariance_type={covariance_type!r} in {n_features} columns need "
+            f"{n_components} {covariance_type!r} components in {n_features} columns need "
             f"moments of order {order}, and these are of order {central.order}: make the sketch with "
-            f"order={order}."
+            f"order {order}."
         )
     if central.n_rows < n_components:
         raise ValueError(

@@ -15,7 +15,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.predict import NOISE, Likelihood
+from apolar.estimator.predict import NOISE_LABEL, Likelihood
 from apolar.estimator.uncertainty import StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
@@ -80,11 +80,11 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
     codes = np.full(len(strings), -1)
     codes[known] = known_codes
     counts = np.zeros((len(names), n_components), dtype=np.int64)
-    in_cluster = predicted[known] != NOISE
+    in_cluster = predicted[known] != NOISE_LABEL
     np.add.at(counts, (known_codes[in_cluster], predicted[known][in_cluster]), 1)
     noise_counts = np.bincount(known_codes[~in_cluster], minlength=len(names))
     matched = match_labels(np.column_stack([counts, noise_counts]))
-    matched = np.where(matched < 0, UNMATCHED, np.where(matched < n_components, matched, NOISE))
+    matched = np.where(matched < 0, UNMATCHED, np.where(matched < n_components, matched, NOISE_LABEL))
     return KnownClasses(
         tuple(names.tolist()),
         codes,
@@ -167,7 +167,7 @@ class Analysis:
     @property
     def counts(self) -> Array:
         """The number of rows of each cluster, shape (n_components,)."""
-        return np.bincount(self.predicted[self.predicted != NOISE], minlength=len(self.model.weights_))
+        return np.bincount(self.predicted[self.predicted != NOISE_LABEL], minlength=len(self.model.weights_))
 
     @property
     def has_noise(self) -> bool:
@@ -177,7 +177,7 @@ class Analysis:
     @property
     def n_noise(self) -> int:
         """The number of rows that are noise."""
-        return int(np.count_nonzero(self.predicted == NOISE))
+        return int(np.count_nonzero(self.predicted == NOISE_LABEL))
 
     @property
     def deviations(self) -> Array:
@@ -263,6 +263,7 @@ def analyse(
     if selection is not None:
         # Only those of the chosen candidate; those of the others are in the table of the selection.
         others = list(selection.best_row.warnings)
+    others = [message for message in others if message != fitted.message_]  # told by `findings`
     messages = [*of_rows, *others]
     errors, no_errors, fault = _standard_errors(fitted, data, units, names)
     n_parameters = fitted.n_parameters_

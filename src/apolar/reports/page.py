@@ -17,7 +17,7 @@ from apolar._core.arrays import Array
 from apolar._core.files import atomic_file
 from apolar._core.numbers import figures, with_error
 from apolar.estimator import GaussianMixture
-from apolar.estimator.predict import NOISE
+from apolar.estimator.predict import NOISE_LABEL
 from apolar.mixture.families import family
 from apolar.plots.chart import need_matplotlib
 from apolar.plots.table import TableView
@@ -187,7 +187,7 @@ def _matched_names(analysis: Analysis) -> dict[int, str]:
     if analysis.truth is None:
         return {}
     pairs = zip(analysis.truth.matched.tolist(), analysis.truth.names, strict=True)
-    return {cluster: name for cluster, name in pairs if cluster >= NOISE}
+    return {cluster: name for cluster, name in pairs if cluster >= NOISE_LABEL}
 
 
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:

@@ -101,47 +101,14 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
     model, names = nameless(analysis.model), list(analysis.names)
     mixture = MixtureView.of(model)
     n_clusters, n_columns = mixture.means.shape
-    by_separation = np.argsort(-mixture.share_between, kind="stable").tolist()
-    pictures = []
-
-    columns = sorted(by_separation[:MAX_COLUMNS])
-    n_panels = max(len(columns) * (len(columns) - 1), 1)
-    shown = choose_rows(analysis, X, model, columns, min(MAX_POINTS, MAX_MARKS // n_panels), row_numbers)
-    clusters = numbered_clusters(None, shown.predicted, None, len(shown.values), n_clusters)
-    side = min(max(5.0 / len(columns), 1.9), 2.7)
-    values, everything = shown.values[:, columns], np.arange(len(shown.values))
-    charts = matrix_charts(values, clusters, mixture, columns, everything, side)
-    grid = [
-        [replace(panel, layers=[*panel.layers, *(_rings(shown, values[:, [j, i]]) if i != j else [])])
-         for j, panel in enumerate(row)]
-        for i, row in enumerate(charts)
-    ]  # fmt: skip
-    caption = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if len(columns) > 1 else ""]
-    words = shown.words if n_panels * len(shown.values) <= MAX_TITLES else None
-    alt = "Scatter-plot matrix of the columns that separate the clusters best."
-    svg, width = draw_svg(grid, (72 * side, 72 * side), "m", alt, words, [names[i] for i in columns])
-    legend = _row_legend(analysis, shown, with_doubt=False)
-    pictures.append(PagePicture("The clusters", alt, " ".join(caption).strip(), svg, width, legend))
-
+    pictures = [_matrix(analysis, X, row_numbers, mixture)]
     if n_clusters > 1 and n_columns > 2:
         width = 6.1 * (n_clusters + 1) * min(n_columns, MAX_PROFILES)
         profile = profile_chart(mixture, names, [f"cluster {k + 1}" for k in range(n_clusters)], MAX_PROFILES)
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
         pictures.append(_of_chart("Profiles", alt, profile, "p", min(max(width, PANEL[0]), 576.0)))
     if n_clusters > 1 and n_columns > 1:
-        columns = sorted(by_separation[:2])
-        shown = choose_rows(analysis, X, model, columns, MAX_POINTS, row_numbers)
-        clusters = numbered_clusters(None, shown.predicted, None, len(shown.values), n_clusters)
-        values, everything = shown.values[:, columns], np.arange(len(shown.values))
-        axes = (names[columns[0]], names[columns[1]])
-        plane = row_chart(values, axes, shown.doubt, clusters, everything, n_clusters + analysis.has_noise)
-        plane = replace(plane, layers=[*plane.layers, *_rings(shown, values)])
-        alt = "Rows in the plane of two columns; large marks with a rim are rows between clusters."
-        svg, width = draw_svg([[plane]], PANEL, "w", alt, shown.words)
-        caption = ["Point at a mark to see its row.", *shown.remarks]
-        legend = _row_legend(analysis, shown, with_doubt=True)
-        title = "Where the cluster is in doubt"
-        pictures.append(PagePicture(title, alt, " ".join(caption), svg, width, legend))
+        pictures.append(_plane(analysis, X, row_numbers, mixture))
     if analysis.selection is not None:
         # The reason stands next to the picture.
         curves = selection_chart(replace(analysis.selection, reason=""))
@@ -160,22 +127,65 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
     return pictures
 
 
+def _matrix(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
+    columns = mixture.separating_columns(MAX_COLUMNS)
+    k = len(columns)
+    n_panels = max(k * (k - 1), 1)
+    shown = choose_rows(analysis, X, columns, min(MAX_POINTS, MAX_MARKS // n_panels), row_numbers)
+    values, n, side = shown.values[:, columns], len(shown.values), min(max(5.0 / k, 1.9), 2.7)
+    clusters = numbered_clusters(None, shown.predicted, None, n, len(mixture.means))
+    grid = matrix_charts(values, clusters, mixture, columns, np.arange(n), side)
+    for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
+        grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
+    caption = ["Colours and marks are clusters.", *shown.remarks, *([ELLIPSES] if k > 1 else [])]
+    words = shown.words if n_panels * n <= MAX_TITLES else None
+    alt = "Scatter-plot matrix of the columns that separate the clusters best."
+    names = [analysis.names[i] for i in columns]
+    svg, width = draw_svg(grid, (72 * side, 72 * side), "m", alt, words, names)
+    legend = _row_legend(analysis, shown, with_doubt=False)
+    return PagePicture("The clusters", alt, " ".join(caption), svg, width, legend)
+
+
+def _plane(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
+    columns = mixture.separating_columns(2)
+    shown = choose_rows(analysis, X, columns, MAX_POINTS, row_numbers)
+    values, n, n_clusters = shown.values[:, columns], len(shown.values), len(mixture.means)
+    clusters = numbered_clusters(None, shown.predicted, None, n, n_clusters)
+    names = (analysis.names[columns[0]], analysis.names[columns[1]])
+    plane = row_chart(values, names, shown.doubt, clusters, np.arange(n), n_clusters + analysis.has_noise)
+    alt = "Rows in the plane of two columns; large marks with a rim are rows between clusters."
+    svg, width = draw_svg([[_with_rings(plane, shown, values)]], PANEL, "w", alt, shown.words)
+    caption = " ".join(["Point at a mark to see its row.", *shown.remarks])
+    legend = _row_legend(analysis, shown, with_doubt=True)
+    return PagePicture("Where the cluster is in doubt", alt, caption, svg, width, legend)
+
+
 def _of_chart(title: str, alt: str, shown: Chart, name: str, width: float = PANEL[0]) -> PagePicture:
     svg, whole = draw_svg([[shown]], (width, PANEL[1]), name, alt)
     legend = [(_mark_of_look(look), text) for text, look in shown.legend]
     return PagePicture(title, alt, shown.caption, svg, whole, legend)
 
 
-def _rings(shown: ShownRows, values: Array) -> list[Points]:
-    """Return rings around rows that are not in the cluster of their class, and squares around outliers."""
-    return [
+def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
+    """Add rings around rows that are not in the cluster of their class, and squares around outliers."""
+    rings = [
         Points(
-            values[rows, 0], values[rows, 1], np.full(np.count_nonzero(rows), 70.0), ("none", marker), "ring",
-            np.flatnonzero(rows), 1.0, colour,
+            x=values[rows, 0],
+            y=values[rows, 1],
+            areas=np.full(np.count_nonzero(rows), 70.0),
+            look=look,
+            kind="ring",
+            rows=np.flatnonzero(rows),
+            alpha=1.0,
+            edge=edge,
         )
-        for rows, marker, colour in ((shown.disagrees, "o", chart.GREY), (shown.is_outlier, "s", chart.INK))
+        for rows, look, edge in (
+            (shown.disagrees, ("none", "o"), chart.GREY),
+            (shown.is_outlier, ("none", "s"), chart.INK),
+        )
         if rows.any()
-    ]  # fmt: skip
+    ]
+    return replace(panel, layers=[*panel.layers, *rings])
 
 
 def _row_legend(analysis: Analysis, shown: ShownRows, *, with_doubt: bool) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.estimator import GaussianMixture
-from apolar.estimator.predict import NOISE
+from apolar.estimator.predict import NOISE_LABEL
 from apolar.plots.clusters import kept_rows
 from apolar.reports.analysis import Analysis
 
@@ -63,7 +63,7 @@ def is_doubtful(analysis: Analysis) -> Array:
 
 def is_outlying(analysis: Analysis) -> Array:
     """Return which rows are outliers; those that are called noise are known to be in no cluster."""
-    return analysis.outliers & (analysis.predicted != NOISE)
+    return analysis.outliers & (analysis.predicted != NOISE_LABEL)
 
 
 def nameless(model: GaussianMixture) -> GaussianMixture:
@@ -155,7 +155,7 @@ def labels_link(analysis: Analysis, row_numbers: Array | None) -> str:
     lines = ["row,cluster,probability"]
     for position in range(analysis.n_rows):
         label = int(analysis.predicted[position])
-        cluster = label + 1 if label != NOISE else NOISE
+        cluster = label + 1 if label != NOISE_LABEL else NOISE_LABEL
         probability = 1 - analysis.uncertainty[position]
         lines.append(f"{_number(position, row_numbers)},{cluster},{probability:.6g}")
     return "data:text/csv;charset=utf-8," + quote("\n".join([*lines, ""]), safe=",.")
@@ -167,11 +167,11 @@ def _number(position: int, row_numbers: Array | None) -> int:
 
 def _cluster(analysis: Analysis, k: int) -> int:
     """Return a cluster by the column of its probability; noise has the last one."""
-    return k if k < len(analysis.model.weights_) else NOISE
+    return k if k < len(analysis.model.weights_) else NOISE_LABEL
 
 
 def _name(cluster: int) -> str:
-    return "noise" if cluster == NOISE else f"cluster {cluster + 1}"
+    return "noise" if cluster == NOISE_LABEL else f"cluster {cluster + 1}"
 
 
 # --- pictures -----------------------------------------------------------------------------
@@ -212,7 +212,6 @@ class ShownRows:
 def choose_rows(
     analysis: Analysis,
     X: Array,
-    model: GaussianMixture,
     columns: list[int],
     most: int,
     row_numbers: Array | None,
@@ -223,8 +222,6 @@ def choose_rows(
     ----------
     analysis : Analysis
     X : ndarray, shape (n_samples, n_features)
-    model : GaussianMixture
-        That of the analysis, without names.
     columns : list of int
     most : int
         How many rows at most: the outermost, those in doubt, some of each cluster, then any.
@@ -233,7 +230,7 @@ def choose_rows(
     positions = _candidates(analysis)
     values = np.asarray(X[positions], dtype=float)
     if np.any(analysis.n_missing):
-        values = np.asarray(model.impute(values))
+        values = np.asarray(nameless(analysis.model).impute(values))
     inside = _inside(values, is_outlying(analysis)[positions])
     n_outside = int(np.count_nonzero(~inside))
     positions, values = positions[inside], values[inside]

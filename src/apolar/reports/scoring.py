@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from apolar._core.arrays import Array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.outliers import OutlierRule
-from apolar.estimator.predict import NOISE, Likelihood
+from apolar.estimator.predict import NOISE_LABEL, Likelihood
 from apolar.mixture.conditional import FULL, min_distances
 
 # Rows that are read at a time.
@@ -77,7 +77,7 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
         if model.noise_box_ is not None:
             posteriors = np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])
         most_probable = posteriors.argmax(axis=1)
-        predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE)
+        predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE_LABEL)
         outliers = rule(rows, densities, posteriors)
         far = np.flatnonzero(~(densities > MIN_DENSITY))
         if len(far):

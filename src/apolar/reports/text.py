@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.estimator import summary
 from apolar.plots.mixtures import MixtureView
-from apolar.reports.analysis import MAX_COMPONENTS, Analysis
+from apolar.reports.analysis import Analysis
 from apolar.reports.rows import DOUBT, is_doubtful, is_outlying
 from apolar.selection import Selection
 
@@ -44,6 +44,13 @@ class Finding:
     text: str
 
 
+# What is said of a fit that stopped early.
+NOT_CONVERGED = (
+    "EM stopped before it had converged: try another seed or fewer clusters, or leave out columns that "
+    "repeat others."
+)
+
+
 def findings(analysis: Analysis) -> list[Finding]:
     """Return what the reader must know, problems first; no two of them contradict."""
     found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
@@ -61,7 +68,7 @@ def _of_the_fit(analysis: Analysis) -> Finding:
     passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
     passes += " over the data"
     if not model.converged_:
-        return Finding("problem", model.message_)
+        return Finding("problem", NOT_CONVERGED)
     if errors is not None and (errors.information_condition or 0) > ILL_CONDITIONED:
         return Finding(
             "note",
@@ -169,8 +176,7 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
     given = f"The number of clusters, {len(analysis.model.weights_)}, was given."
     if is_fitted_before:
         return f"{given} apolar.select(X) chooses the best of several."
-    several = f"n_components=range(1, {MAX_COMPONENTS + 1})"
-    return f"{given} To choose the best of several, give them, as with {several}."
+    return f"{given} If several numbers are given, the best of them is chosen."
 
 
 def is_at_the_end(analysis: Analysis) -> bool:

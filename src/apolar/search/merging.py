@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,26 +14,21 @@ from apolar._core.compiled import extension
 from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
-from apolar.mixture import compiled_steps
-from apolar.mixture.compiled_steps import MAX_COLUMNS
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
 kernels = extension()
 
-# The kernels take row statistics of at most this many numbers.
-MAX_NUMBERS = 2**21
 # The length of a cache line in bytes.
 ALIGNMENT = 64
 NO_WEIGHTS = np.empty(0)
-# The weight of an added component before the first step of EM.
-FIRST_WEIGHT = 0.02
 
 
 class Densities:
     """The densities of the components of a mixture, at each of some rows relative to the largest.
 
-    Single precision is enough to compare mergers.
+    With the compiled kernels, rows are added up to a multiple of `ROWS_TOGETHER`: they have the density of
+    the mixture alone, which no merger changes.
 
     Parameters
     ----------
@@ -43,24 +39,30 @@ class Densities:
         The natural parameters of the mixture.
     """
 
-    dtype: type = np.float32
-
     def __init__(self, data: Problem, compared: slice, natural: Array) -> None:
         self.data, self.compared = data, compared
-        weights = data.row_weights()
-        self.weights = None if weights is None else self._padded(weights[compared])
-        self.n_compared = len(range(*compared.indices(data.n_rows)))
+        self.row_stats, weights = _row_stats(data, compared), data.row_weights()
+        n_compared = len(range(*compared.indices(data.n_rows)))
+        n_more = 0 if self.row_stats is None else self.row_stats.shape[1] - n_compared
+        self.is_added = slice(n_compared, n_compared + n_more)
+        self.weights = NO_WEIGHTS if weights is None else np.pad(weights[compared], (0, n_more))
         # The weight of all rows, relative to that of those that are compared.
-        self.scale = data.weight / float(self.n_compared if self.weights is None else self.weights.sum())
+        self.scale = data.weight / float(n_compared if weights is None else self.weights.sum())
         logits = self._logits(natural)
-        self.largest = logits.max(axis=0)
-        self.parts = self._relative(logits)
-        self.total = self.parts.sum(axis=0)
+        lines = _aligned(len(natural) + 2, n_compared + n_more)
+        self.largest, self.total, self.parts = lines[0], lines[1], lines[2:]
+        logits.max(axis=0, out=self.largest)
+        self.parts[:] = self._relative(logits)
+        self.parts.sum(axis=0, out=self.total)
+        # Of no component, in a mixture of density one.
+        self.largest[self.is_added], self.total[self.is_added] = 20 * MAX_LOG_RATIO, 1.0
+        self.parts[:, self.is_added] = 0.0
 
     def merge(self, first: int, second: int, natural: Array) -> None:
         """Replace a component by a merger, of natural parameters (1, n_stats), and remove another."""
         self.parts[first], self.parts[second] = self._relative(self._logits(natural))[0], 0.0
         self.parts.sum(axis=0, out=self.total)
+        self.total[self.is_added] = 1.0
 
     def costs(self, first: IndexArray, second: IndexArray, natural: Array) -> Array:
         """Return the log-likelihood that is lost by each merger of two components.
@@ -71,121 +73,39 @@ class Densities:
         natural : ndarray, shape (n_pairs, n_stats)
             The natural parameters of the mergers.
         """
-        densities = self.total - self.parts[first]
-        densities -= self.parts[second]
-        # Rounding may leave a negative difference.
-        np.maximum(densities, 0.0, out=densities)
-        densities += self._relative(self._logits(natural))
-        np.maximum(densities, MIN_RATIO, out=densities)
-        np.log(densities, out=densities)
-        densities -= np.log(np.maximum(self.total, MIN_RATIO))
-        sums = densities.sum(axis=1) if self.weights is None else densities @ self.weights
-        return np.asarray(-self.scale * sums)
+        before = np.log(np.maximum(self.total, MIN_RATIO))
+        if self.row_stats is not None:
+            sums = np.empty(len(first))
+            kernels.merge_costs(
+                *(self.row_stats, self.weights, natural),
+                *(first.astype(np.int64, copy=False), second.astype(np.int64, copy=False)),
+                *(self.largest, self.total, self.parts, sums, len(self.row_stats)),
+            )
+        else:
+            densities = self.total - self.parts[first] - self.parts[second]
+            # Rounding may leave a negative difference.
+            np.maximum(densities, 0.0, out=densities)
+            densities += self._relative(self._logits(natural))
+            sums = self._sum(np.log(np.maximum(densities, MIN_RATIO)))
+        return self.scale * (self._sum(before) - sums)
+
+    def _sum(self, values: Array) -> Array:
+        """Return the weighted sums of values of the rows, along the last axis."""
+        return np.asarray(values @ self.weights if len(self.weights) else values.sum(axis=-1))
 
     def _logits(self, natural: Array) -> Array:
-        return self.data.row_logits(natural, self.compared)
+        return (
+            self.data.row_logits(natural, self.compared)
+            if self.row_stats is None
+            else natural @ self.row_stats
+        )
 
     def _relative(self, logits: Array) -> Array:
         """Return densities relative to the largest one of each row. Changes the logits."""
         logits -= self.largest
         # A merged component may be far denser than the densest one before; exp must not overflow.
         np.clip(logits, -MAX_LOG_RATIO, MAX_LOG_RATIO, out=logits)
-        return np.exp(logits.astype(self.dtype, copy=False))
-
-    def _padded(self, weights: Array) -> Array:
-        """Return the weights of the rows."""
-        return weights.astype(self.dtype)
-
-
-class CompiledDensities(Densities):
-    """The same in double precision, with the costs of mergers by the compiled kernels.
-
-    Rows are added up to a multiple of `ROWS_TOGETHER`: they have the density of the mixture alone, which no
-    merger changes.
-
-    Parameters
-    ----------
-    data, compared, natural
-        As for `Densities`.
-    row_stats : ndarray, shape (n_stats, n)
-        Of the rows, with those that are added.
-    """
-
-    dtype = np.float64
-
-    def __init__(self, data: Problem, compared: slice, natural: Array, row_stats: Array) -> None:
-        self.row_stats = row_stats
-        super().__init__(data, compared, natural)
-        lines = _aligned(len(natural) + 2, row_stats.shape[1])
-        lines[0], lines[1], lines[2:] = self.largest, self.total, self.parts
-        # Of no component, in a mixture of density one.
-        lines[0, self.n_compared :], lines[1, self.n_compared :] = 20 * MAX_LOG_RATIO, 1.0
-        lines[2:, self.n_compared :] = 0.0
-        self.largest, self.total, self.parts = lines[0], lines[1], lines[2:]
-
-    def merge(self, first: int, second: int, natural: Array) -> None:
-        """Replace a component by a merger, and remove another."""
-        super().merge(first, second, natural)
-        self.total[self.n_compared :] = 1.0
-
-    def costs(self, first: IndexArray, second: IndexArray, natural: Array) -> Array:
-        """Return the log-likelihood that is lost by each merger of two components."""
-        sums = np.empty(len(first))
-        kernels.merge_costs(
-            *(self.row_stats, NO_WEIGHTS if self.weights is None else self.weights, natural),
-            *(first.astype(np.int64, copy=False), second.astype(np.int64, copy=False)),
-            *(self.largest, self.total, self.parts, sums, len(self.row_stats)),
-        )
-        logs = np.log(np.maximum(self.total, MIN_RATIO))
-        before = float(logs.sum() if self.weights is None else logs @ self.weights)
-        return self.scale * (before - sums)
-
-    def merged_stats(
-        self, stats: Array, costs: Array, n_components: int, weight: float, least: float
-    ) -> Array | None:
-        """Return the statistics of components of full covariances after greedy merging.
-
-        Parameters
-        ----------
-        stats : ndarray, shape (n, n_stats)
-        costs : ndarray, shape (n, n)
-            Of the mergers of first and second component, first < second; infinite elsewhere.
-        n_components : int
-        weight : float
-            Of all rows.
-        least : float
-            The floor of variances.
-
-        Returns
-        -------
-        stats : ndarray or None
-            None if a variance is below the floor.
-        """
-        n_features = int(self.data.n_features)
-        if n_features > MAX_COLUMNS:
-            return None
-        stats, is_active = stats.copy(), np.empty(len(stats))
-        lines = _aligned(len(self.parts) + 1, len(self.total))
-        lines[0], lines[1:] = self.total, self.parts
-        changed = (stats, costs.copy(), lines[0], lines[1:], is_active)
-        weights = NO_WEIGHTS if self.weights is None else self.weights
-        numbers = (n_features, n_components, self.n_compared, weight, self.scale, least)
-        is_positive = kernels.merge_by_costs(self.row_stats, weights, self.largest, *changed, *numbers)
-        return stats[is_active > 0] if is_positive else None
-
-    def _logits(self, natural: Array) -> Array:
-        return natural @ self.row_stats
-
-    def _padded(self, weights: Array) -> Array:
-        return np.pad(weights, (0, self.row_stats.shape[1] - len(weights)))
-
-
-def densities(data: Problem, compared: slice, natural: Array) -> Densities:
-    """Return the densities of a mixture at some rows, by the compiled kernels if there are any."""
-    row_stats = _row_stats(data, compared)
-    if row_stats is None:
-        return Densities(data, compared, natural)
-    return CompiledDensities(data, compared, natural, row_stats)
+        return np.exp(logits, out=logits)
 
 
 def added_gains(
@@ -218,7 +138,7 @@ def added_gains(
         of_components, gains = np.empty(len(natural)), np.empty(len(natural))
         kernels.added_gains(
             *(row_stats, padded, natural, np.pad(density, (0, n_more)), of_components, gains),
-            *(len(row_stats), total_weight, FIRST_WEIGHT, n_steps),
+            *(len(row_stats), total_weight, SETTINGS.first_weight, n_steps),
         )
         return gains, of_components
     weights = (np.ones(len(density)) if weights is None else weights) / total_weight
@@ -228,7 +148,7 @@ def added_gains(
     np.minimum(ratio, MAX_LOG_RATIO, out=ratio)
     np.exp(ratio, out=ratio)
     ratio -= 1
-    of_component = np.full((len(natural), 1), FIRST_WEIGHT)
+    of_component = np.full((len(natural), 1), SETTINGS.first_weight)
     work = np.empty_like(ratio)
     # weight <- mean of weight (1 + ratio) / (1 + weight ratio).
     for _ in range(n_steps):
@@ -244,7 +164,7 @@ def added_gains(
 
 def _row_stats(data: Problem, compared: slice) -> Array | None:
     """Return the statistics of some rows, and zeros up to a multiple of rows; None if NumPy is used."""
-    if kernels is None or data.is_wide or data.n_rows * data.n_stats > MAX_NUMBERS:
+    if kernels is None or data.is_wide or data.n_rows * data.n_stats > SETTINGS.kept_numbers:
         return None
     whitened = data.whitened_rows()[:, compared]
     n_features, n_compared = whitened.shape
@@ -261,10 +181,6 @@ def _aligned(*shape: int) -> Array:
     memory = np.zeros(size + ALIGNMENT // 8)
     first = -memory.ctypes.data % ALIGNMENT // 8
     return memory[first : first + size].reshape(shape)
-
-
-# Entries of the arrays of densities that are computed in one call.
-CHUNK_SIZE = 2**18
 
 
 class MergeCosts:
@@ -289,26 +205,23 @@ class MergeCosts:
         self._stats = untied_stats(data, parameters).array
         compared = slice(None, None, max(1, data.n_rows // SETTINGS.merge_rows))
         natural = self._family.natural(parameters)
-        self._densities = densities(
+        self._densities = Densities(
             data, compared, data.whitening.append_noise_component(natural, parameters.weights)
         )
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)
         first, second = _pairs(n)
-        n_pairs = max(1, CHUNK_SIZE // len(self._densities.total))
+        n_pairs = max(1, SETTINGS.chunk_numbers // len(self._densities.total))
         for start in range(0, len(first), n_pairs):
             i, j = first[start : start + n_pairs], second[start : start + n_pairs]
-            self._set_costs(i, j, self._natural_of(self._stats[i] + self._stats[j]))
+            natural = self._natural_of(self._stats[i] + self._stats[j])
+            self._costs[i, j] = self._densities.costs(i, j, natural)
 
     def _natural_of(self, array: Array) -> Array:
         """Return the natural parameters of components with these statistics, shape (n, n_stats)."""
         stats = SufficientStats(array, self._data.n_features)
         merged = self._family.merged(stats, self._covariances)
         return self._family.natural(replace(merged, weights=stats.counts / self._data.weight))
-
-    def _set_costs(self, first: IndexArray, second: IndexArray, natural: Array) -> None:
-        """Set the costs of pairs of components, `first` < `second`, from their mergers."""
-        self._costs[first, second] = self._densities.costs(first, second, natural)
 
     def cheapest_mergers(self, n_pairs: int) -> list[SufficientStats]:
         """Return the statistics with one pair merged, for each of the pairs that cost least."""
@@ -321,33 +234,44 @@ class MergeCosts:
 
     def merged_stats(self, n_components: int) -> SufficientStats:
         """Return the statistics of `n_components` components, by greedy merging. Changes the object."""
-        known = self._compiled_merging(n_components)
-        if known is not None:
-            return known
-        active = np.ones(len(self._stats), dtype=bool)
-        while active.sum() > n_components:
-            i, j = divmod(int(self._costs.argmin()), len(self._costs))
-            self._stats[i] += self._stats[j]
-            active[j] = False
-            self._costs[j] = self._costs[:, j] = np.inf
-            if active.sum() == n_components:
-                break
-            others = np.flatnonzero(active & (np.arange(len(active)) != i))
+
+        def costs_of(i: int, j: int, others: IndexArray) -> Array:
             unions = np.concatenate([self._stats[i : i + 1], self._stats[i] + self._stats[others]])
             natural = self._natural_of(unions)
             self._densities.merge(i, j, natural[:1])
-            self._set_costs(np.minimum(i, others), np.maximum(i, others), natural[1:])
-        return SufficientStats(self._stats[active], self._data.n_features)
+            return self._densities.costs(np.minimum(i, others), np.maximum(i, others), natural[1:])
 
-    def _compiled_merging(self, n_components: int) -> SufficientStats | None:
-        """Return the same by one call of the compiled kernels, if there is one for the family."""
-        if self._family.code != "VVV" or not isinstance(self._densities, CompiledDensities):
-            return None
-        if self._data.whitening.has_noise_component:
-            return None
-        least, weight = self._family.min_variance, self._data.weight
-        merged = self._densities.merged_stats(self._stats, self._costs, n_components, weight, least)
-        return None if merged is None else SufficientStats(merged, self._data.n_features)
+        return SufficientStats(
+            _merge_greedily(self._stats, self._costs, n_components, costs_of), self._data.n_features
+        )
+
+
+def _merge_greedily(
+    array: Array, costs: Array, n_components: int, costs_of: Callable[[int, int, IndexArray], Array]
+) -> Array:
+    """Return the statistics that are left when pairs of least cost are merged; changes both arrays.
+
+    Parameters
+    ----------
+    array : ndarray, shape (n, n_stats)
+    costs : ndarray, shape (n, n)
+        Of pairs of first and second component, first < second; infinite elsewhere.
+    n_components : int
+        How many are to be left.
+    costs_of : callable
+        Takes the positions of two components of which the second has been added to the first, and those of
+        others. Returns the costs of merging the first with each of these.
+    """
+    left = np.arange(len(array))
+    while len(left) > n_components:
+        i, j = divmod(int(costs.argmin()), len(costs))
+        array[i] += array[j]
+        costs[j] = costs[:, j] = np.inf
+        left = left[left != j]
+        if len(left) > n_components:
+            others = left[left != i]
+            costs[np.minimum(i, others), np.maximum(i, others)] = costs_of(i, j, others)
+    return array[left]
 
 
 @functools.lru_cache(maxsize=8)
@@ -441,39 +365,27 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
     stats : SufficientStats
         Of at most `n_components` components.
     """
-    array, n_features = stats.array.copy(), stats.n_features
-    n = len(array)
+    array, n_features, n = stats.array.copy(), stats.n_features, len(stats.array)
     if n <= n_components:
         return SufficientStats(array, n_features)
-    if family.n_axes == 2:
-        known = compiled_steps.merged_by_terms(stats, n_components, family.min_variance)
-        if known is not None:
-            return known
 
     def terms_of(part: Array) -> Array:
         return family.merging_term(SufficientStats(part, n_features))
+
+    def costs_of(i: int, _: int, others: IndexArray) -> Array:
+        new = terms_of(np.concatenate([array[i : i + 1], array[i] + array[others]]))
+        terms[i] = new[0]
+        return new[1:] - terms[i] - terms[others]
 
     terms = terms_of(array)
     costs = np.full((n, n), np.inf)
     first, second = _pairs(n)
     # All unions of a large table of components would take too much memory.
-    n_pairs = max(1, CHUNK_SIZE // array.shape[1])
+    n_pairs = max(1, SETTINGS.chunk_numbers // array.shape[1])
     for start in range(0, len(first), n_pairs):
         ones, others = first[start : start + n_pairs], second[start : start + n_pairs]
         costs[ones, others] = terms_of(array[ones] + array[others]) - terms[ones] - terms[others]
-    active = np.ones(n, dtype=bool)
-    for n_left in range(n - 1, n_components - 1, -1):
-        i, j = divmod(int(costs.argmin()), n)
-        array[i] += array[j]
-        active[j] = False
-        costs[j] = costs[:, j] = np.inf
-        if n_left == n_components:
-            break
-        others = np.flatnonzero(active & (np.arange(n) != i))
-        new = terms_of(np.concatenate([array[i : i + 1], array[i] + array[others]]))
-        terms[i] = new[0]
-        costs[np.minimum(i, others), np.maximum(i, others)] = new[1:] - terms[i] - terms[others]
-    return SufficientStats(array[active], n_features)
+    return SufficientStats(_merge_greedily(array, costs, n_components, costs_of), n_features)
 
 
 def resized_stats(data: Problem, stats: SufficientStats, n_components: int) -> SufficientStats:

@@ -333,7 +333,8 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
         larger = search.with_more_rows()
         if larger is not None and any(fit.is_contender for fit in finalists):
             # Where a sample cannot tell the contenders apart, the best optimum may be none of theirs.
-            finalists = larger.optima([finalists[0], *(fit for fit in finalists if fit.is_contender)])
+            rivals = [finalists[0], *(fit for fit in finalists if fit.is_contender)]
+            finalists = larger.optima(rivals)
             finalists = larger.after_split_and_merge(finalists, n_rounds=1)
     return [replace(fit, skipped=skipped, has_long_tails=search.has_long_tails) for fit in finalists]
 
@@ -426,21 +427,47 @@ class Search:
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
-        # The moments, which do not depend on chance, are always among them, and first: candidates that lead
-        # to the same optimum as an earlier one are dropped.
+        if self.starts_agree:
+            return self.optima(ranked[:1])
+        # The moments, which do not depend on chance, are always among them.
         chosen = [fit for fit in ranked if fit.start == "moments"]
         chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
         return self.optima(chosen)
 
-    def optima(self, candidates: list[Fit]) -> list[Fit]:
-        """Return the optima that candidates lead to, the best first."""
-        return [replace(fit, is_contender=False) for fit in _sorted(self._new_optima(candidates))]
+    def optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
+        """Return the optima that candidates lead to, the best first; no more than `most` of them are run.
+
+        Candidates near a mixture at which a run began or ended lead to the same optimum, and are not run.
+        """
+        # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
+        # is settled only at the end of the fit: a loose tolerance is enough.
+        is_loose = self.is_on_sample or self.prior.shrinks(self.sample.family, self.n_components)
+        tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
+        optima: list[Fit] = []
+        for start in candidates:
+            if len(optima) == most or self._is_visited(start):
+                continue
+            (fit,) = run(self.sample, [start], self.prior, Stop(SETTINGS.sample_passes, gain=tol))
+            optima.append(replace(fit, is_contender=False))
+            self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
+        return _sorted(optima)
+
+    def _is_visited(self, start: Fit) -> bool:
+        """Return whether a run began or ended near a mixture."""
+        stats = untied_stats(self.sample, start.parameters)
+        if not self.visited:
+            return False
+        visited = SufficientStats(np.stack(self.visited), stats.n_features)
+        distances = mixture_distances(self.sample.family.untied, stats, visited)
+        # Beside noise, components at the same places may hold a cluster, or leave it to the noise.
+        distances = distances + np.abs(visited.counts.sum(axis=-1) - stats.counts.sum())
+        return bool(np.any(distances < SETTINGS.same_optimum))
 
     def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
         for _ in range(n_rounds):
             before = finalists[0].score
-            finalists = _sorted([*finalists, *self._split_and_merge_optima(finalists[0])])
+            finalists = _sorted([*finalists, *self.optima(self._split_and_merged(finalists[0]), most=1)])
             if finalists[0].score <= before + SETTINGS.min_gain:
                 break
         return finalists
@@ -469,8 +496,8 @@ class Search:
         order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
         return [replace(candidates[i], is_contender=i in rivals and not self.starts_agree) for i in order]
 
-    def _split_and_merge_optima(self, best: Fit) -> list[Fit]:
-        """Return the optima reached from a candidate by adding a component and then merging two."""
+    def _split_and_merged(self, best: Fit) -> list[Fit]:
+        """Return mixtures reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
@@ -483,36 +510,7 @@ class Search:
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         fits = [Fit(starts[i], name) for i in range(len(merged))]
-        return self._new_optima(race(sample, fits, prior, SETTINGS.merge_steps), most=1)
-
-    def _new_optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
-        """Return candidates run to their optima, without those that start near a mixture already visited.
-
-        No more than `most` of them are run.
-        """
-        family = self.sample.family.untied
-        # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
-        # is settled only at the end of the fit: a loose tolerance is enough.
-        is_loose = self.is_on_sample or self.prior.shrinks(self.sample.family, self.n_components)
-        tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
-        results: list[Fit] = []
-        for candidate in candidates:
-            if len(results) == most:
-                break
-            start = untied_stats(self.sample, candidate.parameters)
-            if self.visited:
-                visited = SufficientStats(np.stack(self.visited), start.n_features)
-                distances = mixture_distances(family, start, visited)
-                if self.data.whitening.has_noise_component:
-                    # Components at the same places may hold a cluster, or leave it to the noise.
-                    distances = distances + np.abs(visited.counts.sum(axis=-1) - start.counts.sum())
-                if np.any(distances < SETTINGS.same_optimum):
-                    continue
-            fresh = replace(candidate, log_likelihood=-np.inf)
-            (fit,) = run(self.sample, [fresh], self.prior, Stop(SETTINGS.sample_passes, gain=tol))
-            results.append(fit)
-            self.visited += [start.array, untied_stats(self.sample, fit.parameters).array]
-        return results
+        return race(sample, fits, prior, SETTINGS.merge_steps)
 
 
 def _sorted(candidates: list[Fit]) -> list[Fit]:

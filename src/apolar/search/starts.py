@@ -18,7 +18,7 @@ from apolar.em.run import Stop, run
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
-from apolar.search.hierarchical import mbhc_labels
+from apolar.search.hierarchical import merge_tree
 from apolar.search.merging import greedily_merged_stats, merged_stats, resized_stats
 from apolar.search.moment_starts import from_moments_of_family
 
@@ -213,16 +213,13 @@ def from_kmeans(
 def from_hierarchical_clusters(
     data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
 ) -> WhitenedParameters:
-    """Return the mixture of the clusters of `mbhc_labels` on standardised columns: a `Start`."""
-    n_clusters = min(n_components, data.n_rows)
-    labels = mbhc_labels(
-        data.imputed().standardised,
-        n_clusters,
-        rng,
-        criterion=data.family.as_spherical.code,
-        sizes=data.row_weights(),
-    )
-    stats = data.imputed().hard_stats(labels, n_clusters)
+    """Return the mixture of the clusters of a merge tree of the rows, or of a sample of them: a `Start`."""
+    data = data.imputed()
+    if data.n_rows > SETTINGS.max_tree_rows:
+        data = data.taken(np.sort(rng.choice(data.n_rows, SETTINGS.max_tree_rows, replace=False)))
+    criterion, n_clusters = data.family.as_spherical.code, min(n_components, data.n_rows)
+    labels = merge_tree(data.standardised, criterion, sizes=data.row_weights()).labels(n_clusters)
+    stats = data.hard_stats(labels, n_clusters)
     return data.family.m_step(resized_stats(data, stats, n_components), prior)
 
 

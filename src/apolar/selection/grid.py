@@ -43,7 +43,7 @@ FAILURES = (ValueError, ArithmeticError, MemoryError)
 # What is said of a candidate for which no maximum of the likelihood is found.
 NO_MAXIMUM = (
     "the likelihood has no maximum: a component would collapse on a few rows. Ask for fewer components, a "
-    "covariance_type with fewer parameters, or criterion='evidence', which fits under a prior."
+    "covariance type with fewer parameters, or the criterion 'evidence', which fits under a prior."
 )
 # For the orientation: axis-aligned components are a special case of the same orientation, that of any.
 _ORIENTATIONS = {"I": "IEV", "E": "EV", "V": "V"}
@@ -244,15 +244,14 @@ class Grid:
             n_values = whole.weight * whole.n_features
             if number > whole.n_rows:
                 self.failed[each] = (
-                    f"n_components = {number} components need at least as many rows; got "
-                    f"n_samples = {whole.n_rows}."
+                    f"{number} components need at least as many rows; there are {whole.n_rows}."
                 )
             elif self.task.prior is None and np.any(constant) and not kind.is_spherical:
-                self.failed[each] = f"column {int(np.argmax(constant))} of X is constant: leave it out."
+                self.failed[each] = f"column {int(np.argmax(constant))} is constant: leave it out."
             elif self.is_compared and number > 1 and n_values < SETTINGS.values_per_parameter * n_parameters:
                 self.failed[each] = (
                     f"{n_parameters} parameters are too many for {whole.weight:.6g} rows of "
-                    f"{whole.n_features} columns: ask for fewer components, or a covariance_type with fewer "
+                    f"{whole.n_features} columns: ask for fewer components, or a covariance type with fewer "
                     "parameters."
                 )
         return len(self.failed)

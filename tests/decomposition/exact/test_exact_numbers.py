@@ -9,7 +9,7 @@ import sympy
 import apolar
 from apolar import SymmetricTensor
 from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
-from apolar.decomposition.exact.conjugates import PRIME
+from apolar.decomposition.exact.exact_waring import PRIME
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
 from apolar.decomposition.exact.numbers import to_fmpq
 

@@ -27,7 +27,7 @@ def test_bad_parameters_are_refused(parameters, error, message):
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_rows_are_read(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="no folder .*missing for the checkpoint fit.npz: make it"):
+    with pytest.raises(FileNotFoundError, match="no folder .*missing to save fit.npz to: make it"):
         mixture(checkpoint=tmp_path / "missing" / "fit.npz").fit(Unread())
     with pytest.raises(IsADirectoryError, match="is a folder: give the path of a file in it"):
         mixture(checkpoint=tmp_path).fit(Unread())
@@ -84,11 +84,11 @@ def test_a_file_cannot_say_where_to_write(path):
     with np.load(path) as file:
         text = str(file["parameters"])
     arrays = apolar._core.files.load_arrays(
-        path, apolar.estimator.storage.FORMAT, apolar.estimator.storage.VERSION, "a model"
+        path, apolar.estimator.storage.MODEL_FORMAT, apolar.estimator.storage.MODEL_VERSION, "a model"
     )
     arrays["parameters"] = np.array(re.sub('"checkpoint": null', '"checkpoint": "x"', text))
     apolar._core.files.save_arrays(
-        path, apolar.estimator.storage.FORMAT, apolar.estimator.storage.VERSION, arrays
+        path, apolar.estimator.storage.MODEL_FORMAT, apolar.estimator.storage.MODEL_VERSION, arrays
     )
     with pytest.raises(ValueError, match="checkpoint must be one of None"):
         GaussianMixture.load(path)

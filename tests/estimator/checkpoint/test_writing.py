@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from apolar import GaussianMixture
@@ -116,16 +115,6 @@ def test_a_write_that_fails_is_warned_of_once_and_the_fit_goes_on(path, monkeypa
     assert model.converged_
     assert len(calls) > 4
     assert GaussianMixture.load(path).converged_ == (last == 3)
-
-
-def test_parameters_are_scikit_learns(path):
-    model = mixture(checkpoint=path, checkpoint_every=2, warm_start=path)
-    copied = clone(model)
-    for estimator in (model, copied):
-        assert estimator.get_params()["checkpoint"] == path
-        assert (estimator.checkpoint_every, estimator.warm_start) == (2, path)
-    copied.set_params(checkpoint="other.npz", warm_start=False)
-    assert (copied.checkpoint, model.checkpoint) == ("other.npz", path)
 
 
 def test_a_loaded_model_writes_no_files(path, tmp_path):

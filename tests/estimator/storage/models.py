@@ -37,12 +37,12 @@ def is_same_model(first, second):
 
 def rewrite_arrays(path, **changes):
     """Rewrite a model file with some arrays changed, under a checksum that fits."""
-    arrays = load_arrays(path, storage.FORMAT, storage.VERSION, "a model")
+    arrays = load_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
     for name, value in changes.items():
         arrays[name] = np.asarray(value)
-    save_arrays(path, storage.FORMAT, storage.VERSION, arrays)
+    save_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, arrays)
 
 
 def rewrite_parameters(path, **changes):
-    arrays = load_arrays(path, storage.FORMAT, storage.VERSION, "a model")
+    arrays = load_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
     rewrite_arrays(path, parameters=json.dumps(json.loads(str(arrays["parameters"])) | changes))

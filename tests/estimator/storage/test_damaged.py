@@ -89,10 +89,10 @@ def test_other_files_are_refused(path):
     np.savez(path.with_suffix(".npz"), a=X)
     with pytest.raises(ValueError, match="does not say what it is"):
         load_model(GaussianMixture, path.with_suffix(".npz"))
-    save_arrays(path, storage.FORMAT, storage.VERSION + 1, {})
-    with pytest.raises(ValueError, match=f"version {storage.VERSION + 1}; .* release that wrote it"):
+    save_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION + 1, {})
+    with pytest.raises(ValueError, match=f"version {storage.MODEL_VERSION + 1}; .* release that wrote it"):
         load_model(GaussianMixture, path)
-    save_arrays(path, storage.FORMAT, storage.VERSION, {"parameters": np.array("{}")})
+    save_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, {"parameters": np.array("{}")})
     with pytest.raises(ValueError, match="it has no apolar, .*weights_"):
         load_model(GaussianMixture, path)
 

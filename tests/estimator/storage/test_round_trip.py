@@ -81,7 +81,7 @@ def test_a_stream_goes_on_after_loading(tmp_path):
 
 
 def test_a_parameter_that_is_not_named_has_its_default(path):
-    arrays = load_arrays(path, storage.FORMAT, storage.VERSION, "a model")
+    arrays = load_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
     parameters = json.loads(str(arrays["parameters"]))
     del parameters["n_threads"], parameters["init_params"]
     rewrite_arrays(path, parameters=json.dumps(parameters))

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 import polars as pl
 
-from apolar.cli.paths import names_in, not_found, shown_path
+from apolar.cli.errors import names_in, not_found, shown_path
 from apolar.cli.tables.content import (
     Column,
     Content,

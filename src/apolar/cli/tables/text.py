@@ -33,7 +33,7 @@ BLOCK_BYTES = 2**25
 
 # Columns are described by the first rows, and the delimiter is found in the first lines, as far as this many
 # rows and characters go.
-SAMPLE_ROWS, SNIFFED_CHARACTERS = 1000, 2**18
+SAMPLE_ROWS, SAMPLE_CHARACTERS, SNIFFED_CHARACTERS = 1000, 2**22, 2**18
 
 # A column is numeric if at least this fraction of its cells are numbers; its other cells are errors.
 MIN_NUMERIC = 0.9
@@ -145,7 +145,7 @@ def _decompress_zstd(path: Path, source: str) -> bytes:
         lines = pl.read_csv(
             path.read_bytes(), separator="\0", quote_char=None, has_header=False, schema={"line": pl.String}
         )
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise TableError(f"{source} is truncated or damaged. Create or copy the file again.") from error
     return "\n".join(lines["line"].fill_null("")).encode()
 
@@ -322,10 +322,7 @@ class _TextTable:
         self.blocks = read_blocks(file.path, file.name, file.options.encoding)
         self.line, self.text = self._start()
         parse = NumberParser(missing=file.options.missing)
-        sniffed = self.text[: max(SNIFFED_CHARACTERS, _end_of_lines(self.text, 3))]
-        if len(sniffed) < len(self.text):
-            sniffed = sniffed[: sniffed.rfind("\n")]
-        self.delimiter = _likely_delimiter(sniffed, parse)
+        self.delimiter = _likely_delimiter(_first_lines(self.text, SNIFFED_CHARACTERS), parse)
         first, below, n_first_lines = self._sample()
         if self.delimiter == ";":
             cells = pl.Series(itertools.chain.from_iterable(row for _, row in below), dtype=pl.String)
@@ -364,9 +361,11 @@ class _TextTable:
         rows: list[TextRow] = []
         second = 0
         try:
-            for start, cells, _ in itertools.islice(split_rows(self.text, self.delimiter), SAMPLE_ROWS + 1):
+            sample = split_rows(_first_lines(self.text, SAMPLE_CHARACTERS), self.delimiter)
+            for start, cells, is_open in itertools.islice(sample, SAMPLE_ROWS + 1):
                 second = second or start
-                rows.append((self.line + start, cells))
+                if not is_open or not rows:
+                    rows.append((self.line + start, cells))
         except csv.Error as error:
             raise self._unclosed(self.line + error.args[0], _TOO_LONG) from error
         return rows[0][1], [row for row in rows[1:] if not is_blank(row[1])], second
@@ -461,6 +460,14 @@ class _TextTable:
 
     def _unclosed(self, line: int, what: str) -> TableError:
         return TableError(f"{self.source}, line {line:,}: {what}. Close the quote, or remove it.")
+
+
+def _first_lines(text: str, size: int) -> str:
+    """Return the first lines of a text, of about so many characters: at least three."""
+    if size >= len(text):
+        return text
+    size = max(size, _end_of_lines(text, 3))
+    return text[: text.rfind("\n", 0, size)] if size < len(text) else text
 
 
 def _end_of_lines(text: str, n_lines: int) -> int:

@@ -24,10 +24,6 @@ from apolar.tensor.monomials import (
     sum_of_powers,
 )
 
-# Steps of Newton's method that may fail to make the residual smaller.
-MAX_FAILURES = 3
-# Bits that rounding may take, of those that are carried along.
-GUARD = 40
 # Denominators of the values at which a coefficient of a family is held, the simplest first.
 DENOMINATORS = (1, 2, 4, 8, 16, 32)
 
@@ -126,9 +122,9 @@ def refine_digits(
 ) -> Any:
     """Return linear forms with this many bits after the binary point that are right.
 
-    A step solves the linearised equations with the Jacobian of the terms as
-    they were given, in floating point, for a residual that is computed with
-    many digits: each one gains about as many digits as these terms have.
+    A step solves the linearised equations with the Jacobian of the terms in
+    floating point, for a residual that is computed with
+    many digits: each one gains about as many digits as floating point has.
 
     Parameters
     ----------
@@ -145,35 +141,34 @@ def refine_digits(
     forms : ndarray of acb, shape (rank, dim)
     """
     flint = load_flint()
-    working = bits + terms.lost_bits + GUARD
-    with flint.ctx.workprec(working + GUARD):
+    guard = TUNING.guard_bits
+    working = bits + terms.lost_bits + guard
+    with flint.ctx.workprec(working + guard):
         weights, forms = as_balls(terms.weights), as_balls(terms.forms)
         for place, value in held.items():
             forms[place] = flint.acb(flint.fmpq(value.numerator, value.denominator))
         wanted = np.array([flint.acb(value) for value in target], dtype=object)
-        before, failures = 0, 0
+        best, n_failures = working, 0
         while True:
             residual = wanted - weights @ powers_of_balls(forms, terms.order)
             size = max(map(_exponent, residual))
             # Rounding leaves a few of the last bits, more for longer sums.
-            if size <= GUARD // 2 - working:
+            if size <= guard // 2 - working:
                 return forms
-            if before and size > before - GUARD // 2:
-                # The Jacobian of terms that were known to a few digits only, or far from those of the form.
-                rounded = forms.astype(complex)
-                terms = replace(terms, forms=rounded if np.iscomplexobj(terms.forms) else rounded.real)
-                failures = failures + 1 if size >= before - 1 else 0
-            if failures > MAX_FAILURES or size > working:
+            n_failures = 0 if size < best else n_failures + 1
+            if n_failures > 3:
                 raise ValueError(
                     "The terms do not sum to the form: they come no nearer than "
-                    f"{2.0 ** max(size, -1000):.1e} of its size. If the form is exact, raise the "
-                    "rank, or decompose it again with another random_state."
+                    f"{2.0 ** max(best, -1000):.1e} of its size. If the form is exact, raise the "
+                    "rank, or decompose it again with another seed."
                 )
-            before = size
-            unit = flint.arb(2) ** size
+            best, unit = min(best, size), flint.arb(2) ** size
             by_weight, by_form = terms.step((residual / unit).astype(complex))
             weights = midpoints(weights + as_balls(by_weight) * unit)
             forms = midpoints(forms + as_balls(by_form) * unit / weights[:, None])
+            # Terms that were known to a few digits only need another Jacobian.
+            rounded = forms.astype(complex)
+            terms = replace(terms, forms=rounded if np.iscomplexobj(terms.forms) else rounded.real)
 
 
 def as_balls(values: Array) -> Any:
@@ -243,7 +238,7 @@ def move_terms(terms: ScaledTerms, goal: Array) -> tuple[ScaledTerms, dict[tuple
     if not terms.are_isolated:
         raise ValueError(
             "The terms are one of a continuous family, along which they could not be moved to simple points. "
-            "Decompose the form with another random_state."
+            "Decompose the form with another seed."
         )
     return terms, held
 

@@ -16,8 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from apolar.decomposition.exact.conjugates import PRIME, groups_at_roots, pivot_columns, solve_weights
-from apolar.decomposition.exact.exact_waring import ExactWaring, exact_sum
+from apolar.decomposition.exact.exact_waring import (
+    PRIME,
+    ExactWaring,
+    exact_sum,
+    groups_at_roots,
+    pivot_columns,
+    solve_weights,
+)
 from apolar.decomposition.exact.numbers import load_flint
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import n_monomials, product_positions
@@ -151,7 +157,7 @@ def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | 
     flint = load_flint()
     slices = [flint.fmpq_mat([functional[j].tolist() for functional in functionals]) for j in range(dim)]
     n = len(functionals)
-    for scale in _combinations(dim):
+    for scale in linear_functions(dim):
         denominator = _combination(slices, scale)
         chosen = pivot_columns(denominator)
         if len(chosen) == n:
@@ -160,7 +166,7 @@ def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | 
         return None
     inverse = _columns(denominator, chosen).inv()
     multiplications = [_columns(block, chosen) * inverse for block in slices]
-    for numerator in _combinations(dim):
+    for numerator in linear_functions(dim):
         operator = _combination(multiplications, numerator)
         polynomial = operator.charpoly()
         if polynomial.gcd(polynomial.derivative()).degree() == 0:
@@ -189,7 +195,7 @@ def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | 
     return CommonZeros(n, polynomial, tuple(points))
 
 
-def _combinations(dim: int) -> Iterator[list[int]]:
+def linear_functions(dim: int) -> Iterator[list[int]]:
     """Yield small integers, one per variable: each variable alone, then generic ones."""
     yield from np.eye(dim, dtype=int).tolist()
     rng = np.random.default_rng(0)

@@ -5,42 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain
-from math import gcd, lcm, log2
+from itertools import chain, combinations
+from math import log2
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, scaled_by_power
 from apolar._core.checks import check_integer
-from apolar.decomposition.exact.conjugates import (
+from apolar.decomposition.exact.digits import ScaledTerms, as_balls, move_terms, refine_digits
+from apolar.decomposition.exact.exact_waring import (
     ConjugateForms,
+    ExactWaring,
+    exact_sum,
     groups_at_roots,
     in_square_root,
     integer_coefficients,
     simplify,
     solve_weights,
 )
-from apolar.decomposition.exact.digits import ScaledTerms, as_balls, move_terms, refine_digits
-from apolar.decomposition.exact.exact_waring import ExactWaring, exact_sum
-from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
-from apolar.decomposition.exact.numbers import load_flint, roots_of, to_fmpq, to_fraction
+from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_kernel
+from apolar.decomposition.exact.numbers import evaluate, load_flint, roots_of, to_fmpq
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.conversion import as_tensor
 from apolar.tensor.monomials import sum_of_powers
-
-# Bits of a number in floating point that a decomposition has right: at best, mostly, and at least.
-FLOAT_BITS = (48, 42, 34)
-# Bits of the first attempt with more; each further one has three times as many.
-FIRST_BITS = 128
-# A relation between numbers counts if it needs at most this share of their digits: one by chance needs all.
-SHARE = 0.7
-# Bits that are left out at the end of a number: they may be rounding. With fewer bits nothing is recognised.
-MARGIN, MIN_BITS = 4, 8
-# The largest denominator of a coefficient of a form in floating point.
-MAX_DENOMINATOR = 10**5
 
 
 def rationalize(
@@ -112,11 +102,12 @@ def _prove(
     """Return exact terms that are proved to sum to a form."""
     target = [to_fmpq(value) for value in coefficients]
     rank = len(terms.weights)
-    # The form is a multiple of one with integer coefficients, and this of one of size near one.
-    content = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
-    unit = content * 2 ** max(int(abs(value / content)) for value in coefficients).bit_length()
+    # The form is a multiple of one of size near one.
+    largest = max(coefficients, key=abs)
+    exponent = largest.numerator.bit_length() - largest.denominator.bit_length()
+    unit = Fraction(2) ** exponent
     scaled = [to_fmpq(value / unit) for value in coefficients]
-    start = replace(terms, weights=np.array([_quotient(w, unit) for w in terms.weights.tolist()]))
+    start = replace(terms, weights=scaled_by_power(terms.weights, -exponent))
     goal = np.array([float(value / unit) for value in coefficients])
     left = terms.roots * (goal - sum_of_powers(start.weights, start.forms, terms.order))
     residual = float(np.linalg.norm(left) / np.linalg.norm(terms.roots * goal))
@@ -127,22 +118,23 @@ def _prove(
         known = f" It has rank {proof.rank_bound} or more." if proof.rank_bound > rank else ""
         raise ValueError(
             f"The terms do not sum to the form: they leave {residual:.1e} of it.{known} Raise the rank, or "
-            "decompose the form again with another random_state."
+            "decompose the form again with another seed."
         )
     held: dict[tuple[int, int], Fraction] = {}
     if not start.are_isolated:
-        for bits in FLOAT_BITS:
+        for bits in TUNING.float_bits:
             exact = _recognise(as_balls(start.forms), bits, max_degree, target, terms.order)[0]
             if exact is not None:
                 return exact
         if not move:
             raise ValueError(
                 "The terms are one of a continuous family, or too near to one to tell, and their numbers are "
-                "not simple ones: a point of a family may be any number. Pass move=True for other terms of "
-                "the family, with rational points as far as it allows; or a rank at which terms are isolated."
+                "not simple ones: a point of a family may be any number. Use the option `move` for other "
+                "terms of the family, with rational points as far as it allows; or a rank at which terms are "
+                "isolated."
             )
         start, held = move_terms(start, goal)
-    bits = min(FIRST_BITS, max_bits)
+    bits = min(TUNING.first_bits, max_bits)
     while True:
         forms = refine_digits(start, scaled, bits, held)
         exact, unknown = _recognise(forms, bits, max_degree, target, terms.order)
@@ -155,13 +147,13 @@ def _prove(
     if not unknown:
         raise ValueError(
             f"To {n_digits} digits the terms have simple numbers, but in exact arithmetic these do not sum "
-            "to the form. Raise max_digits, or the rank: a part of the form may be too small to be seen in "
-            "floating point."
+            "to the form. Allow more digits, or raise the rank: a part of the form may be too small to be "
+            "seen in floating point."
         )
     raise ValueError(
         f"The coordinates of {_listed(unknown, rank)} are not recognised: to {n_digits} digits they are "
         f"neither rational, nor in a number field of degree up to {max_degree}, nor together those of all "
-        "roots of a rational polynomial. Raise max_digits if the numbers are long."
+        "roots of a rational polynomial. Allow more digits if the numbers are long."
     )
 
 
@@ -169,8 +161,10 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
     """Return what the numbers look like to their last digit, where there is no exact form to compare with."""
     unknown: list[int] = []
     # The weights that rational coefficients near those of the tensor would have.
-    near = [Fraction(value).limit_denominator(MAX_DENOMINATOR) for value in tensor.coefficients.tolist()]
-    for bits in FLOAT_BITS:
+    near = [
+        Fraction(value).limit_denominator(TUNING.max_denominator) for value in tensor.coefficients.tolist()
+    ]
+    for bits in TUNING.float_bits:
         groups, unknown = _exact_forms(as_balls(terms.forms), bits, max_degree)
         exact = None if unknown else solve_weights(groups, [to_fmpq(value) for value in near], terms.order)
         try:
@@ -294,13 +288,9 @@ def _at_roots(points: Any, bits: int) -> list[ConjugateForms] | None:
 
 
 def _separate(points: Any) -> Any:
-    """Return the values at the points of a sum of their coordinates that is different at each, or None."""
-    dim = points.shape[1]
-    units = np.eye(dim, dtype=int)
-    sums = (units[j] + units[i] for j in range(dim) for i in range(j))
-    others = (1 + s * np.arange(dim) for s in (1, 2, 3))
-    for multiples in chain(units[::-1], sums, others):
-        values = (points * multiples.astype(object)).sum(axis=1)
+    """Return the values at the points of a linear function that are all different, or None."""
+    for multiples in linear_functions(points.shape[1]):
+        values = points @ np.array(multiples, dtype=object)
         near = values.astype(complex)
         distances = np.abs(near[:, None] - near) + np.diag(np.full(len(near), np.inf))
         if len(near) == 1 or distances.min() > TUNING.promising * np.abs(near).max():
@@ -311,33 +301,28 @@ def _separate(points: Any) -> Any:
 def _in_common_field(points: Any, bits: int, max_degree: int) -> list[ConjugateForms] | None:
     """Return points in a number field of low degree that holds all of them, or None if it is not found."""
     flint = load_flint()
-    numbers = list(points.ravel())
-    generator = flint.acb(0)
-    polynomial: tuple[int, ...] = (0, 1)
-    for value in numbers:
-        if _in_terms_of(generator, len(polynomial) - 1, value, bits) is not None:
+    numbers = points.ravel()
+    known = _in_terms_of(flint.acb(0), 1, numbers, bits)
+    others = [value for value, fraction in zip(numbers, known, strict=True) if fraction is None]
+    # A sum of two numbers generates both fields, mostly.
+    for generator in chain(others, (a + b for a, b in combinations(others, 2))):
+        polynomial = _least_polynomial(generator, bits, max_degree)
+        if polynomial is None:
             continue
-        # A sum with a small multiple generates both fields, except for a few multiples.
-        for multiple in (1, -1, 2):
-            both = generator + value * multiple
-            found = _least_polynomial(both, bits, max_degree)
-            if found is not None:
-                break
-        else:
-            return None
-        generator, polynomial = both, found
-    modulus = flint.fmpq_poly(list(polynomial))
-    coefficients = [_in_terms_of(generator, len(polynomial) - 1, value, bits) for value in numbers]
-    if any(value is None for value in coefficients):
+        coefficients = _in_terms_of(generator, len(polynomial) - 1, numbers, bits)
+        if all(value is not None for value in coefficients):
+            break
+    else:
         return None
-    form = [flint.fmpq_poly(value) for value in coefficients]
-    root = complex(generator)
+    modulus = flint.fmpq_poly(list(polynomial))
+    form = [*map(flint.fmpq_poly, coefficients), flint.fmpq_poly([0, 1])]
     if modulus.degree() == 2:
-        # The polynomials in the root, and the root itself, in terms of the square root.
-        new, (*form, old) = in_square_root(modulus, [*form, flint.fmpq_poly([0, 1])])
-        polynomial = integer_coefficients(new)
-        root = (root - complex(float(to_fraction(old[0])))) / float(to_fraction(old[1]))
-    root = min((complex(r) for r in roots_of(polynomial, 64)), key=lambda other: abs(other - root))
+        modulus, form = in_square_root(modulus, form)
+        polynomial = integer_coefficients(modulus)
+    # The generator in terms of the root that is meant.
+    old = form.pop().coeffs()
+    roots = roots_of(polynomial, 64)
+    root = complex(min(roots, key=lambda root: abs(complex(evaluate(old, root, 64) - generator))))
     dim = points.shape[1]
     own = [form[i : i + dim] for i in range(0, len(form), dim)]
     return [ConjugateForms(polynomial, simplify(point, (root,)), (root,)) for point in own]
@@ -353,15 +338,15 @@ def _integer(value: Any, bits: int) -> int:
 def _nearest_fraction(value: Any, bits: int) -> Any:
     """Return the fraction that a number is to its last bit, by continued fractions, or None."""
     real, imaginary = _integer(value.real, bits), _integer(value.imag, bits)
-    if bits < MIN_BITS or abs(imaginary) > 1 << MARGIN:
+    if bits < 2 * TUNING.margin_bits or abs(imaginary) > 1 << TUNING.margin_bits:
         return None
-    length = int(SHARE * bits)
+    length = int(TUNING.relation_share * bits)
     number = Fraction(real, 1 << bits)
     size = max(abs(real) >> bits, 1).bit_length()
     fraction = number.limit_denominator(1 << max((length - size) // 2, 1))
     # A fraction by chance has as many digits as the number itself.
     n_bits = fraction.numerator.bit_length() + fraction.denominator.bit_length()
-    is_near = abs(number - fraction) * (1 << bits) <= 1 << MARGIN
+    is_near = abs(number - fraction) * (1 << bits) <= 1 << TUNING.margin_bits
     return to_fmpq(fraction) if is_near and n_bits <= length else None
 
 
@@ -378,7 +363,7 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
     rows = [[int(a) for a in row] for row in load_flint().fmpz_mat(basis).lll().tolist()]
     shortest = min(rows, key=lambda row: sum(a * a for a in row))
     relation, rest = shortest[:n], shortest[n:]
-    if max(map(abs, shortest)).bit_length() * n > SHARE * bits or not any(relation):
+    if max(map(abs, shortest)).bit_length() * n > TUNING.relation_share * bits or not any(relation):
         return None
     return relation if max(map(abs, rest)) <= 4 * n * max(map(abs, relation)) else None
 
@@ -396,28 +381,26 @@ def _least_polynomial(value: Any, bits: int, max_degree: int) -> tuple[int, ...]
     return None
 
 
-def _in_terms_of(generator: Any, degree: int, value: Any, bits: int) -> list[Any] | None:
-    """Return a number as a polynomial in the generator of a field, or None."""
-    if degree == 1:
-        fraction = _nearest_fraction(value, bits)
-        return None if fraction is None else [fraction]
+def _in_terms_of(generator: Any, degree: int, numbers: Any, bits: int) -> list[Any]:
+    """Return numbers as the coefficients of polynomials in the generator of a field, or None for each."""
+    found: list[Any] = []
     powers = [generator**k for k in range(degree)]
-    relation = _integer_relation([*powers, value], _certain_bits(generator, degree - 1, bits))
-    if relation is None or relation[-1] == 0:
-        return None
-    return [load_flint().fmpq(-a, relation[-1]) for a in relation[:-1]]
+    for value in numbers:
+        fraction = _nearest_fraction(value, bits)
+        relation = None
+        if fraction is None and degree > 1:
+            relation = _integer_relation([*powers, value], _certain_bits(generator, degree - 1, bits))
+        if relation is not None and relation[-1]:
+            found.append([load_flint().fmpq(-a, relation[-1]) for a in relation[:-1]])
+        else:
+            found.append(None if fraction is None else [fraction])
+    return found
 
 
 def _certain_bits(value: Any, degree: int, bits: int) -> int:
     """Return how many bits of a power are right: errors grow with the size of the number."""
     size = max(abs(complex(value)), 1.0)
-    return bits - MARGIN - int((degree - 1) * log2(size) + degree)
-
-
-def _quotient(weight: Any, divisor: Fraction) -> complex:
-    """Return a number in floating point divided by a fraction that may be too large or small for one."""
-    real, imaginary = Fraction(weight.real) / divisor, Fraction(weight.imag) / divisor
-    return complex(float(real), float(imaginary)) if imaginary else float(real)
+    return bits - TUNING.margin_bits - int((degree - 1) * log2(size) + degree)
 
 
 def _listed(unknown: list[int], rank: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +42,15 @@ class Parameters:
     is_full: bool
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def width(self) -> int:
+        """The number of parameters, and of second sums, per column."""
+        return self.padded_components * (self.padded_columns if self.is_full else 1)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
         """The sizes that a kernel is compiled for."""
-        return {"PADDED": self.padded_columns, "N_COMPONENTS": self.padded_components}
+        names = {"PADDED": self.padded_columns, "N_COMPONENTS": self.padded_components}
+        return {**names, "WIDTH": self.width, "IS_FULL": self.is_full}
 
     @property
     def grid(self) -> gpu.Grid:
@@ -66,50 +71,39 @@ class Parameters:
         return gpu.Grid(64, 2, 16)
 
 
-def aligned_parameters(centre: Array, scale: Array, natural: Array) -> Parameters:
-    """Return the parameters of a spherical or diagonal mixture.
-
-    Parameters
-    ----------
-    centre, scale : ndarray, shape (n_columns,)
-        Whitened rows are (x - centre) scale.
-    natural : ndarray, shape (n_components, 1 + n_columns + n_quadratics)
-        One quadratic, of |z|^2, or one per column.
-    """
-    n_columns, n_components = len(centre), len(natural)
-    columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
-    components = gpu.power_of_two_above(n_components, gpu.MIN_OUTER)
-    # The scale is part of the parameters: one multiplication less per value.
-    linear = natural[:, 1 : 1 + n_columns] * scale
-    quadratic = np.broadcast_to(natural[:, 1 + n_columns :], linear.shape) * scale**2
-    arrays = [
-        gpu.padded(centre, columns),
-        gpu.padded(natural[:, 0] * LOG2_E, components, fill=NO_DENSITY),
-        gpu.padded(linear.T * LOG2_E, columns, components),
-        gpu.padded(quadratic.T * LOG2_E, columns, components),
-    ]
-    return Parameters(arrays, n_columns, n_components, columns, components, is_full=False)
-
-
-def full_parameters(centre: Array, whitening: Array, natural: Array) -> Parameters | None:
-    """Return the parameters of a mixture of full covariances; None if one is singular.
+def parameters_of(centre: Array, matrix: Array, natural: Array) -> Parameters | None:
+    """Return the parameters of a mixture; None if one of its covariances is singular.
 
     Parameters
     ----------
     centre : ndarray, shape (n_columns,)
-    whitening : ndarray, shape (n_columns, n_columns)
-        Whitened rows are (x - centre) whitening.
-    natural : ndarray, shape (n_components, 1 + n_columns + n_pairs)
+    matrix : ndarray
+        Whitened rows are (x - centre) times this number, diagonal, or matrix. If it is a matrix, covariances
+        are full ones.
+    natural : ndarray, shape (n_components, n_stats)
+        In whitened coordinates.
     """
     n_columns, n_components = len(centre), len(natural)
     columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
     components = gpu.power_of_two_above(n_components, gpu.MIN_OUTER)
+    linear, quadratic = natural[:, 1 : 1 + n_columns], natural[:, 1 + n_columns :]
+    sizes = n_columns, n_components, columns, components
+    if matrix.ndim < 2:
+        # The scale is part of the parameters: one multiplication less per value.
+        scale = np.broadcast_to(matrix, n_columns)
+        quadratic = np.broadcast_to(quadratic, linear.shape) * scale**2
+        arrays = [
+            gpu.padded(centre, columns),
+            gpu.padded(natural[:, 0] * LOG2_E, components, fill=NO_DENSITY),
+            gpu.padded((linear * scale).T * LOG2_E, columns, components),
+            gpu.padded(quadratic.T * LOG2_E, columns, components),
+        ]
+        return Parameters(arrays, *sizes, is_full=False)
     i, j = np.triu_indices(n_columns)
     precisions = np.zeros((n_components, n_columns, n_columns))
     # Off the diagonal, natural parameters are those of both triangles.
-    precisions[:, i, j] = -natural[:, 1 + n_columns :]
+    precisions[:, i, j] = -quadratic
     precisions = precisions + np.swapaxes(precisions, 1, 2)
-    linear = natural[:, 1 : 1 + n_columns]
     # A noise component has a constant alone, and no precisions.
     is_gaussian = np.any(natural[:, 1:] != 0, axis=1)
     roots, means = np.zeros_like(precisions), np.zeros_like(linear)
@@ -123,20 +117,17 @@ def full_parameters(centre: Array, whitening: Array, natural: Array) -> Paramete
     if not (np.all(np.isfinite(constants)) and np.all(np.isfinite(roots))):
         return None
     unit = np.sqrt(0.5 * LOG2_E)
-    wide = gpu.padded(np.moveaxis(roots, 0, 1) * unit, columns, components, columns)
     arrays = [
         gpu.padded(centre, columns),
-        gpu.padded(whitening, columns, columns),
+        gpu.padded(matrix, columns, columns),
         gpu.padded(constants * LOG2_E, components, fill=NO_DENSITY),
-        wide,
+        gpu.padded(np.moveaxis(roots, 0, 1) * unit, columns, components, columns),
         gpu.padded(-means * unit, components, columns),
     ]
-    return Parameters(arrays, n_columns, n_components, columns, components, is_full=True)
+    return Parameters(arrays, *sizes, is_full=True)
 
 
-def e_step(
-    block: Any, weights: Any, parameters: Parameters, grid: gpu.Grid | None = None
-) -> tuple[list[Array], Array]:
+def e_step(block: Any, weights: Any, parameters: Parameters) -> tuple[list[Array], Array]:
     """Return the sums of 1, z and quadratics under the responsibilities of rows, and their log-likelihood.
 
     Parameters
@@ -144,7 +135,6 @@ def e_step(
     block : torch.Tensor or cupy.ndarray, shape (n, n_columns)
     weights : torch.Tensor, cupy.ndarray or None, shape (n,)
     parameters : Parameters
-    grid : gpu.Grid, optional
 
     Returns
     -------
@@ -153,17 +143,16 @@ def e_step(
         (n_columns, n_components), or of z z^t, shape (n_columns, n_components, n_columns).
     log_likelihood : ndarray, shape (1,)
     """
-    from apolar.em.kernels import triton_e_step
+    from apolar.em.kernels.triton_kernels import e_step_kernel
 
     columns, components = parameters.padded_columns, parameters.padded_components
-    kernel = triton_e_step.full_e_step if parameters.is_full else triton_e_step.aligned_e_step
-    shape = (columns, components, columns) if parameters.is_full else (columns, components)
-    grid = parameters.grid if grid is None else grid
-    block = gpu.tensor_of(block)
-    stats = gpu.empty(block, grid.n_programs(block), 1 + components * (1 + columns) + math.prod(shape))
-    gpu.launch(kernel, grid, block, weights, parameters.arrays, [stats], **parameters.sizes)
+    block, grid = gpu.tensor_of(block), parameters.grid
+    n_sums = 1 + components * (1 + columns) + columns * parameters.width
+    stats = gpu.empty(block, grid.n_programs(block), n_sums)
+    gpu.launch(e_step_kernel, grid, block, weights, parameters.arrays, [stats], **parameters.sizes)
     total = np.asarray(stats.sum(dim=0).cpu())
     log_likelihood, counts, first, second = np.split(total, np.cumsum([1, components, components * columns]))
+    shape = (columns, components, columns) if parameters.is_full else (columns, components)
     # Without the padding.
     real = (slice(parameters.n_columns), slice(parameters.n_components), slice(parameters.n_columns))
     sums = [
@@ -174,9 +163,7 @@ def e_step(
     return sums, log_likelihood / LOG2_E
 
 
-def predict(
-    block: Any, weights: Any, parameters: Parameters, what: str, grid: gpu.Grid | None = None
-) -> tuple[Any, Any]:
+def predict(block: Any, weights: Any, parameters: Parameters, what: str) -> tuple[Any, Any]:
     """Return an answer for each row, or sums over all, and a number that is zero if all is finite, else NaN.
 
     Parameters
@@ -188,7 +175,6 @@ def predict(
     parameters : Parameters
     what : {"labels", "probabilities", "densities", "sums"}
         The sums are those of log-densities and of the logarithms of the largest responsibilities.
-    grid : gpu.Grid, optional
 
     Returns
     -------
@@ -196,24 +182,14 @@ def predict(
         Of shape (n,), (n, n_components) for probabilities, or (2,) for sums.
     check : torch.Tensor, shape ()
     """
-    from apolar.em.kernels.triton_predict import predict_kernel
+    from apolar.em.kernels.triton_kernels import predict_kernel
 
-    grid = parameters.prediction_grid if grid is None else grid
-    block = gpu.tensor_of(block)
+    block, grid = gpu.tensor_of(block), parameters.prediction_grid
     n_rows, n_programs = block.shape[0], grid.n_programs(block)
     shapes = {"probabilities": (n_rows, parameters.n_components), "sums": (n_programs, 2)}
     out = gpu.empty(block, *shapes.get(what, (n_rows,)), is_integer=what == "labels")
     checks = gpu.empty(block, n_programs)
-    gpu.launch(
-        predict_kernel,
-        grid,
-        block,
-        weights,
-        parameters.arrays,
-        [out, checks],
-        parameters.n_components,
-        IS_FULL=parameters.is_full,
-        WHAT=ANSWERS.index(what),
-        **parameters.sizes,
-    )
+    given = parameters.sizes | {"WHAT": ANSWERS.index(what)}
+    numbers = [parameters.n_components]
+    gpu.launch(predict_kernel, grid, block, weights, parameters.arrays, [out, checks], *numbers, **given)
     return out.sum(dim=0) if what == "sums" else out, checks.sum()

@@ -70,26 +70,18 @@ class KernelBlock(Block):
     def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Any, Any]:
         """Return the sufficient statistics and the log-likelihoods, of one mixture by the kernel."""
         whitening = self.others.whitening
-        sums = None
         if len(natural) == 1 and not is_hard:
-            if whitening.matrix.ndim == 2:
-                arguments = self.values, self.weights, whitening.centre, whitening.matrix
-                sums = full_e_step(*arguments, natural[0])
-            else:
-                scale = np.broadcast_to(whitening.matrix, whitening.centre.shape)
-                sums = aligned_e_step(self.values, self.weights, whitening.centre, scale, natural[0])
-        return self._written.e_step(natural, is_hard=is_hard) if sums is None else sums
+            sums = e_step(self.values, self.weights, whitening.centre, whitening.matrix, natural[0])
+            if sums is not None:
+                return sums
+        return self._written.e_step(natural, is_hard=is_hard)
 
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row: by the kernel, or by checked blocks."""
         if what not in launch.ANSWERS:
             return super().posteriors(natural, what)
         whitening = self.others.whitening
-        if whitening.matrix.ndim == 2:
-            parameters = launch.full_parameters(whitening.centre, whitening.matrix, natural)
-        else:
-            scale = np.broadcast_to(whitening.matrix, whitening.centre.shape)
-            parameters = launch.aligned_parameters(whitening.centre, scale, natural)
+        parameters = launch.parameters_of(whitening.centre, whitening.matrix, natural)
         is_sum = what == "sums"
         if parameters is not None:
             answers, check = launch.predict(self.values, self.weights if is_sum else None, parameters, what)
@@ -110,60 +102,36 @@ class KernelBlock(Block):
         return namespace(parts[0]).concat(parts)
 
 
-def aligned_e_step(
-    block: Any, weights: Any, centre: Array, scale: Array, natural: Array
-) -> tuple[Array, Array]:
-    """Return the sufficient statistics of rows under a spherical or diagonal mixture, and the log-likelihood.
-
-    Parameters
-    ----------
-    block : torch.Tensor or cupy.ndarray, shape (n, n_columns)
-    weights : torch.Tensor, cupy.ndarray or None, shape (n,)
-    centre, scale : ndarray, shape (n_columns,)
-        Whitened rows are (x - centre) scale.
-    natural : ndarray, shape (n_components, 1 + n_columns + n_quadratics)
-        In whitened coordinates; one quadratic, of |z|^2, or one per column.
-
-    Returns
-    -------
-    stats : ndarray, shape (n_components, 1 + n_columns + n_quadratics)
-    log_likelihood : ndarray, shape (1,)
-    """
-    parameters = launch.aligned_parameters(centre, scale, natural)
-    (counts, first, second), log_likelihood = launch.e_step(block, weights, parameters)
-    second *= scale[:, None] ** 2
-    if natural.shape[1] == len(centre) + 2:
-        second = second.sum(axis=0, keepdims=True)
-    return np.vstack([counts, first * scale[:, None], second]).T, log_likelihood
-
-
-def full_e_step(
-    block: Any, weights: Any, centre: Array, whitening: Array, natural: Array
+def e_step(
+    block: Any, weights: Any, centre: Array, matrix: Array, natural: Array
 ) -> tuple[Array, Array] | None:
-    """Return the sufficient statistics of rows under a mixture of full covariances, and the log-likelihood.
+    """Return the sufficient statistics of rows under one mixture, and the log-likelihood.
 
     Parameters
     ----------
     block : torch.Tensor or cupy.ndarray, shape (n, n_columns)
     weights : torch.Tensor, cupy.ndarray or None, shape (n,)
-    centre : ndarray, shape (n_columns,)
-    whitening : ndarray, shape (n_columns, n_columns)
-        Whitened rows are (x - centre) whitening.
-    natural : ndarray, shape (n_components, 1 + n_columns + n_pairs)
-        In whitened coordinates.
+    centre, matrix, natural
+        As for `launch.parameters_of`.
 
     Returns
     -------
     sums : tuple or None
-        The statistics, shape (n_components, 1 + n_columns + n_pairs), and the log-likelihood, shape (1,).
-        None if a covariance is singular.
+        The statistics, shape (n_components, n_stats), and the log-likelihood, shape (1,). None if a
+        covariance is singular.
     """
-    parameters = launch.full_parameters(centre, whitening, natural)
+    parameters = launch.parameters_of(centre, matrix, natural)
     if parameters is None:
         return None
     (counts, first, second), log_likelihood = launch.e_step(block, weights, parameters)
-    i, j = np.triu_indices(len(centre))
-    return np.vstack([counts, first, second[i, :, j]]).T, log_likelihood
+    if parameters.is_full:
+        i, j = np.triu_indices(len(centre))
+        return np.vstack([counts, first, second[i, :, j]]).T, log_likelihood
+    scale = np.broadcast_to(matrix, len(centre))[:, None]
+    second *= scale**2
+    if natural.shape[1] == len(centre) + 2:
+        second = second.sum(axis=0, keepdims=True)
+    return np.vstack([counts, first * scale, second]).T, log_likelihood
 
 
 def is_fused(device_template: Any, n_columns: int, n_components: int, is_full: bool = False) -> bool:
@@ -185,25 +153,15 @@ def is_fused(device_template: Any, n_columns: int, n_components: int, is_full: b
         is_small = is_small and (n_columns > FEW_FULL_COLUMNS or components == gpu.MIN_OUTER)
     else:
         is_small = n_columns <= MAX_COLUMNS and n_components <= MAX_COMPONENTS
-    return is_small and gpu.runs_kernel(
-        device_template, "full E-step" if is_full else "E-step", _full_trial if is_full else _aligned_trial
-    )
+    trial = functools.partial(_counts_rows, is_full=is_full)
+    return is_small and gpu.runs_kernel(device_template, "full E-step" if is_full else "E-step", trial)
 
 
-def _aligned_trial(device: Any) -> bool:
+def _counts_rows(device: Any, is_full: bool) -> bool:
     """Return whether the kernel counts eight rows."""
     import torch
 
     rows = torch.zeros((8, 2), dtype=torch.float64, device=device)
-    stats, _ = aligned_e_step(rows, None, np.zeros(2), np.ones(2), np.array([[0.0, 1.0, 1.0, -0.5]]))
-    return abs(float(stats[0, 0]) - 8) < 1e-9
-
-
-def _full_trial(device: Any) -> bool:
-    """Return whether the kernel counts eight rows."""
-    import torch
-
-    rows = torch.zeros((8, 2), dtype=torch.float64, device=device)
-    natural = np.array([[0.0, 1.0, 1.0, -0.5, 0.0, -0.5]])
-    sums = full_e_step(rows, None, np.zeros(2), np.eye(2), natural)
+    natural = np.array([[0.0, 1.0, 1.0, -0.5, 0.0, -0.5] if is_full else [0.0, 1.0, 1.0, -0.5]])
+    sums = e_step(rows, None, np.zeros(2), np.eye(2) if is_full else np.ones(()), natural)
     return sums is not None and abs(float(sums[0][0, 0]) - 8) < 1e-9
