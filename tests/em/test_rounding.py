@@ -65,7 +65,7 @@ def test_em_with_rounding_errors_maximises_its_objective(name):
     assert gradient @ direction == pytest.approx(slope, rel=1e-5)
     result = run(data, [Fit(parameters, "given")], prior, Stop(500, gain=1e-8))[0]
     assert np.all(np.diff(result.history) >= 0)
-    noise = data.whitening.noise_covariance(data.family)
+    noise = data.whitening.measurement_covariance(data.family)
     # At the optimum the M-step changes nothing, and it gives covariances of at least the noise.
     assert data.family.largest_ratio(noise, result.parameters.covariances) < 1 + 1e-4
 
@@ -74,7 +74,7 @@ def test_em_with_rounding_errors_maximises_its_objective(name):
 def test_the_largest_ratio_is_that_of_some_direction(name):
     data, parameters = started(name, Prior())
     family = data.family
-    noise = data.with_noise(VARIANCES).whitening.noise_covariance(family)
+    noise = data.with_measurement(VARIANCES).whitening.measurement_covariance(family)
     matrices = family.matrices(np.asarray(parameters.covariances), 3, 3)
     (one,) = family.untied.matrices(noise[None], 1, 3)
     directions = np.random.default_rng(2).standard_normal((5000, 3))

@@ -128,7 +128,8 @@ def _plain_steps(
 ) -> LBFGSHistory | None:
     """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow.
 
-    At least `n_first` steps are taken, but one step is enough that gains less than `tol` over an earlier objective, if there is one.
+    At least `n_first` steps are taken, but one step is enough that gains less than `tol` over an earlier
+    objective, if there is one.
     """
     before, gain, n_steps = earlier, np.inf, 0
     while (evaluation := run.evaluate(parameters)) is not None:

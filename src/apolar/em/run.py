@@ -235,7 +235,7 @@ def has_kernel(problem: Problem) -> bool:
         return False
     if problem.is_incomplete or problem.whitening.has_noise_component:
         return False
-    return problem.whitening.noise_covariance(problem.family) is None
+    return problem.whitening.measurement_covariance(problem.family) is None
 
 
 def _compiled_runs(

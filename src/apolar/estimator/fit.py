@@ -56,7 +56,7 @@ def fit_rows(
     _check_memory(estimator, rows, family)
     stored = stored_state(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
-    data = Problem(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
+    data = Problem(rows, family, threads=n_threads, measurement=estimator.reg_covar or 0.0)
     data.refuse_rows_out_of_reach()
     if estimator.noise:
         data = with_noise_component(data, estimator.noise)
@@ -173,7 +173,7 @@ class _Solver:
         self.data, prior = self.plain, self.plain_prior
         if variances is not None:
             self.data, prior = with_rounding(self.plain, prior, variances)
-            sample = sample.with_noise(variances)
+            sample = sample.with_measurement(variances)
         if start is None:
             warm = _warm_start(estimator, self.data, self.stored)
             start = warm or requested_candidates(estimator, self.data, self.X, prior, self.has_weight)

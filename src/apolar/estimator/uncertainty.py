@@ -74,7 +74,7 @@ def fitted_problem(
         # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
         prior = prior.of_strength(state.shrinkage)
     rows = open_input(estimator, X, sample_weight, reset=False).on_host()
-    data = Problem(rows, kind, threads=n_threads_of(estimator), noise=estimator.reg_covar or 0.0)
+    data = Problem(rows, kind, threads=n_threads_of(estimator), measurement=estimator.reg_covar or 0.0)
     box = state.parameters.noise
     if box is not None:
         data = with_noise_component(data, estimator.noise or estimator.noise_weight_, box)
@@ -464,7 +464,7 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
 
     def statistic(block: StatsBlock) -> Array:
         row_stats, weights = block.row_stats, block.weights
-        responsibilities = posteriors((natural @ row_stats)[None], block.scratch)[0][0]
+        responsibilities = posteriors((natural @ row_stats)[None])[0][0]
         mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))
         if coordinates.has_noise:

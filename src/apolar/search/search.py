@@ -242,7 +242,7 @@ def _simpler(
     sample = data.subsample(SETTINGS.sample_rows, rng)
     simple = Problem(sample.rows, data.family.without_correlations, threads=data.threads)
     if has_rounding(data):
-        simple = simple.with_noise(np.asarray(data.whitening.noise))
+        simple = simple.with_measurement(np.asarray(data.whitening.measurement))
     if data.whitening.has_noise_component:
         simple = with_noise_component(simple, data.whitening.noise_shares[-1])
     remark = f"Starts were looked for among diagonal covariances: {reason}."

@@ -109,7 +109,7 @@ class Task:
     def problem(self, form: Family) -> Problem:
         """Return the rows under a family."""
         model = self.model
-        problem = Problem(self.rows, form, threads=self.n_threads, noise=model.reg_covar or 0.0)
+        problem = Problem(self.rows, form, threads=self.n_threads, measurement=model.reg_covar or 0.0)
         return with_noise_component(problem, model.noise) if model.noise else problem
 
 
@@ -425,7 +425,7 @@ class Grid:
         if is_checked:
             checked_on = problem if problem.n_rows <= self.first.n_rows else self._problem(problem.family)
             if checked_on is not problem and has_rounding(problem):
-                checked_on = checked_on.with_noise(np.asarray(problem.whitening.noise))
+                checked_on = checked_on.with_measurement(np.asarray(problem.whitening.measurement))
         stop = Stop(model.max_iter, gain=model.tol)
         (fit,) = run(problem, [start], prior, stop, checked_on=checked_on)
         return _exact(problem, replace(fit, n_iter=start.n_iter + fit.n_iter))
@@ -447,7 +447,7 @@ class Grid:
             min_rows = SETTINGS.values_per_parameter * (of_three - of_two - 1) / n_features
         if float(parameters.weights.min()) * problem.weight < min_rows:
             return False
-        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.noise)
+        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.measurement)
         return bool(is_kept_wide or kind.smallest_variance(parameters.covariances) > SETTINGS.min_variance)
 
     # --- from one candidate to another ------------------------------------------------------------
@@ -509,7 +509,7 @@ class Grid:
         for each, (problem, fit) in list(self.optima.items()):
             on_all = self.on_all[problem.family.untied].under(problem.family)
             if has_rounding(problem):
-                on_all = on_all.with_noise(np.asarray(problem.whitening.noise))
+                on_all = on_all.with_measurement(np.asarray(problem.whitening.measurement))
             if each in near:
                 fit = self._converged(on_all, fit, self._prior(on_all))
                 self._step()
@@ -559,7 +559,7 @@ def _exact(problem: Problem, fit: Fit) -> Fit:
     """Return a fit with the likelihood of the mixture itself, also if that of EM has rounding errors."""
     if not has_rounding(problem):
         return fit
-    without = problem.with_noise(np.zeros(problem.n_features))
+    without = problem.with_measurement(np.zeros(problem.n_features))
     return replace(fit, log_likelihood=float(without.e_step(fit.parameters[None])[1][0]))
 
 
