@@ -4,7 +4,7 @@ import gzip
 
 import numpy as np
 import pandas as pd
-import polars as pl
+import pyarrow as pa
 import pytest
 
 from apolar.cli.tables import read_table
@@ -75,7 +75,8 @@ def test_gzip(write):
 
 
 def test_zstd(refusal, folder):
-    pl.DataFrame({"a": [1, 3], "b": [2, 4], "t": ["x, y", "z"]}).write_csv("a.csv.zst", compression="zstd")
+    with pa.CompressedOutputStream("a.csv.zst", "zstd") as file:
+        file.write(b'a,b,t\n1,2,"x, y"\n3,4,z\n')
     assert read_table("a.csv.zst").X.tolist() == [[1, 2], [3, 4]]
     whole = (folder / "a.csv.zst").read_bytes()
     assert refusal(whole[:-4], "b.csv.zst").startswith("b.csv.zst is truncated or damaged")
