@@ -1,5 +1,7 @@
 """Rows with missing values through the estimator: every source of rows, start, method and file."""
 
+from dataclasses import replace
+
 import array_api_strict
 import dask.array as da
 import dask.dataframe as dd
@@ -13,6 +15,7 @@ from scipy import sparse
 
 import apolar
 from apolar import GaussianMixture
+from apolar._core.settings import SETTINGS
 from apolar.exceptions import ColumnError
 from apolar.scores import adjusted_rand_index
 from apolar.search.starts import STARTS
@@ -157,8 +160,8 @@ def test_rows_and_columns_without_values():
 
 
 def test_a_stream_with_missing_values(monkeypatch):
-    monkeypatch.setattr("apolar.estimator.stream.MIN_ROWS", 300)
-    monkeypatch.setattr("apolar.estimator.stream.ROWS_PER_PARAMETER", 1)
+    short = replace(SETTINGS, stream_rows=300, stream_rows_per_parameter=1)
+    monkeypatch.setattr("apolar.estimator.stream.SETTINGS", short)
     batches = [rows_of_clusters(200, seed)[1] for seed in range(6)]
     batches[4] = np.where(np.arange(4) == 3, np.nan, batches[4])
     model = GaussianMixture(3, random_state=0)

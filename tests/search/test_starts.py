@@ -10,7 +10,6 @@ from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import evaluate_batch
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
@@ -18,7 +17,7 @@ from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.search import starts
 from apolar.search.merging import greedily_merged_stats, mixture_distances
 from apolar.search.proposals import with_one_more
-from apolar.search.search import Search, portfolio, race, start_candidates
+from apolar.search.search import portfolio, race, start_candidates
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
@@ -28,6 +27,7 @@ from apolar.search.starts import (
     random_rows,
     spread_rows,
 )
+from em_steps import objective_of
 from mixtures import FAMILY_NAMES
 
 NAMES = FAMILY_NAMES
@@ -150,7 +150,7 @@ def test_splitting_finds_the_component_that_is_two():
     truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
 
     def objective(mixture):
-        return float(evaluate_batch(rows, mixture[None], Prior())[1][0])
+        return objective_of(rows, mixture[None], Prior())
 
     best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
     before, top = objective(components), objective(truth)
@@ -196,21 +196,6 @@ def test_the_portfolio_is_sorted_and_finds_the_optimum():
     assert likelihoods == sorted(likelihoods, reverse=True)
     predicted = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
     assert apolar.scores.adjusted_rand_index(labels, predicted) > 0.98
-    assert any(candidate.start == "moments" for candidate in candidates)
-
-
-def test_the_portfolio_does_not_run_twice_from_the_same_mixture():
-    X, labels = apolar.datasets.make_example(2, 1000, random_state=4)
-    rows = Problem(open_rows(X), family("spherical"))
-    search = Search(rows, 3, Prior(), np.random.default_rng(0))
-    near = rows.family.m_step(rows.hard_stats(labels, 3), Prior())
-    far = rows.family.m_step(rows.hard_stats(np.arange(1000) // 334, 3), Prior())
-    first = search._new_optima(
-        [Fit(start, name) for name, start in zip("abc", (near, near, far), strict=True)]
-    )
-    assert [candidate.start for candidate in first] == ["a", "c"]
-    # Nor from a mixture at which a run has ended.
-    assert search._new_optima([Fit(first[0].parameters, "d")]) == []
 
 
 @pytest.mark.parametrize(("prior", "first"), [(AdaptivePrior(), "near"), (Prior(), "empty")])
@@ -265,7 +250,7 @@ def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
     by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12)
     by_chance = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, from_rows=False)
-    values = [float(evaluate_batch(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
+    values = [objective_of(rows, c[None], Prior()) for c in (by_rows, by_chance)]
     assert values[0] > values[1]
 
 

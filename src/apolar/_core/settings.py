@@ -66,6 +66,47 @@ class Settings:
     # With fewer rows per parameter, the likelihood does not tell which components to merge.
     merge_rows_per_parameter: int = 5
 
+    # Principal axes are eigenvectors of the covariance up to this many columns; above, they come from this
+    # many power iterations, and there are no splits by skewness.
+    dense_columns: int = 64
+    power_iterations: int = 8
+    # The least fraction of its rows that a part of a component has; directions of less variance, relative to
+    # the largest, have no skewness to be seen.
+    min_fraction: float = 0.02
+    min_axis_variance: float = 1e-10
+    # The weight of an added component, and the steps of EM for it.
+    first_weight: float = 0.02
+    weight_steps: int = 4
+    # Numbers of row statistics that comparisons keep, and entries of densities that one call computes.
+    kept_numbers: int = 2**21
+    chunk_numbers: int = 2**18
+
+    # --- starts from moments (benchmarks/moment_families) ---
+    # Rows per component and column, below which moments say too little.
+    moment_rows: int = 10
+    # The most columns: third moments are fitted by a system that grows with their third power, and sums of
+    # fourth powers take the square of the number of pairs of columns for each row.
+    moment_columns_diagonal: int = 24
+    moment_columns_tied: int = 20
+    moment_products: float = 1e11
+
+    # --- warnings (benchmarks/starts) ---
+    # Two optima disagree if what they are compared by differs by less than the first of these, per row, and
+    # the adjusted Rand index between their partitions is below the second.
+    nearly_equal: float = 0.15
+    different: float = 0.5
+
+    # --- streams (benchmarks/growth) ---
+    # The first rows are kept, and fitted together, until there are this many, and this many per parameter of
+    # the means and weights.
+    stream_rows: int = 5000
+    stream_rows_per_parameter: int = 20
+    stream_tolerance: float = 1e-2
+    # Stepwise EM gives a batch its fraction of the rows so far, to this power, as its weight [cappe2009].
+    forgetting: float = 0.8
+    # The mixture of the moments replaces that of stepwise EM if a batch is likelier by this.
+    clearly_better: float = 10.0
+
     # --- select (benchmarks/selection) ---
     # Differences of the criterion from the lowest: of candidates that are fitted again from their neighbours,
     # and of those that can still be the best.

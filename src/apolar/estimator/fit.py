@@ -33,11 +33,7 @@ from apolar.mixture.prior import Prior
 from apolar.search.given import has_given_parameters, requested_candidates
 from apolar.search.search import Candidates, best_fit
 
-__all__ = ["CHECKED_ROWS", "fit_rows"]
-
-# How many rows, at most, are used to check that EM ended at a maximum, to compare partitions, and to see
-# with which resolution columns are recorded; and to compute the likelihood once more, in the units of X.
-CHECKED_ROWS = SETTINGS.sample_rows
+__all__ = ["fit_rows"]
 
 
 def fit_rows(
@@ -60,7 +56,7 @@ def fit_rows(
     _check_memory(estimator, rows, family)
     stored = stored_state(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
-    data = Problem(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
+    data = Problem(rows, family, threads=n_threads, measurement=estimator.reg_covar or 0.0)
     data.refuse_rows_out_of_reach()
     if estimator.noise:
         data = with_noise_component(data, estimator.noise)
@@ -76,7 +72,7 @@ def fit_rows(
     )
     _check_not_collapsed(estimator, result)
     solver.state(result).set_on(estimator)
-    if estimator.reg_covar or has_rounding(solver.data) or data.n_rows <= CHECKED_ROWS:
+    if estimator.reg_covar or has_rounding(solver.data) or data.n_rows <= SETTINGS.sample_rows:
         # EM computes the density with the noise of the rows, and before parameters are rounded in the
         # transform to the units of the data; this is the density of the mixture as it is returned.
         likelihood = predictor_of(estimator).likelihood(rows, n_threads)
@@ -124,7 +120,8 @@ class _Solver:
     ) -> None:
         self.estimator, self.X, self.stored, self.has_weight = estimator, X, stored, has_weight
         self.plain, self.plain_prior, self.data = data, prior, data
-        self.sample = data.subsample(CHECKED_ROWS, np.random.default_rng(0))
+        # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
+        self.sample = data.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
         self.dtype = float_type(X)
         self.progress = FitProgress(estimator, X, data.weight, data.whitening.log_det, self.state)
         self.keeps_order = False
@@ -160,7 +157,7 @@ class _Solver:
         if rounded.status is not FitStatus.CONVERGED:
             return rounded
         solved = self.data
-        start = replace(rounded, status=FitStatus.NOT_RUN, curvature=None, is_from_all_rows=True)
+        start = replace(rounded, status=FitStatus.NOT_RUN, is_from_all_rows=True)
         result = self.solve(Candidates(lambda _: [start], keeps_order=self.keeps_order))
         is_flat = is_narrower(self.plain, result.parameters, variances)
         if result.status is not FitStatus.CONVERGED or is_flat:
@@ -176,7 +173,7 @@ class _Solver:
         self.data, prior = self.plain, self.plain_prior
         if variances is not None:
             self.data, prior = with_rounding(self.plain, prior, variances)
-            sample = sample.with_noise(variances)
+            sample = sample.with_measurement(variances)
         if start is None:
             warm = _warm_start(estimator, self.data, self.stored)
             start = warm or requested_candidates(estimator, self.data, self.X, prior, self.has_weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import comparison_scores
@@ -20,11 +21,6 @@ from apolar.mixture.prior import Prior
 from apolar.scores import adjusted_rand_index
 
 __all__ = ["few_rows_seen", "is_collapsed", "warnings_of"]
-
-# Two optima disagree if what they are compared by differs by less than the first of these, per row, and the
-# adjusted Rand index between their partitions is below the second.
-NEARLY_EQUAL = 0.15
-DIFFERENT = 0.5
 
 
 def warnings_of(
@@ -75,8 +71,7 @@ def warnings_of(
 
 def is_collapsed(data: Problem, fit: Fit) -> bool:
     """Return whether a component has no variance in some direction."""
-    smallest = data.family.smallest_variance(fit.parameters.covariances)
-    return smallest <= 2 * data.family.min_variance
+    return data.family.is_collapsed(fit.parameters.covariances)
 
 
 def few_rows_seen(data: Problem, fit: Fit) -> str | None:
@@ -118,11 +113,11 @@ def _disagreement(
     gaps = (scores[0] - scores[1:]) / sample.weight
     ours = None
     for rival, gap in zip(rivals, map(float, gaps), strict=True):
-        if gap > NEARLY_EQUAL:
+        if gap > SETTINGS.nearly_equal:
             continue
         ours = labels(fit.parameters) if ours is None else ours
         index = adjusted_rand_index(ours, labels(rival.parameters))
-        if index < DIFFERENT:
+        if index < SETTINGS.different:
             what = "mean log-likelihood" + (" and log-evidence" if fit.evidence is not None else "")
             return DisagreementWarning(
                 f"Good starts disagree: another optimum, only {max(gap, 0.0):.2g} lower in "

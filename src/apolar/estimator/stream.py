@@ -10,17 +10,16 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import random_generator
+from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, on_checked, open_rows
 from apolar.data.arrays import stack_rows
-from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, in_canonical_order
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
-from apolar.em.run import evidence_of
+from apolar.em.run import Stop, evidence_of, run
 from apolar.em.whitening import Whitening, whitening_around
-from apolar.estimator.fit import CHECKED_ROWS
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input, with_column_names
 from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
@@ -34,18 +33,6 @@ from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical
 from apolar.search.search import start_candidates
-
-# The first rows are kept, and fitted together, until there are this many per parameter of the means and
-# weights, and at least MIN_ROWS.
-ROWS_PER_PARAMETER = 20
-MIN_ROWS = 5000
-# Stepwise EM gives a batch its fraction of the rows so far, to this power, as its weight [cappe2009].
-FORGETTING = 0.8
-# The mixture of the moments replaces that of stepwise EM if the log-likelihood of a batch is higher by this.
-CLEARLY_BETTER = 10.0
-# The most passes, and the tolerance, of EM on the kept rows.
-PASSES = 200
-TOLERANCE = 1e-2
 
 
 @dataclass(eq=False)
@@ -111,7 +98,7 @@ class Stream:
         inside = whitening.transform_parameters(parameters)
         family = family.in_coordinates(whitening.inverse)
         stream = cls(family, parameters.n_components, prior, "moments", weight, parameters)
-        stream.noise, stream._whitening = whitening.noise, whitening
+        stream.noise, stream._whitening = whitening.measurement, whitening
         stream._stats = family.stats_of(inside, weight, prior_for(whitening, family, prior))
         return stream
 
@@ -131,7 +118,7 @@ class Stream:
             all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
         all_rows = open_rows(stack_rows([v for v, _ in kept]), all_weights)
         noise = 0.0 if isinstance(self.noise, np.ndarray) else self.noise
-        data = Problem(all_rows, self.family, threads=threads, noise=noise)
+        data = Problem(all_rows, self.family, threads=threads, measurement=noise)
         if self.noise_expected:
             data = with_noise_component(data, self.noise_expected)
         if data.n_rows < self.n_components:
@@ -143,7 +130,7 @@ class Stream:
         is_new_start = self.parameters is None or data.weight >= 2 * self._compared
         variances = np.zeros(data.n_features)
         if self.allows_rounding:
-            variances = rounding_variances(data.subsample(CHECKED_ROWS, np.random.default_rng(0)))
+            variances = rounding_variances(data.subsample(SETTINGS.sample_rows, np.random.default_rng(0)))
         # Of a few rows components may be narrow by chance: each new start is without rounding errors first.
         is_rounded = isinstance(self.noise, np.ndarray) and not is_new_start
         if not is_rounded:
@@ -156,13 +143,16 @@ class Stream:
         # Components can change their order with each of these fits, and keep it in stepwise EM.
         result = in_canonical_order(result, self.family, data.whitening)
         # Set last, so that a batch that fails leaves the stream as it was.
-        self._kept, self.weight, self.noise = kept, data.weight, data.whitening.noise
+        self._kept, self.weight, self.noise = kept, data.weight, data.whitening.measurement
         self.shrinkage = result.shrinkage
         self._compared = data.weight if is_new_start else self._compared
         self.parameters = data.whitening.inverse_transform_parameters(result.parameters)
         self.mean_likelihood = _mean_likelihood(data, result.parameters, result.log_likelihood)
         self.evidence = evidence_of(data, result) + data.whitening.log_det * data.weight
-        enough = max(MIN_ROWS, ROWS_PER_PARAMETER * self.n_components * (data.n_features + 1))
+        enough = max(
+            SETTINGS.stream_rows,
+            SETTINGS.stream_rows_per_parameter * self.n_components * (data.n_features + 1),
+        )
         if data.n_rows >= enough:
             self._whitening, self._stats = data.whitening, result.stats
             self.prior = None if self.prior is None else self.prior.of_strength(result.shrinkage)
@@ -190,7 +180,8 @@ class Stream:
         else:
             first = data.whitening.transform_parameters(parameters)
         start = as_start_on(data, Fit(first, "stream"))
-        return converge(data, start, prior, tol=TOLERANCE, max_iter=PASSES)
+        stop = Stop(SETTINGS.sample_passes, gain=SETTINGS.stream_tolerance)
+        return run(data, [start], prior, stop)[0]
 
     def _step(self, rows: Rows, threads: int) -> None:
         """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""
@@ -205,7 +196,7 @@ class Stream:
         inside = whitening.transform_parameters(self.parameters)
         stats, likelihood = batch.e_step(inside[None])
         total = self.weight + batch.weight
-        rate = (batch.weight / total) ** FORGETTING
+        rate = (batch.weight / total) ** SETTINGS.forgetting
         mixed = (1 - rate) * self._stats / self.weight + rate * stats[0] / batch.weight
         if self._sketch is not None:
             self._sketch.update(rows)
@@ -241,7 +232,7 @@ class Stream:
         rival = self._rival(batch)
         if rival is None:
             return
-        if float(batch.e_step(rival[None])[1][0]) > likelihood + CLEARLY_BETTER:
+        if float(batch.e_step(rival[None])[1][0]) > likelihood + SETTINGS.clearly_better:
             prior = prior_for(batch.whitening, self.family, self.prior)
             self._stats = batch.family.stats_of(rival, self.weight, prior)
 
@@ -262,7 +253,7 @@ class Stream:
 def _mean_likelihood(data: Problem, parameters: WhitenedParameters, log_likelihood: float) -> float:
     """Return the mean log-likelihood in the units of the data, from that of EM, which has rounding errors."""
     if has_rounding(data):
-        exact = data.with_noise(np.zeros(data.n_features))
+        exact = data.with_measurement(np.zeros(data.n_features))
         log_likelihood = float(exact.e_step(parameters[None])[1][0])
     return log_likelihood / data.weight + data.whitening.log_det
 
@@ -307,7 +298,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         parameters = last.parameters
         if allows_rounding(estimator) and last.is_rounded:
             noise = np.asarray(last.rounding_variances)
-        whitening = replace(whitening_around(parameters, family), noise=noise)
+        whitening = replace(whitening_around(parameters, family), measurement=noise)
         # The covariances of the fit have been shrunk already.
         prior = None if prior is None else prior.conjugate
         stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)

@@ -19,13 +19,9 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
 kernels = extension()
 
-# The kernels take row statistics of at most this many numbers.
-MAX_NUMBERS = 2**21
 # The length of a cache line in bytes.
 ALIGNMENT = 64
 NO_WEIGHTS = np.empty(0)
-# The weight of an added component before the first step of EM.
-FIRST_WEIGHT = 0.02
 
 
 class Densities:
@@ -142,7 +138,7 @@ def added_gains(
         of_components, gains = np.empty(len(natural)), np.empty(len(natural))
         kernels.added_gains(
             *(row_stats, padded, natural, np.pad(density, (0, n_more)), of_components, gains),
-            *(len(row_stats), total_weight, FIRST_WEIGHT, n_steps),
+            *(len(row_stats), total_weight, SETTINGS.first_weight, n_steps),
         )
         return gains, of_components
     weights = (np.ones(len(density)) if weights is None else weights) / total_weight
@@ -152,7 +148,7 @@ def added_gains(
     np.minimum(ratio, MAX_LOG_RATIO, out=ratio)
     np.exp(ratio, out=ratio)
     ratio -= 1
-    of_component = np.full((len(natural), 1), FIRST_WEIGHT)
+    of_component = np.full((len(natural), 1), SETTINGS.first_weight)
     work = np.empty_like(ratio)
     # weight <- mean of weight (1 + ratio) / (1 + weight ratio).
     for _ in range(n_steps):
@@ -168,7 +164,7 @@ def added_gains(
 
 def _row_stats(data: Problem, compared: slice) -> Array | None:
     """Return the statistics of some rows, and zeros up to a multiple of rows; None if NumPy is used."""
-    if kernels is None or data.is_wide or data.n_rows * data.n_stats > MAX_NUMBERS:
+    if kernels is None or data.is_wide or data.n_rows * data.n_stats > SETTINGS.kept_numbers:
         return None
     whitened = data.whitened_rows()[:, compared]
     n_features, n_compared = whitened.shape
@@ -185,10 +181,6 @@ def _aligned(*shape: int) -> Array:
     memory = np.zeros(size + ALIGNMENT // 8)
     first = -memory.ctypes.data % ALIGNMENT // 8
     return memory[first : first + size].reshape(shape)
-
-
-# Entries of the arrays of densities that are computed in one call.
-CHUNK_SIZE = 2**18
 
 
 class MergeCosts:
@@ -219,7 +211,7 @@ class MergeCosts:
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)
         first, second = _pairs(n)
-        n_pairs = max(1, CHUNK_SIZE // len(self._densities.total))
+        n_pairs = max(1, SETTINGS.chunk_numbers // len(self._densities.total))
         for start in range(0, len(first), n_pairs):
             i, j = first[start : start + n_pairs], second[start : start + n_pairs]
             natural = self._natural_of(self._stats[i] + self._stats[j])
@@ -389,7 +381,7 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
     costs = np.full((n, n), np.inf)
     first, second = _pairs(n)
     # All unions of a large table of components would take too much memory.
-    n_pairs = max(1, CHUNK_SIZE // array.shape[1])
+    n_pairs = max(1, SETTINGS.chunk_numbers // array.shape[1])
     for start in range(0, len(first), n_pairs):
         ones, others = first[start : start + n_pairs], second[start : start + n_pairs]
         costs[ones, others] = terms_of(array[ones] + array[others]) - terms[ones] - terms[others]

@@ -7,6 +7,7 @@ import contextlib
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.data.derived import Divided
 from apolar.em.problem import Problem
 from apolar.em.whitening import metric_of
@@ -20,12 +21,6 @@ from apolar.recovery.diagonal import is_identified
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import mixture_of_signal
 from apolar.recovery.moment_mixture import MomentMixture
-
-# Rows per component and column, below which moments say too little.
-MIN_ROWS = 10
-# Deviations beyond these have third powers that underflow or overflow: such columns are standardised first.
-MIN_DEVIATION = 1e-60
-MAX_DEVIATION = 1e60
 
 
 def from_moments(
@@ -54,14 +49,15 @@ def from_moments(
     if data.is_incomplete:
         # Moments of pairs and triples of columns, each from other rows, need not be those of any mixture.
         data, source = data.imputed(), data.complete_cases()
-        n_needed = MIN_ROWS * n_components * data.n_features
+        n_needed = SETTINGS.moment_rows * n_components * data.n_features
         if source.n_rows < n_needed:
             raise ValueError(
                 f"{source.n_rows} rows have no missing value, and moments need {n_needed} such rows."
             )
     units = np.ones(data.n_features)
     least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
-    is_in_range = least > MIN_DEVIATION and most < MAX_DEVIATION
+    # Others have third powers that underflow or overflow.
+    is_in_range = least > 1e-60 and most < 1e60
     rows, covariance = source.rows, None if source.scale is None else source.scale.moments
     if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
@@ -93,13 +89,6 @@ def whitened_spherical(data: Problem, mixture: SphericalMixture, units: Array) -
     covariances = family.from_spherical(mixture.variances, metric, mixture.weights)
     means = whitening.transform(mixture.means * units)
     return WhitenedParameters(mixture.weights.copy(), means, covariances)
-
-
-# The most columns: third moments are fitted by a system that grows with their third power.
-MAX_DIAGONAL = 24
-# Sums of fourth powers take the square of the number of pairs of columns for each row.
-MAX_TIED = 20
-MAX_PRODUCTS = 1e11
 
 
 def from_moments_of_family(
@@ -146,13 +135,13 @@ def moment_method(family: Family, n_components: int, n_features: int, n_rows: in
         Of the mixture.
     n_components, n_features, n_rows : int
     """
-    if family.is_spherical or n_components == 1 or n_rows < MIN_ROWS * n_components * n_features:
+    if family.is_spherical or n_components == 1 or n_rows < SETTINGS.moment_rows * n_components * n_features:
         return None
     if family.is_axis_aligned:
-        is_small = n_features <= MAX_DIAGONAL
+        is_small = n_features <= SETTINGS.moment_columns_diagonal
         return "diag" if is_small and is_identified(n_components, n_features) else None
     n_products = n_rows * (n_features * (n_features + 1) / 2) ** 2
-    is_small = n_features <= MAX_TIED and n_products <= MAX_PRODUCTS
+    is_small = n_features <= SETTINGS.moment_columns_tied and n_products <= SETTINGS.moment_products
     return "tied" if is_small and n_components <= n_features + 1 else None
 
 

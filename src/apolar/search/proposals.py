@@ -13,17 +13,6 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.storage import LOG_2PI
 from apolar.search.merging import added_gains, untied_stats
 
-# Principal axes are eigenvectors of the covariance up to this many columns; above, they come from this many
-# power iterations, and there are no splits by skewness.
-DENSE_COLUMNS = 64
-ITERATIONS = 8
-# The least fraction of its rows that a part of a component has.
-MIN_FRACTION = 0.02
-# Directions of less variance, relative to the largest, have no skewness to be seen.
-MIN_VARIANCE = 1e-10
-# Steps of EM for the weight of an added component.
-WEIGHT_STEPS = 4
-
 
 def with_one_more(
     data: Problem, parameters: WhitenedParameters, rng: np.random.Generator
@@ -41,11 +30,9 @@ def with_one_more(
             proposals.append(
                 _halved(data, parameters, k, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
             )
-        splits = (
-            _moment_split(data, parameters, shares, k, float(values[-1]), vectors[:, -1]),
-            _skewed_split(data, parameters, shares, k, values, vectors),
-        )
-        proposals += [split for split in splits if split is not None]
+        skewed = _skewed_split(data, parameters, shares, k, values, vectors)
+        if skewed is not None:
+            proposals.append(skewed)
     return proposals + _with_added_component(data, parameters, density, rng)
 
 
@@ -73,12 +60,12 @@ def _principal_axes(data: Problem, shares: Array, mean: Array) -> tuple[Array, A
         Of many columns, the first axis alone.
     """
     x = data.whitened_rows()
-    if len(mean) <= DENSE_COLUMNS:
+    if len(mean) <= SETTINGS.dense_columns:
         values, vectors = np.linalg.eigh((x * shares) @ x.T - np.outer(mean, mean))
         return values, vectors
     vector = np.ones(len(mean)) / np.sqrt(len(mean))
     value = 0.0
-    for _ in range(ITERATIONS):
+    for _ in range(SETTINGS.power_iterations):
         image = x @ (shares * (vector @ x)) - mean * float(mean @ vector)
         value = float(np.linalg.norm(image))
         if not value > 0:
@@ -117,7 +104,7 @@ def _two_parts(second: float, third: float) -> tuple[Array, Array]:
     midpoint = third / (2 * second)
     half = np.sqrt(midpoint**2 + second)
     offsets = np.array([midpoint - half, midpoint + half])
-    fractions = np.maximum(np.array([offsets[1], -offsets[0]]) / (2 * half), MIN_FRACTION)
+    fractions = np.maximum(np.array([offsets[1], -offsets[0]]) / (2 * half), SETTINGS.min_fraction)
     return offsets, fractions / fractions.sum()
 
 
@@ -152,7 +139,7 @@ def _skewed_split(
     direction, that from one to the other. None of many columns, where there is no skewness, and where moments
     of rows that are far away overflow.
     """
-    is_varied = values > MIN_VARIANCE * values[-1]
+    is_varied = values > SETTINGS.min_axis_variance * values[-1]
     if len(values) < data.n_features or not np.any(is_varied):
         return None
     mean, weight = parameters.means[k], parameters.weights[k]
@@ -171,44 +158,6 @@ def _skewed_split(
     offsets, fractions = _two_parts(between, third)
     covariances = data.family.halved(parameters.covariances, k, np.sqrt(between) * axis)
     return _split(parameters, k, weight * fractions, mean + offsets[:, None] * axis, covariances)
-
-
-def _moment_split(
-    data: Problem,
-    parameters: WhitenedParameters,
-    shares: Array,
-    k: int,
-    value: float,
-    axis: Array,
-) -> WhitenedParameters | None:
-    """Return the mixture with component k split in two by the moments of its rows.
-
-    None unless components are spherical with separate variances, and the moments show two parts. For two
-    components the equivariant form has a closed solution.
-    """
-    family = data.family
-    n_features = data.n_features
-    if not family.is_spherical or family != family.untied or n_features < 2:
-        return None
-    mean, weight, variance = parameters.means[k], parameters.weights[k], float(parameters.covariances[k])
-    x = data.whitened_rows()
-    squares = np.einsum("ij,ij->j", x, x) - 2 * (mean @ x) + mean @ mean
-    y = axis @ x - axis @ mean
-    # The variance per row, from the directions orthogonal to the axis.
-    row_variances = (squares - y * y) / (n_features - 1)
-    mean_variance = float(shares @ row_variances)
-    variance_offset = float(shares @ (row_variances * y))
-    second = value - mean_variance
-    if not second > 1e-6 * value:
-        return None
-    offsets, fractions = _two_parts(second, float(shares @ y**3) - 3 * variance_offset)
-    # Variances of the two parts with the mean variance, and its covariance with the offset, as observed.
-    system = np.array([fractions, fractions * offsets])
-    variances = np.linalg.solve(system, [mean_variance, variance_offset])
-    variances = np.clip(variances, 0.05 * variance, 1.2 * variance)
-    means = mean + offsets[:, None] * axis
-    covariances = family.replaced(parameters.covariances, k, variances[0])
-    return _split(parameters, k, weight * fractions, means, family.appended(covariances, variances[1]))
 
 
 def _with_added_component(
@@ -237,7 +186,7 @@ def _with_component_near(
         # Each candidate as a mixture of one component.
         covariances = family.repeated(covariance, len(tried))
         natural = family.natural(WhitenedParameters(np.ones(len(tried)), centres, covariances))
-        gains, weights = added_gains(data, compared, natural, density[compared], WEIGHT_STEPS)
+        gains, weights = added_gains(data, compared, natural, density[compared], SETTINGS.weight_steps)
         best = int(np.argmax(gains))
         options.append((float(gains[best]), max(float(weights[best]), 1 / n), centres[best], covariance))
     _, weight, centre, covariance = max(options, key=lambda option: option[0])

@@ -13,11 +13,11 @@ from joblib import effective_n_jobs
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.literals import CovarianceType, Criterion
+from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
-from apolar.em.far_rows import find_far_rows, is_host_array
 from apolar.em.result import FitStatus, in_canonical_order
-from apolar.em.whitening import column_units
+from apolar.em.row_scale import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fit_warnings import few_rows_seen
 from apolar.estimator.fitted import FittedState
@@ -38,9 +38,6 @@ __all__ = ["Row", "Selection", "select"]
 REFUSED = (
     "warm_start", "weights_init", "means_init", "precisions_init", "checkpoint", "checkpoint_every",
 )  # fmt: skip
-
-# With more columns than this, families that share a part of a full covariance are compared only if named.
-MAX_COLUMNS = 32
 
 
 def select(
@@ -192,7 +189,7 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     return tuple(
         kind.name
         for kind in every
-        if n_features <= MAX_COLUMNS or kind.is_axis_aligned or not kind.shares_parameters
+        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shares_parameters
     )
 
 

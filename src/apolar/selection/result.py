@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from apolar._core.tables import html_table, text_table
 from apolar.estimator import GaussianMixture
 from apolar.scores import CRITERIA, criterion_title
 
-__all__ = ["Models", "Row", "Selection", "reason"]
+__all__ = ["Row", "Selection", "reason"]
 
 # In words, the evidence that a difference of the criterion of at least this size is [kass1995, section 3.2].
 EVIDENCE = (
@@ -82,38 +82,6 @@ class Row:
     def named(self) -> str:
         """The candidate in words."""
         return f"{self.n_components} {self.covariance_type} component{'s' * (self.n_components > 1)}"
-
-
-class Models(Mapping[tuple[str, int], GaussianMixture]):
-    """Fitted mixtures by (covariance_type, n_components), each of which is made when it is asked for.
-
-    Parameters
-    ----------
-    makers : dict
-        Functions that return the mixtures.
-    """
-
-    def __init__(self, makers: dict[tuple[str, int], Callable[[], GaussianMixture]]) -> None:
-        self._makers = makers
-        self._made: dict[tuple[str, int], GaussianMixture] = {}
-
-    def __getitem__(self, key: tuple[str, int]) -> GaussianMixture:
-        if key not in self._made:
-            self._made[key] = self._makers[key]()
-        return self._made[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._makers
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-    def __reduce__(self) -> Any:
-        # As a dict: a copy in another process has no use for the rows.
-        return dict, (dict(self),)
 
 
 @dataclass(frozen=True, eq=False)
