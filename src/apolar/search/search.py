@@ -503,8 +503,10 @@ class Search:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
         completed = sample.imputed(best.parameters)
-        proposals = batch(with_one_more(completed, best.parameters, self.rng))
-        larger, scores = short_runs(sample, proposals, prior, SETTINGS.split_steps)
+        proposals = with_one_more(completed, best.parameters)
+        if not proposals:
+            return []
+        larger, scores = short_runs(sample, batch(proposals), prior, SETTINGS.split_steps)
         merged = []
         for i in np.argsort(-scores, kind="stable")[: SETTINGS.kept]:
             merged += [stats.array for stats in merged_pairs(completed, larger[int(i)], SETTINGS.kept)]
