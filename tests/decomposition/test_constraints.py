@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.decomposition.constraints import polar_ascent, projected_gauss_newton
+from apolar.decomposition.constraints import polar_ascent
+from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.terms import TangentGram
 from problems import largest_error, noisy, random_terms, tune
 
@@ -88,9 +89,9 @@ def test_matrix_free_steps_lead_where_dense_ones_do(monkeypatch):
     weights, points = nonnegative_terms(6, 4, 1)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
     start = np.random.default_rng(0).random((4, 6))
-    dense = projected_gauss_newton(tensor, start, 200, 1e-13)
-    tune(monkeypatch, "constraints", long_dense_work=0)
-    products = projected_gauss_newton(tensor, start, 200, 1e-13)
+    dense = gauss_newton(tensor, start, np.ones(len(start)), is_nonnegative=True)
+    tune(monkeypatch, "least_squares", dense_work=0, max_unknowns=0)
+    products = gauss_newton(tensor, start, np.ones(len(start)), is_nonnegative=True)
     assert dense.converged
     assert products.converged
     assert dense.cost == pytest.approx(products.cost, rel=1e-6, abs=1e-18)

@@ -93,7 +93,7 @@ def descend(
             model = moved
             damping = max(damping * max(0.1, 1 - (2 * ratio - 1) ** 3), 1e-15)
             growth = 2.0
-        elif not predicted > MIN_GAIN_RATIO * model.rounding:
+        elif 0 <= predicted <= MIN_GAIN_RATIO * model.rounding:
             break
         else:
             damping *= growth

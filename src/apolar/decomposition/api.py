@@ -21,9 +21,9 @@ from apolar.decomposition.constraints import (
 from apolar.decomposition.hankel import HankelSVD, middle_degree
 from apolar.decomposition.implicit import RowOptions, decompose_rows
 from apolar.decomposition.least_squares import polish_terms
-from apolar.decomposition.methods import METHODS, DecompositionProblem
+from apolar.decomposition.methods import METHODS
 from apolar.decomposition.ranks import RankRule, numerical_rank, resolve_rank
-from apolar.decomposition.term_search import Budget, refine_terms
+from apolar.decomposition.search import Budget, DecompositionProblem, refine_terms
 from apolar.decomposition.terms import Contractible, Refined, absorb_weights, relative_residual
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring

@@ -1,21 +1,30 @@
 """Constrained decompositions: non-negative and orthogonal terms."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.hankel import HankelSVD
-from apolar.decomposition.methods import METHODS, DecompositionProblem
+from apolar.decomposition.least_squares import gauss_newton
+from apolar.decomposition.methods import METHODS
 from apolar.decomposition.pencil import joint_rotation
 from apolar.decomposition.ranks import generic_rank, noise_floor_rank, numerical_rank
-from apolar.decomposition.term_search import Budget, CandidateTerms, best_terms, is_better, is_certified, rate
-from apolar.decomposition.terms import Refined, TangentGram, absorb_weights, power_jacobian
+from apolar.decomposition.search import (
+    CandidateTerms,
+    DecompositionProblem,
+    best_terms,
+    compete,
+    rate,
+    run_work,
+)
+from apolar.decomposition.terms import Refined, absorb_weights
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import RowTensor, SymmetricTensor, n_monomials
-from apolar.tensor.monomials import monomial_values, product_positions
+from apolar.tensor.monomials import product_positions
 
 
 def nonnegative(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
@@ -32,31 +41,38 @@ def nonnegative(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
     candidate : CandidateTerms
     source : str
     """
-    tensor, budget = problem.tensor, problem.budget
+    tensor = problem.tensor
     if tensor.order == 1 or tensor.dim == 1:
         return _single_term(problem)
     free, rank, source = _free_terms(problem, rng)
-    best: CandidateTerms | None = None
-    hits = 0
-    n_random = _affordable_bounded_starts(tensor, rank, budget)
-    for method, vectors in _starting_vectors(tensor, free, rank, rng, n_random):
-        if best is not None and budget.is_spent:
-            break
-        steps = min(TUNING.short_run, budget.max_iter)
-        candidate = rate(
-            tensor, method, projected_gauss_newton(tensor, vectors, steps, budget.tol), polish=False
-        )
-        if best is None or candidate.residual < (1 - 1e-4) * best.residual:
-            hits = 1
-            candidate = _finish_candidate(tensor, candidate, budget.max_iter, budget.tol)
-        elif candidate.residual <= (1 + 1e-4) * best.residual:
-            hits += 1
-        if best is None or is_better(candidate, best):
-            best = candidate
-        if best.exact or hits >= TUNING.enough_hits or is_certified(tensor, best):
-            break
-    assert best is not None  # there is a start at least
-    return _finish_candidate(tensor, best, TUNING.long_run * budget.max_iter, budget.tol), source
+    affordable = max(int(TUNING.search_work / run_work(tensor, rank)), TUNING.few_starts)
+    n_random = min(problem.budget.n_starts, affordable)
+    runs = (
+        _bounded_run(problem, method, vectors)
+        for method, vectors in _starting_vectors(tensor, free, rank, rng, n_random)
+    )
+    best = compete(tensor, runs, problem.budget, TUNING.enough_hits)[0]
+    first = best.refined
+    # Terms that may be exact go on to rounding.
+    tol = float(np.finfo(float).eps) if best.residual <= TUNING.nearly_exact else problem.budget.tol
+    if first.gradient_norm > tol:
+        steps = TUNING.long_run * problem.budget.max_iter
+        later = gauss_newton(tensor, first.vectors, first.signs, max_iter=steps, tol=tol, is_nonnegative=True)
+        best = rate(tensor, best.method, first.then(later), polish=False)
+    return best, source
+
+
+def _bounded_run(problem: DecompositionProblem, method: str, vectors: Array) -> CandidateTerms:
+    refined = gauss_newton(
+        problem.tensor,
+        vectors,
+        np.ones(len(vectors)),
+        max_iter=problem.budget.max_iter,
+        tol=problem.budget.tol,
+        give_up_above=TUNING.promising,
+        is_nonnegative=True,
+    )
+    return rate(problem.tensor, method, refined, polish=False)
 
 
 def _single_term(problem: DecompositionProblem) -> tuple[CandidateTerms, str]:
@@ -89,9 +105,8 @@ def _free_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
         )
     if rank > generic_rank(tensor.dim, tensor.order) or tensor.order == 2:
         return None, rank, source  # exact terms of any sign are many, and say nothing
-    budget = replace(problem.budget, n_starts=min(problem.budget.n_starts, TUNING.few_starts))
-    candidate = best_terms(tensor, problem.flattening, rank, "real", rng, budget)
-    return candidate.refined.vectors, rank, source
+    few = problem.with_starts(min(problem.budget.n_starts, TUNING.few_starts))
+    return best_terms(replace(few, field="real"), rank, rng).refined.vectors, rank, source
 
 
 def _starting_vectors(
@@ -117,183 +132,6 @@ def _scale_to_fit(tensor: SymmetricTensor, vectors: Array) -> Array:
     weights = np.linalg.lstsq(gram + 0.1 * np.eye(len(units)), values, rcond=None)[0]
     least = 1e-2 * max(float(np.abs(weights).max()), 1e-3 * tensor.norm())
     return units * np.maximum(weights, least)[:, None] ** (1 / tensor.order)
-
-
-def _affordable_bounded_starts(tensor: SymmetricTensor, rank: int, budget: Budget) -> int:
-    """Return how many random starts there is time for: those asked for, fewer in large problems."""
-    by_products = 200 * 2 * rank**2 * tensor.dim
-    step = min(len(tensor.coefficients) * (rank * tensor.dim) ** 2, by_products)
-    return min(budget.n_starts, max(int(TUNING.step_work / (4 * TUNING.short_run * step)), TUNING.few_starts))
-
-
-def _finish_candidate(
-    tensor: SymmetricTensor, candidate: CandidateTerms, max_iter: int, tol: float
-) -> CandidateTerms:
-    """Return the candidate refined to the end, in so many steps altogether."""
-    first = candidate.refined
-    left = max_iter - first.n_iter
-    # Terms that may be exact go on to rounding.
-    may_be_exact = candidate.residual <= TUNING.nearly_exact
-    tol = float(np.finfo(float).eps) if may_be_exact else tol
-    settled = first.converged and not may_be_exact
-    if settled or first.gradient_norm <= tol or left <= 0:
-        return candidate
-    later = projected_gauss_newton(tensor, first.vectors, left, tol)
-    return rate(tensor, candidate.method, first.then(later), polish=False)
-
-
-class _BoundedModel:
-    """The cost |T - sum_i (a_i . x)^d|^2 / (2 |T|^2), its gradient, and damped steps within the bounds."""
-
-    # The residual is computed entry by entry, so that small costs are accurate too.
-    rounding = 1e-31
-
-    def __init__(self, tensor: SymmetricTensor, scale: float, vectors: Array) -> None:
-        self.vectors = vectors
-        self.roots = np.sqrt(tensor.multinomials)
-        sums = monomial_values(vectors, tensor.order).sum(axis=0)
-        self.residual = self.roots * (sums - tensor.coefficients / scale)
-        self.cost = 0.5 * float(self.residual @ self.residual)
-        self.may_be_exact = 2 * self.cost < TUNING.nearly_exact**2
-        self.gram = TangentGram(vectors, np.ones(len(vectors)), tensor.order)
-        contracted = tensor.contract_all(vectors, 1) / scale
-        self.gradient = self.gram.first @ vectors - tensor.order * contracted
-        # A term near zero hardly moves the sum: without a bound its steps would be without one, too.
-        self.scales = np.maximum(self.gram.scales, max(1e-12 * float(self.gram.scales.max()), 1e-30))
-        self.gram.scales = self.scales
-        # Not free is what the bound holds back.
-        self.free = (vectors > 0) | (self.gradient < 0)
-        self.size = float(np.sqrt(np.sum(np.where(self.free, self.gradient, 0) ** 2 / self.scales[:, None])))
-
-    def step(self, damping: float, *, dense: bool) -> Array:
-        """Return the damped Gauss-Newton step; coordinates that it would make negative stop at zero."""
-        free, step = self.free.copy(), np.zeros_like(self.vectors)
-        solution = self._dense_solution if dense else self._solution
-        for _ in range(4):
-            moved = solution(np.where(free, 0, step), free, damping)
-            step = np.where(free, moved, step)
-            crossing = free & (self.vectors + step < 0)
-            if not crossing.any():
-                break
-            step[crossing] = -self.vectors[crossing]
-            free &= ~crossing
-        return np.maximum(self.vectors + step, 0) - self.vectors
-
-    def decrease(self, step: Array, *, dense: bool) -> float:
-        """Return by how much the quadratic model says that a step lowers the cost."""
-        image = (self.curvature @ step.ravel()).reshape(step.shape) if dense else self.gram.product(step)
-        return -float(np.sum(step * (self.gradient + 0.5 * image)))
-
-    @cached_property
-    def jacobian(self) -> Array:
-        """The Jacobian of the residual, shape (n_coefficients, rank * dim)."""
-        jacobian = power_jacobian(self.vectors, np.ones(len(self.vectors)), self.gram.order)
-        return jacobian.reshape(len(self.roots), -1)
-
-    @cached_property
-    def curvature(self) -> Array:
-        """The Hessian where it is positive definite in the free coordinates, shape (rank * dim, rank * dim).
-
-        Elsewhere, and where the residual is so small that it makes no difference, that of Gauss and Newton.
-        """
-        normal: Array = self.jacobian.T @ self.jacobian
-        if self.may_be_exact:
-            return normal
-        rank, dim = self.vectors.shape
-        difference = SymmetricTensor(self.gram.order, dim, self.residual / self.roots)
-        bends = difference.contract_all(self.vectors, 2)[:, product_positions(dim, 1, 1)]
-        blocks = normal.reshape(rank, dim, rank, dim).copy()
-        each = np.arange(rank)
-        blocks[each, :, each, :] += self.gram.order * (self.gram.order - 1) * bends
-        hessian: Array = blocks.reshape(normal.shape)
-        where = self.free.ravel()
-        try:
-            np.linalg.cholesky(hessian[np.ix_(where, where)])
-        except np.linalg.LinAlgError:
-            return normal
-        return hessian
-
-    def _solution(self, held: Array, free: Array, damping: float) -> Array:
-        """Return the damped step in the free coordinates, where the others take the step that is given."""
-        target = np.where(free, -self.gradient - self.gram.product(held), 0)
-        return self.gram.solve(target, damping, 1e-8, max_iter=200, free=free)[0]
-
-    def _dense_solution(self, held: Array, free: Array, damping: float) -> Array:
-        """Return the same by a direct solution."""
-        where = free.ravel()
-        ridge = damping * np.repeat(self.scales, self.vectors.shape[1])[where]
-        if damping > TUNING.well_damped or not self.may_be_exact:
-            target = -self.gradient.ravel() - self.curvature @ held.ravel()
-            matrix = self.curvature[np.ix_(where, where)] + np.diag(ridge)
-            solution = _symmetric_solution(matrix, target[where])
-        else:
-            # Least squares: the accuracy depends on the condition of the Jacobian, and not on its square.
-            target = -self.residual - self.jacobian @ held.ravel()
-            padded = np.concatenate([target, np.zeros(len(ridge))])
-            extended = np.concatenate([self.jacobian[:, where], np.diag(np.sqrt(ridge))])
-            solution = np.linalg.lstsq(extended, padded, rcond=1e-15)[0]
-        step = np.zeros_like(self.vectors)
-        step[free] = solution
-        return step
-
-
-def _symmetric_solution(matrix: Array, target: Array) -> Array:
-    try:
-        return np.linalg.solve(matrix, target)
-    except np.linalg.LinAlgError:  # a vector that is zero, hardly damped
-        return np.asarray(np.linalg.lstsq(matrix, target, rcond=1e-15)[0])
-
-
-def projected_gauss_newton(tensor: SymmetricTensor, vectors: Array, max_iter: int, tol: float) -> Refined:
-    """Minimise |T - sum_i (a_i . x)^d|^2 over vectors a_i >= 0.
-
-    Levenberg-Marquardt steps, in each of which the coordinates that reach zero
-    are held there while the others are solved for again; with the exact Hessian
-    near an optimum that is not the tensor, where those of Gauss and Newton are slow.
-
-    Parameters
-    ----------
-    tensor : SymmetricTensor
-        Real, of order at least 2.
-    vectors : ndarray, shape (rank, dim)
-        Non-negative.
-    max_iter : int
-    tol : float
-        Stop when the gradient in the coordinates that are free to move,
-        relative to ``|T|`` and to the terms, is below.
-
-    Returns
-    -------
-    refined : Refined
-    """
-    scale = tensor.norm()
-    unit = scale ** (1 / tensor.order)
-    dense = len(tensor.coefficients) * vectors.size**2 <= TUNING.long_dense_work
-    model = _BoundedModel(tensor, scale, vectors / unit)
-    damping, growth = 1e-3, 2.0
-    history: list[float] = []
-    while len(history) < max_iter and model.size > tol:
-        step = model.step(damping, dense=dense)
-        predicted = model.decrease(step, dense=dense)
-        moved = _BoundedModel(tensor, scale, model.vectors + step)
-        actual = model.cost - moved.cost
-        at_rounding = abs(actual) <= 1e-15 * model.cost + model.rounding and moved.size < model.size
-        if at_rounding or (predicted > 0 and actual > 1e-4 * predicted):
-            ratio = 1.0 if at_rounding else actual / predicted
-            model = moved
-            damping = max(damping * max(0.1, 1 - (2 * ratio - 1) ** 3), 1e-15)
-            growth = 2.0
-        else:
-            damping *= growth
-            growth *= 2
-        history.append(float(np.sqrt(2 * model.cost)))
-        if damping > 1e12:
-            break
-    signs = np.ones(len(vectors))
-    converged = model.size <= max(tol, 1e-9)
-    return Refined(
-        model.vectors * unit, signs, model.cost, model.size, converged, len(history), tuple(history)
-    )
 
 
 def orthogonal(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
@@ -324,41 +162,33 @@ def orthogonal(problem: DecompositionProblem, rng: np.random.Generator) -> tuple
                 f"There are no {rank} orthonormal points in {tensor.dim} dimensions: ask for a rank of at "
                 f"most {tensor.dim}, or leave out the constraint."
             )
-        return _best_frame(tensor, by_variable, rank, rng, problem.budget), source
+        return _best_frame(problem, by_variable, rank, rng), source
     rank, source = numerical_rank(values), "the numerical rank of the first flattening"
-    candidate = _best_frame(tensor, by_variable, rank, rng, problem.budget)
+    candidate = _best_frame(problem, by_variable, rank, rng)
     above_floor = noise_floor_rank(values)
     if above_floor is not None and not candidate.exact:
         rank, source = above_floor, "the singular values of the first flattening above a floor of noise"
-        candidate = _best_frame(tensor, by_variable, rank, rng, problem.budget)
+        candidate = _best_frame(problem, by_variable, rank, rng)
     return candidate, source
 
 
 def _best_frame(
-    tensor: SymmetricTensor, by_variable: HankelSVD, rank: int, rng: np.random.Generator, budget: Budget
+    problem: DecompositionProblem, by_variable: HankelSVD, rank: int, rng: np.random.Generator
 ) -> CandidateTerms:
     """Return the best terms of all starts; the first that are exact or have no rival."""
-    best: CandidateTerms | None = None
-    hits = 0
-    for method, frame in _starting_frames(tensor, by_variable, rank, rng, budget.n_starts):
-        if best is not None and budget.is_spent:
-            break
+    tensor, budget = problem.tensor, problem.budget
+
+    def climb(method: str, frame: Array) -> CandidateTerms:
         refined = polar_ascent(tensor, frame, max_iter=10 * budget.max_iter, tol=budget.tol)
         candidate = rate(tensor, method, refined, polish=False)
-        if candidate.residual < TUNING.nearly_exact:  # on to rounding
-            frame, tol = unit_rows(refined.vectors), float(np.finfo(float).eps)
-            last = polar_ascent(tensor, frame, max_iter=budget.max_iter, tol=tol)
-            candidate = rate(tensor, method, refined.then(last), polish=False)
-        if best is None or candidate.residual < (1 - 1e-6) * best.residual:
-            hits = 1
-        elif candidate.residual <= (1 + 1e-6) * best.residual:
-            hits += 1
-        if best is None or is_better(candidate, best):
-            best = candidate
-        if best.exact or (hits >= TUNING.enough_hits and best.residual < 0.5) or is_certified(tensor, best):
-            break
-    assert best is not None  # there is a start at least
-    return best
+        if candidate.residual >= TUNING.nearly_exact:
+            return candidate
+        frame, tol = unit_rows(refined.vectors), float(np.finfo(float).eps)  # on to rounding
+        last = polar_ascent(tensor, frame, max_iter=budget.max_iter, tol=tol)
+        return rate(tensor, method, refined.then(last), polish=False)
+
+    starts = _starting_frames(tensor, by_variable, rank, rng, budget.n_starts)
+    return compete(tensor, (climb(*start) for start in starts), budget, TUNING.enough_hits)[0]
 
 
 def _starting_frames(

@@ -1,89 +1,178 @@
-"""Damped least squares: Gauss-Newton refinement, penalised descent, and the last steps to rounding."""
+"""Damped least squares for terms: free, penalised or non-negative ones, and the last steps to rounding."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from apolar._core.arrays import Array
+from apolar._core.levenberg_marquardt import descend
 from apolar.decomposition.condition import is_rounding
 from apolar.decomposition.terms import Contractible, Refined, TangentGram, power_jacobian, relative_residual
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import monomial_values, n_monomials
+from apolar.tensor.monomials import monomial_values, multinomials, product_positions, sum_of_powers
 
 
-class _DenseModel:
-    """The linearised problem by its Jacobian, for small tensors."""
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What is minimised over the vectors a_i: |T - sum_i s_i (a_i . x)^d|^2 / 2 + penalty * sum_i |a_i|^d.
 
-    def __init__(self, tensor: SymmetricTensor, scale: float, vectors: Array, signs: Array) -> None:
-        order = tensor.order
-        self.shape = vectors.shape
-        self.terms = (vectors, signs, order)
-        roots = np.sqrt(tensor.multinomials)
-        values = signs @ monomial_values(vectors, order)
-        self.residual = roots * (values - tensor.coefficients / scale)
-        self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
-        # The residual is computed entry by entry, so that small costs are accurate too.
-        self.rounding = 1e-15 * self.cost + 1e-31
-        self.jacobian = power_jacobian(vectors, signs, order).reshape(len(roots), -1)
-        self.gradient = (self.jacobian.conj().T @ self.residual).reshape(self.shape)
-        norms = np.sum(np.abs(vectors) ** 2, axis=1)
-        self.scales = np.maximum(order * norms ** (order - 1), np.finfo(float).tiny)
-        self._normal: Array | None = None
+    Attributes
+    ----------
+    tensor : SymmetricTensor or another Contractible
+        Of order at least 2.
+    signs : ndarray, shape (rank,)
+        +1 or -1.
+    scale : float
+        The T above is the tensor divided by this.
+    penalty : float, default=0
+        The sum of sizes is, at its least, the nuclear norm of the tensor: where there are more terms than
+        variables, a start without a penalty nearly always ends in large terms that cancel each other.
+    is_nonnegative : bool, default=False
+        Whether coordinates are held at zero or above.
+    """
 
-    def step(self, damping: float, accuracy: float) -> Array:  # noqa: ARG002 (a direct solve)
-        """Return the damped Gauss-Newton step."""
-        if damping >= TUNING.well_damped:
-            solution = self._normal_solution(damping)
-            if solution is not None:
-                return solution.reshape(self.shape)
-        ridge = np.repeat(np.sqrt(damping * self.scales), self.shape[1])
-        matrix = np.concatenate([self.jacobian, np.diag(ridge)])
-        target = np.concatenate([-self.residual, np.zeros(len(ridge))])
-        solution = np.linalg.lstsq(matrix, target, rcond=1e-15)[0]
-        return np.asarray(solution).reshape(self.shape)
-
-    def _normal_solution(self, damping: float) -> Array | None:
-        """Return the step by the normal equations, or None where terms of very different sizes break them."""
-        roots = np.repeat(np.sqrt(self.scales), self.shape[1])
-        if self._normal is None:
-            gram = TangentGram(*self.terms).matrix().reshape(len(roots), -1)
-            self._normal = gram / (roots[:, None] * roots)
-        damped = self._normal + damping * np.eye(len(roots))
-        try:
-            factor = cho_factor(damped, overwrite_a=True, check_finite=False)
-        except (LinAlgError, ValueError):
-            return None
-        scaled_gradient = self.gradient.ravel() / roots
-        return np.asarray(-cho_solve(factor, scaled_gradient, check_finite=False) / roots)
+    tensor: Contractible
+    signs: Array
+    scale: float
+    penalty: float = 0.0
+    is_nonnegative: bool = False
 
 
-class _MatrixFreeModel:
-    """The linearised problem by inner products alone: O(rank^2 dim) for each product."""
+class TermsModel:
+    """The objective and its quadratic model at some vectors: a `Model` of damped least squares.
 
-    # The cost is a difference of numbers near one.
-    rounding = 1e-14
+    The matrix of Gauss and Newton has a closed form in the inner products of the vectors. It is factorised
+    where it is small, and else applied in conjugate gradients. Steps that are hardly damped are solved by the
+    Jacobian where that is small too: their accuracy depends on its condition, and not on the square of it.
+    """
 
-    def __init__(self, tensor: Contractible, scale: float, vectors: Array, signs: Array) -> None:
-        order = tensor.order
+    def __init__(self, objective: Objective, vectors: Array) -> None:
+        self.objective, self.vectors = objective, vectors
+        tensor, signs, order = objective.tensor, objective.signs, objective.tensor.order
         self.gram = TangentGram(vectors, signs, order)
-        contracted = tensor.contract_all(self.gram.conjugate, 1) / scale
-        values = np.einsum("ij,ij->i", contracted, self.gram.conjugate)
-        powers = np.sum(self.gram.first * self.gram.inner).real / order
-        self.cost = 0.5 * float(powers - 2 * signs @ values.real + 1.0)
-        self.gradient = self.gram.first @ vectors - order * signs[:, None] * contracted
-        self.scales = self.gram.scales
+        factors = order * signs[:, None]
+        if isinstance(tensor, SymmetricTensor):
+            # Entry by entry, so that small costs are accurate too.
+            rest = sum_of_powers(signs, vectors, order) - tensor.coefficients / objective.scale
+            self.residual = np.sqrt(tensor.multinomials) * rest
+            self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
+            self.rounding = 1e-15 * self.cost + 1e-31
+            self.gradient = factors * _contract(rest, self.gram.conjugate, order, 1)
+        else:
+            contracted = tensor.contract_all(self.gram.conjugate, 1) / objective.scale
+            values = np.einsum("ij,ij->i", contracted, self.gram.conjugate)
+            powers = np.sum(self.gram.first * self.gram.inner).real / order
+            self.cost = 0.5 * float(powers - 2 * signs @ values.real + 1.0)
+            self.rounding = 1e-14  # a difference of numbers near one
+            self.gradient = self.gram.first @ vectors - factors * contracted
+        # Terms that are all but zero stay free to move.
+        self.scales = np.maximum(self.gram.scales, 1e-12 * self.gram.scales.max(initial=1e-300))
+        if objective.penalty:
+            squares = np.maximum(np.sum(vectors**2, axis=1), np.finfo(float).tiny)
+            self.cost += objective.penalty * float(np.sum(squares ** (order / 2)))
+            self.pulls = objective.penalty * order * squares ** (order / 2 - 1)
+            self.gradient += self.pulls[:, None] * vectors
+            self.outer = (order - 2) * vectors[:, :, None] * vectors[:, None, :] / squares[:, None, None]
+        self.free = np.ones(vectors.shape, dtype=bool)
+        if objective.is_nonnegative:
+            self.free = (vectors > 0) | (self.gradient < 0)  # the others are held back by the bound
+        sizes = np.where(self.free, np.abs(self.gradient) ** 2, 0) / self.scales[:, None]
+        self.gradient_size = float(np.sqrt(np.sum(sizes)))
 
-    def step(self, damping: float, accuracy: float) -> Array:
-        """Return the damped Gauss-Newton step, to a relative accuracy."""
-        return self.gram.solve(-self.gradient, damping, accuracy, max_iter=60)[0]
+    def moved(self, step: Array) -> TermsModel:
+        """Return the model at other vectors."""
+        return TermsModel(self.objective, self.vectors + step)
+
+    @property
+    def _is_small(self) -> bool:
+        return self.vectors.size <= TUNING.max_unknowns
+
+    @property
+    def _has_jacobian(self) -> bool:
+        is_formed = isinstance(self.objective.tensor, SymmetricTensor) and not self.objective.penalty
+        return is_formed and len(self.residual) * self.vectors.size**2 <= TUNING.dense_work
+
+    @cached_property
+    def matrix(self) -> Array:
+        """The Gauss-Newton matrix, with the Hessian of the penalty; of non-negative terms the Hessian.
+
+        Where that is not positive in the free coordinates, it is Gauss and Newton's.
+        """
+        rank, dim = self.vectors.shape
+        each, n = np.arange(rank), self.vectors.size
+        blocks = self.gram.matrix()
+        if self.objective.penalty:
+            blocks[each, :, each, :] += self.pulls[:, None, None] * (np.eye(dim) + self.outer)
+        if self.objective.is_nonnegative and self.cost > TUNING.nearly_exact**2:
+            # Near an optimum that is not the tensor the steps of Gauss and Newton are slow.
+            hessian, order = blocks.copy(), self.objective.tensor.order
+            rest = self.residual / np.sqrt(multinomials(dim, order))
+            bends = _contract(rest, self.vectors, order, 2)[:, product_positions(dim, 1, 1)]
+            hessian[each, :, each, :] += order * (order - 1) * bends
+            where = np.flatnonzero(self.free)
+            try:
+                np.linalg.cholesky(hessian.reshape(n, n)[np.ix_(where, where)])
+            except np.linalg.LinAlgError:
+                return blocks.reshape(n, n)
+            blocks = hessian
+        return blocks.reshape(n, n)
+
+    def step(self, damping: float) -> Array:
+        """Return the damped step in the free coordinates."""
+        where = np.flatnonzero(self.free)
+        roots = np.repeat(np.sqrt(self.scales), self.vectors.shape[1])[where]
+        step = np.zeros_like(self.vectors)
+        if damping < TUNING.well_damped and self._has_jacobian:
+            step.flat[where] = self._accurate_solution(where, roots, damping)
+        elif self._is_small:
+            step.flat[where] = self._solution(where, roots, damping)
+        else:
+            accuracy = float(np.clip(np.sqrt(self.gradient_size), 1e-8, 0.1))
+            step, _ = self.gram.solve(
+                np.where(self.free, -self.gradient, 0), damping, accuracy, 60, self.free
+            )
+        return np.maximum(self.vectors + step, 0) - self.vectors if self.objective.is_nonnegative else step
+
+    def _accurate_solution(self, where: Array, roots: Array, damping: float) -> Array:
+        jacobian = power_jacobian(self.vectors, self.objective.signs, self.objective.tensor.order)
+        columns = jacobian.reshape(len(self.residual), -1)[:, where] / roots
+        ridge = np.sqrt(damping) * np.eye(len(where))
+        target = np.concatenate([-self.residual, np.zeros(len(where))])
+        return np.asarray(np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots)
+
+    def _solution(self, where: Array, roots: Array, damping: float) -> Array:
+        scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
+        target = -self.gradient.ravel()[where] / roots
+        while True:
+            damped = scaled + damping * np.eye(len(where))
+            try:
+                factor = cho_factor(damped, overwrite_a=True, check_finite=False)
+                return np.asarray(cho_solve(factor, target, check_finite=False) / roots)
+            except (LinAlgError, ValueError):
+                damping = 4 * damping + 1e-14
+
+    def decrease(self, step: Array, damping: float) -> float:
+        """Return by how much the quadratic model says that a step lowers the cost."""
+        if not self.objective.is_nonnegative:
+            # What the equations of the step leave.
+            return 0.5 * float(np.vdot(step, damping * self.scales[:, None] * step - self.gradient).real)
+        image = (
+            (self.matrix @ step.ravel()).reshape(step.shape) if self._is_small else self.gram.product(step)
+        )
+        return -float(np.sum(step * (self.gradient + 0.5 * image)))
 
 
-_Model = _DenseModel | _MatrixFreeModel
+def _contract(coefficients: Array, points: Array, order: int, left: int) -> Array:
+    """Return the contractions of a tensor with powers of points, `left` slots open."""
+    filled, dim = order - left, points.shape[1]
+    where, counts = product_positions(dim, filled, left), multinomials(dim, filled)
+    return np.asarray(monomial_values(points, filled) @ (coefficients[where] * counts[:, None]))
 
 
 def gauss_newton(
@@ -93,14 +182,12 @@ def gauss_newton(
     *,
     max_iter: int = 200,
     tol: float = 1e-13,
-    give_up_above: float | None = None,
-    dense_work: float = TUNING.dense_work,
+    give_up_above: float = np.inf,
+    is_nonnegative: bool = False,
 ) -> Refined:
     """Minimise |T - sum_i s_i (a_i . x)^d|^2 over the vectors a_i.
 
-    Levenberg-Marquardt steps. Small problems are solved by least squares with
-    the Jacobian; larger ones, and implicit tensors, by preconditioned
-    conjugate gradients, with no matrix of rank * dim rows.
+    Damped steps, in which the Jacobian, the matrix of rank * dim rows, or only products with it are formed.
 
     Parameters
     ----------
@@ -116,76 +203,31 @@ def gauss_newton(
     give_up_above : float, optional
         Stop early where progress is slow above this relative residual: for
         starts that compete with each other.
-    dense_work : float
-        Multiplications up to which steps are solved by least squares. With more than the default a step
-        takes longer, but gets on where the problem is ill-conditioned, as on the way to a generic tensor.
+    is_nonnegative : bool, default=False
+        Whether coordinates are held at zero or above.
 
     Returns
     -------
     refined : Refined
     """
-    order, scale = tensor.order, tensor.norm()
-    unit = scale ** (1 / order)
+    scale = tensor.norm()
+    unit = scale ** (1 / tensor.order)
     dtype = np.result_type(vectors, tensor.contract_all(vectors[:1], 1))
-    vectors = vectors.astype(dtype) / unit
-    work = n_monomials(tensor.dim, order) * vectors.size**2
+    objective = Objective(tensor, signs, scale, is_nonnegative=is_nonnegative)
 
-    def model_at(a: Array) -> _Model:
-        if isinstance(tensor, SymmetricTensor) and work <= dense_work:
-            return _DenseModel(tensor, scale, a, signs)
-        return _MatrixFreeModel(tensor, scale, a, signs)
+    def is_slow(gain: float, cost: float) -> bool:
+        return gain < TUNING.promising * cost and 2 * cost > give_up_above**2
 
-    model = model_at(vectors)
-    size = _gradient_norm(model)
-    damping, growth = 1e-3, 2.0
-    history: list[float] = []
-    slow = 0
-    while len(history) < max_iter and size > tol:
-        step = model.step(damping, accuracy=float(np.clip(np.sqrt(size), 1e-8, 0.1)))
-        predicted = 0.5 * np.vdot(step, damping * model.scales[:, None] * step - model.gradient).real
-        with np.errstate(over="ignore", invalid="ignore"):
-            moved = model_at(vectors + step)
-            size_moved = _gradient_norm(moved)
-        actual = model.cost - moved.cost
-        at_rounding = abs(actual) <= model.rounding and size_moved < size
-        if actual > 1e-4 * predicted or at_rounding:
-            ratio = 1.0 if at_rounding else actual / predicted
-            slow = slow + 1 if actual < 1e-3 * model.cost else 0
-            vectors, model, size = vectors + step, moved, size_moved
-            damping = max(damping * max(0.1, 1 - (2 * ratio - 1) ** 3), 1e-15)
-            growth = 2.0
-        elif not predicted > 1e-4 * model.rounding:
-            break
-        else:
-            damping *= growth
-            growth *= 2
-        history.append(float(np.sqrt(max(2 * model.cost, 0.0))))
-        if damping > 1e12:
-            break
-        if give_up_above is not None and slow >= 5 and history[-1] > give_up_above:
-            break
-    converged = bool(size <= max(tol, 1e-9))
-    return Refined(vectors * unit, signs, model.cost, size, converged, len(history), tuple(history))
+    start = TermsModel(objective, vectors.astype(dtype) / unit)
+    model, costs = descend(start, max_iter=max_iter, tol=tol, is_slow=is_slow, patience=5)
+    history = np.sqrt(np.maximum(2 * np.array(costs), 0.0)).tolist()
+    size = model.gradient_size
+    converged = size <= max(tol, 1e-9)
+    return Refined(model.vectors * unit, signs, model.cost, size, converged, len(costs), tuple(history))
 
 
-def _gradient_norm(model: _Model) -> float:
-    return float(np.sqrt(np.sum(np.abs(model.gradient) ** 2 / model.scales[:, None])))
-
-
-def penalised_descent(
-    tensor: SymmetricTensor,
-    vectors: Array,
-    signs: Array,
-    *,
-    first_penalty: float = TUNING.penalties[0],
-    n_stages: int = 8,
-) -> Array:
-    """Return vectors after steps with a penalty that falls in stages, then steps without one.
-
-    Minimises |T - sum_i s_i (a_i . x)^d|^2 / 2 + penalty * sum_i |a_i|^d for a
-    tensor scaled to norm 1. The sum of sizes is, at its least, the nuclear norm of the
-    tensor: where there are more terms than variables, a start without a penalty nearly
-    always ends in large terms that cancel each other.
+def penalised_descent(tensor: SymmetricTensor, vectors: Array, signs: Array, penalties: Array) -> Array:
+    """Return vectors after a few steps at each penalty, and more without one.
 
     Parameters
     ----------
@@ -195,8 +237,8 @@ def penalised_descent(
         Real.
     signs : ndarray, shape (rank,)
         +1 or -1, kept.
-    first_penalty : float
-    n_stages : int
+    penalties : ndarray
+        Falling.
 
     Returns
     -------
@@ -204,88 +246,16 @@ def penalised_descent(
     """
     scale = tensor.norm()
     unit = scale ** (1 / tensor.order)
+
+    def is_slow(gain: float, cost: float) -> bool:
+        return gain < TUNING.promising * cost or cost < TUNING.vanishing
+
     moved = vectors / unit
-    for penalty in np.geomspace(first_penalty, TUNING.penalties[-1], n_stages):
-        moved = _stage(tensor, scale, moved, signs, float(penalty), TUNING.stages[0], 1e-2)
-    return _stage(tensor, scale, moved, signs, 0.0, TUNING.short_run, 1e-4) * unit
-
-
-class _PenalisedModel:
-    """Cost, gradient and Gauss-Newton matrix at some vectors, by their inner products."""
-
-    def __init__(
-        self, tensor: SymmetricTensor, scale: float, vectors: Array, signs: Array, penalty: float
-    ) -> None:
-        order = tensor.order
-        self.vectors, self.order, self.penalty = vectors, order, penalty
-        self.gram = TangentGram(vectors, signs, order)
-        self.squares = np.maximum(np.diag(self.gram.inner), np.finfo(float).tiny)
-        contracted = tensor.contract_all(vectors, 1) / scale
-        values = np.sum(contracted * vectors, axis=1)
-        powers = np.sum(self.gram.first * self.gram.inner) / order
-        self.cost = 0.5 * float(powers - 2 * signs @ values + 1.0)
-        self.gradient = self.gram.first @ vectors - order * signs[:, None] * contracted
-        if penalty:
-            self.cost += penalty * float(np.sum(self.squares ** (order / 2)))
-            self.gradient += penalty * order * self.squares[:, None] ** (order / 2 - 1) * vectors
-        # Terms that are all but zero stay free to move.
-        self.scales = np.repeat(order * np.maximum(self.squares, 1e-6) ** (order - 1), vectors.shape[1])
-
-    def matrix(self) -> Array:
-        """Return the Gauss-Newton matrix, with the Hessian of the penalty, which is convex."""
-        vectors, order = self.vectors, self.order
-        rank, dim = vectors.shape
-        blocks = self.gram.matrix()
-        if self.penalty:
-            terms = np.arange(rank)
-            outer = vectors[:, :, None] * vectors[:, None, :] / self.squares[:, None, None]
-            sizes = self.penalty * order * self.squares ** (order / 2 - 1)
-            blocks[terms, :, terms, :] += sizes[:, None, None] * (np.eye(dim) + (order - 2) * outer)
-        return np.asarray(blocks.reshape(rank * dim, rank * dim))
-
-
-def _stage(
-    tensor: SymmetricTensor,
-    scale: float,
-    vectors: Array,
-    signs: Array,
-    penalty: float,
-    max_iter: int,
-    damping: float,
-) -> Array:
-    """Return the vectors after damped steps at one penalty."""
-    model = _PenalisedModel(tensor, scale, vectors, signs, penalty)
-    matrix = model.matrix()
-    diagonal = np.arange(len(matrix))
-    growth = 2.0
-    for _ in range(max_iter):
-        shift = damping * model.scales
-        damped = matrix.copy()
-        damped[diagonal, diagonal] += shift + TUNING.vanishing
-        try:
-            factor = cho_factor(damped, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            damping = 4 * damping + 1e-12
-            continue
-        flat = -cho_solve(factor, model.gradient.ravel(), check_finite=False)
-        predicted = 0.5 * float(flat @ (shift * flat - model.gradient.ravel()))
-        step = flat.reshape(vectors.shape)
-        moved = _PenalisedModel(tensor, scale, model.vectors + step, signs, penalty)
-        gain = model.cost - moved.cost
-        if not gain > 1e-4 * predicted:
-            damping *= growth
-            growth *= 2
-            if damping > 1e8:
-                break
-            continue
-        is_slow = gain < TUNING.promising * model.cost
-        model = moved
-        if is_slow or model.cost < TUNING.vanishing:
-            break
-        matrix = model.matrix()
-        damping = max(damping * max(0.1, 1 - (2 * gain / predicted - 1) ** 3), 1e-12)
-        growth = 2.0
-    return model.vectors
+    for penalty in (*penalties, 0.0):
+        model = TermsModel(Objective(tensor, signs, scale, penalty=float(penalty)), moved)
+        max_iter, damping = (8, 1e-2) if penalty else (TUNING.short_run, 1e-4)
+        moved = descend(model, max_iter=max_iter, damping=damping, is_slow=is_slow)[0].vectors
+    return moved * unit
 
 
 def quasi_newton(tensor: Contractible, vectors: Array, signs: Array, *, max_iter: int, tol: float) -> Refined:
@@ -310,21 +280,15 @@ def quasi_newton(tensor: Contractible, vectors: Array, signs: Array, *, max_iter
     -------
     refined : Refined
     """
-    order, scale = tensor.order, tensor.norm()
-    unit = scale ** (1 / order)
-    start = vectors / unit
+    scale = tensor.norm()
+    unit = scale ** (1 / tensor.order)
+    objective, start = Objective(tensor, signs, scale), vectors / unit
     # In these units a step of one changes each term by about one.
-    squares = np.sum(start**2, axis=1)
-    units = np.sqrt(np.maximum(order * squares ** (order - 1), np.finfo(float).tiny))[:, None]
-    outer = np.outer(signs, signs)
+    units = np.sqrt(TermsModel(objective, start).scales)[:, None]
 
     def cost(flat: Array) -> tuple[float, Array]:
-        a = flat.reshape(start.shape) / units
-        contracted = signs[:, None] * tensor.contract_all(a, 1) / scale
-        inner = a @ a.T
-        powers = outer * inner ** (order - 1)
-        value = 0.5 * np.sum(powers * inner) - np.sum(contracted * a) + 0.5
-        return float(value), (order * (powers @ a - contracted) / units).ravel()
+        model = TermsModel(objective, flat.reshape(start.shape) / units)
+        return model.cost, (model.gradient / units).ravel()
 
     options = {"maxiter": max_iter, "maxcor": 20, "ftol": 0.0, "gtol": tol / np.sqrt(start.size)}
     found = minimize(cost, (start * units).ravel(), jac=True, method="L-BFGS-B", options=options)
@@ -336,10 +300,9 @@ def quasi_newton(tensor: Contractible, vectors: Array, signs: Array, *, max_iter
 def polish_terms(tensor: SymmetricTensor, refined: Refined, residual: float) -> tuple[Refined, float]:
     """Return terms that are nearly exact after a few more steps, and their relative residual.
 
-    Refinement stops where its cost is rounding: at a residual of 1e-8 to 1e-13, far
-    from the terms if these are correlated. Here the residual is formed from the
-    coefficients, and steps are solved to the end. Exact terms reach rounding; terms
-    that only have a limit, such as those of a form of border rank, do not.
+    Exact terms reach rounding; terms that only have a limit, such as those of a form of border rank, do not.
+    Where two points are close, damped steps creep along a narrow valley, out of which full steps lead, uphill
+    at first. Vectors whose terms have grown are no nearer to exact ones, but farther on the way to a limit.
 
     Parameters
     ----------
@@ -354,67 +317,24 @@ def polish_terms(tensor: SymmetricTensor, refined: Refined, residual: float) -> 
         The same where no step makes the residual smaller, or where none is needed.
     residual : float
     """
-    sizes = np.linalg.norm(refined.vectors, axis=1) ** tensor.order
-    if not residual < TUNING.nearly_exact or is_rounding(residual, sizes, tensor.norm()):
+    signs, order, scale = refined.signs, tensor.order, tensor.norm()
+    unit = scale ** (1 / order)
+    sizes = np.linalg.norm(refined.vectors, axis=1) ** order
+    if not residual < TUNING.nearly_exact or is_rounding(residual, sizes, scale):
         return refined, residual
-    if len(tensor.coefficients) * refined.vectors.size**2 <= TUNING.long_dense_work:
-        vectors, residual = _dense_steps(tensor, refined, residual)
-    else:
-        vectors, residual = _large_steps(tensor, refined, residual)
-    return replace(refined, vectors=vectors), residual
-
-
-def _dense_steps(tensor: SymmetricTensor, refined: Refined, residual: float) -> tuple[Array, float]:
-    """Return the best vectors of some Gauss-Newton steps by least squares, and their residual.
-
-    Damped steps first. Where two points are close these creep along a narrow valley,
-    out of which full steps lead, uphill at first. Vectors whose terms have grown are
-    no nearer to exact ones, but farther on the way to a limit.
-    """
-    signs, order = refined.signs, tensor.order
-    best, least = refined.vectors, residual
-    largest = 2.0 * np.sum(np.linalg.norm(best, axis=1) ** order)
-    vectors = gauss_newton(
-        tensor,
-        best,
-        signs,
-        max_iter=TUNING.polish_steps,
-        tol=np.finfo(float).eps,
-        dense_work=TUNING.long_dense_work,
-    ).vectors
-    roots = np.sqrt(tensor.multinomials)
+    best, largest = refined.vectors, 2.0 * np.sum(sizes)
+    model = TermsModel(Objective(tensor, signs, scale), best / unit)
+    model, _ = descend(model, max_iter=TUNING.polish_steps, tol=np.finfo(float).eps)
     before = np.nan
     for _ in range(TUNING.full_steps):
+        vectors = model.vectors * unit
         left = relative_residual(tensor, signs, vectors)
-        lengths = np.linalg.norm(vectors, axis=1)
-        if left < least and np.sum(lengths**order) <= largest:
-            best, least = vectors, left
-            if is_rounding(least, lengths**order, tensor.norm()):
+        sizes = np.linalg.norm(vectors, axis=1) ** order
+        if left < residual and np.sum(sizes) <= largest:
+            best, residual = vectors, left
+            if is_rounding(residual, sizes, scale):
                 break
-        if not left < 1 or abs(left - before) <= 1e-3 * before:  # lost, or at a minimum
+        if not left < 1 or abs(left - before) <= TUNING.promising * before:  # lost, or at a minimum
             break
-        scales = np.repeat(np.maximum(lengths ** (order - 1), np.finfo(float).tiny), tensor.dim)
-        jacobian = power_jacobian(vectors, signs, order).reshape(len(roots), -1) / scales
-        rest = tensor - SymmetricTensor.from_waring(signs, vectors, order)
-        step = np.linalg.lstsq(jacobian, roots * rest.coefficients, rcond=1e-15)[0] / scales
-        vectors, before = vectors + step.reshape(vectors.shape), left
-    return best, least
-
-
-def _large_steps(tensor: SymmetricTensor, refined: Refined, residual: float) -> tuple[Array, float]:
-    """Return the vectors of Gauss-Newton steps by conjugate gradients, while these help."""
-    vectors, signs, order = refined.vectors, refined.signs, tensor.order
-    max_products = int(np.clip(TUNING.step_work / (4 * len(vectors) * vectors.size), 20, 1000))
-    for _ in range(TUNING.full_steps):
-        rest = tensor - SymmetricTensor.from_waring(signs, vectors, order)
-        gram = TangentGram(vectors, signs, order)
-        slope = order * signs[:, None] * rest.contract_all(gram.conjugate, 1)
-        moved = vectors + gram.solve(slope, damping=1e-15, rtol=1e-10, max_iter=max_products)[0]
-        residual_moved = relative_residual(tensor, signs, moved)
-        if not residual_moved < residual:
-            break
-        gain = residual_moved / residual
-        vectors, residual = moved, residual_moved
-        if gain > 0.3:
-            break
-    return vectors, residual
+        model, before = model.moved(model.step(0.0)), left
+    return replace(refined, vectors=best), residual

@@ -24,8 +24,6 @@ class Tuning:
     promising: float = 1e-3
     # Terms of a detected rank that leave more are not the tensor's own; what is less may be noise.
     far: float = 0.01
-    # Below this a residual is noise and the terms are signal; above, noise breaks the pencil.
-    close: float = 0.2
     # What terms leave is noise if it is at most this times what the singular values show.
     same_noise: float = 1.5
     # Terms with more numbers than this share of the tensor's come near to any tensor.
@@ -44,53 +42,37 @@ class Tuning:
     well_apart: float = 1e-3
 
     # --- steps and starts
-    # Refinement steps before starts are compared: of the pencil, the power method, and random starts.
-    pencil_run: int = 12
-    structured_run: int = 40
+    # Refinement steps before starts are compared.
     short_run: int = 60
     # The steps of a long run, as a multiple of max_iter.
     long_run: int = 5
     # Random starts that are made in any case.
     few_starts: int = 3
-    # Long runs at the generic rank: most complex starts arrive, slowly.
-    long_starts: int = 4
-    # Random starts after penalised ones.
-    starts_after_penalised: int = 10
     # Constrained starts that lead to the best terms before the search ends.
     enough_hits: int = 5
     # Damped and full steps of the polish.
     polish_steps: int = 30
     full_steps: int = 12
-    # Penalties on the sizes of terms: at first, of a hop, and the last; and their numbers of stages.
-    penalties: tuple[float, float, float] = (3e-2, 1e-2, 1e-4)
-    stages: tuple[int, int] = (8, 5)
-    # A round of penalised runs: starts, then hops from the best of them.
+    # A round of random runs: starts, then hops from the best of them.
     starts_and_hops: tuple[int, int] = (2, 20)
 
     # --- work
-    # Up to this, a least-squares solve with the Jacobian is as fast as conjugate gradients.
-    dense_work: float = 2e5
-    # Up to this where the problem is ill-conditioned.
-    long_dense_work: float = 2e7
+    # A least-squares solution with the Jacobian.
+    dense_work: float = 2e6
     # With at least this damping the normal equations are accurate enough.
     well_damped: float = 1e-8
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
     newton_unknowns: int = 150
     max_unknowns: int = 900
-    # Products with the Gram matrix in a step of a large problem.
-    products_per_step: int = 60
-    # All random starts together; all penalised runs together; a step, or a run of several kinds; long runs.
-    search_work: float = 1e10
-    overcomplete_work: float = 1.2e11
-    step_work: float = 3e9
-    long_work: float = 1.5e9
+    # All random runs at one rank together, and those at all ranks that are tried.
+    search_work: float = 5e10
+    rank_work: float = 3e9
     # A singular value decomposition of Terracini's matrix.
     condition_work: float = 2e9
 
     # --- sizes
-    # Coefficients up to which ranks are tried one by one; those below the generic rank first; any at all.
+    # Coefficients up to which complex terms are tried at all ranks, and those up to which any rank is tried.
     few_coefficients: int = 40
-    some_coefficients: int = 100
     many_coefficients: int = 200
     # Coefficients up to which BLAS is faster with one thread.
     one_thread_coefficients: int = 50_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import cmath
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from math import comb, lcm
+from math import comb
 from typing import Any
 
-from apolar.tensor.exact import MAX_BITS, is_short
+from apolar.tensor.exact import is_short
 
 Terms = dict[tuple[int, ...], complex]
 """Exponents to coefficients as written (binom(d, a) T_a); real ones are floats."""
@@ -145,8 +145,8 @@ class _Parser:
             "Write it as x^3 - 3*x*y^2."
         )
 
-    def _checked_product(self, left: _Sum, right: _Sum) -> _Sum:
-        """Return the product of two sums, after checking that it is not too long to write out."""
+    def _multiply(self, left: _Sum, right: _Sum) -> _Sum:
+        """Return the product of two sums, if it is not too long to write out."""
         self.n_products += len(left) * len(right)
         if self.n_products > MAX_PRODUCTS:
             raise ValueError(
@@ -155,7 +155,15 @@ class _Parser:
             )
         if _degree(left) + _degree(right) > MAX_DEGREE:
             raise ValueError(f"The polynomial has a product of a degree above the largest, {MAX_DEGREE}.")
-        return _multiplied_out(left, right)
+        total: _Sum = {}
+        for first, a in left.items():
+            for second, b in right.items():
+                powers = dict(first)
+                for name, power in second:
+                    powers[name] = powers.get(name, 0) + power
+                key = tuple(sorted(powers.items()))
+                total[key] = _limited(total.get(key, 0) + a * b)
+        return total
 
     def _current(self) -> tuple[str, str, int]:
         """Return the kind, the characters and the place of the next token."""
@@ -211,7 +219,7 @@ class _Parser:
                 factor = self._power()
             else:
                 return total
-            total = self._checked_product(total, factor)
+            total = self._multiply(total, factor)
 
     def _power(self) -> _Sum:
         base = self._atom()
@@ -233,17 +241,14 @@ class _Parser:
             )
         if len(base) == 1:
             ((monomial, coefficient),) = base.items()
-            powers = tuple((name, power * exponent) for name, power in monomial if exponent)
-            return {powers: _limited_power(coefficient, exponent)}
-        # In integers, unless they get too long: products of fractions look for common factors.
-        denominator = _common_denominator(base.values(), exponent)
-        if denominator > 1:
-            base = {key: int(value * denominator) for key, value in base.items()}
+            scale: Any = 1
+            for _ in range(exponent):
+                scale = _limited(scale * coefficient)
+            return {tuple((name, power * exponent) for name, power in monomial if exponent): scale}
         total: _Sum = {(): 1}
         for _ in range(exponent):
-            total = self._checked_product(total, base)
-        scale = 1 if denominator == 1 else _limited_power(Fraction(1, denominator), exponent)
-        return {key: _limited(value * scale) for key, value in total.items()}
+            total = self._multiply(total, base)
+        return total
 
     def _atom(self) -> _Sum:
         kind, value, place = self._current()
@@ -277,24 +282,6 @@ def _limited(value: Any) -> Any:
     return float(value) if isinstance(value, int | Fraction) and not is_short(value) else value
 
 
-def _limited_power(value: Any, exponent: int) -> Any:
-    """Return a power of a number, in floating point if it is a fraction whose power is too long."""
-    if isinstance(value, int | Fraction):
-        bits = max(value.numerator.bit_length(), value.denominator.bit_length())
-        value = value if bits * exponent <= MAX_BITS else float(value)
-    return value**exponent
-
-
-def _common_denominator(values: Collection[Any], exponent: int) -> int:
-    """Return the common denominator of fractions; 1 for other numbers, or if a power of their sum is long."""
-    if not all(isinstance(value, int | Fraction) for value in values):
-        return 1
-    denominator = lcm(*(value.denominator for value in values))
-    total = sum(abs(int(value * denominator)) for value in values)
-    bits = total.bit_length() + denominator.bit_length()
-    return denominator if bits * exponent <= MAX_BITS else 1
-
-
 def simplest(value: Any) -> Any:
     """Return a complex number without imaginary part as a real one."""
     return value.real if value.imag == 0 else value
@@ -317,15 +304,3 @@ def _number(text: str) -> Any:
 def _degree(total: _Sum) -> int:
     """Return the largest degree of a sum that is not empty."""
     return max(sum(power for _, power in monomial) for monomial in total)
-
-
-def _multiplied_out(left: _Sum, right: _Sum) -> _Sum:
-    total: _Sum = {}
-    for first, a in left.items():
-        for second, b in right.items():
-            powers = dict(first)
-            for name, power in second:
-                powers[name] = powers.get(name, 0) + power
-            key = tuple(sorted(powers.items()))
-            total[key] = _limited(total.get(key, 0) + a * b)
-    return total

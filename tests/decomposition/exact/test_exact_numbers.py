@@ -44,6 +44,17 @@ def test_terms_sum_as_their_conjugates_do():
     assert terms.to_tensor().exact_coefficients == expected.exact_coefficients
 
 
+def test_fields_multiply_as_polynomials_do_and_traces_sum_over_all_roots():
+    polynomial = (5, -1, 0, 3)
+    field = NumberField(polynomial, 0j)
+    first, second = (Fraction(1, 2), Fraction(3), Fraction(-1)), (Fraction(2), Fraction(0), Fraction(5, 7))
+    t = sympy.Symbol("t")
+    product = sympy.Poly(first[::-1], t) * sympy.Poly(second[::-1], t) % sympy.Poly(polynomial[::-1], t)
+    assert field.product(first, second) == tuple(Fraction(c.p, c.q) for c in product.all_coeffs()[::-1])
+    values = [sum(float(c) * root**k for k, c in enumerate(first)) for root in np.roots(polynomial[::-1])]
+    assert float(field.trace(first)) == pytest.approx(sum(values).real, rel=1e-12)
+
+
 def test_values_have_all_digits_and_cancellation_does_not_matter():
     field = NumberField((-2, 0, 1), 2**0.5)
     # A convergent of sqrt(2): the two terms agree in their first 20 digits.

@@ -19,8 +19,8 @@ from apolar.decomposition.exact.numbers import (
     exact_number,
     load_flint,
     roots_of,
-    to_fmpq,
     to_fraction,
+    to_polynomial,
     traces,
 )
 from apolar.decomposition.tuning import TUNING
@@ -119,7 +119,7 @@ def exact_sum(waring: ExactWaring) -> list[Any]:
     sums: dict[NumberField, list[Any]] = {}
     for (polynomial, numbers), found in roots.items():
         modulus = NumberField(polynomial, 0j).modulus
-        scale, *form = (flint.fmpq_poly([to_fmpq(c) for c in number]) for number in numbers)
+        scale, *form = map(to_polynomial, numbers)
         powers = [scale * power % modulus for power in powers_of_form(form, modulus, waring.order)]
         n_complete = min(found.values()) if len(found) == modulus.degree() else 0
         total = [a + n_complete * b for a, b in zip(total, traces(powers, modulus), strict=True)]

@@ -84,9 +84,7 @@ def prove_by_kernel(target: Sequence[Any], dim: int, order: int) -> KernelProof:
     if zeros is None:
         return undecided
     if zeros.n_zeros < rank:
-        return KernelProof(
-            rank + 1, f"{more} have fewer than {rank} common zeros, some of them multiple ones"
-        )
+        return KernelProof(rank + 1, f"{more} have multiple common zeros, fewer than {rank} in all")
     exact = solve_weights(groups_at_roots(zeros.polynomial, zeros.points), target, order)
     if exact is None:
         return undecided
@@ -204,10 +202,7 @@ def linear_functions(dim: int) -> Iterator[list[int]]:
 
 
 def _combination(matrices: Sequence[Any], factors: Sequence[int]) -> Any:
-    total = matrices[0] * factors[0]
-    for matrix, factor in zip(matrices[1:], factors[1:], strict=True):
-        total += matrix * factor
-    return total
+    return sum((a * b for a, b in zip(matrices, factors, strict=True)), matrices[0] * 0)
 
 
 def _columns(matrix: Any, chosen: Sequence[int]) -> Any:

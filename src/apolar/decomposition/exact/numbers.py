@@ -34,6 +34,11 @@ def to_fraction(value: Any) -> Fraction:
     return Fraction(int(value.p), int(value.q))
 
 
+def to_polynomial(coefficients: Iterable[Any]) -> Any:
+    """Return a polynomial of FLINT with integers and fractions as coefficients, the constant first."""
+    return load_flint().fmpq_poly([to_fmpq(c) for c in coefficients])
+
+
 @dataclass(frozen=True)
 class NumberField:
     """Rational polynomials in a root a of a polynomial: the field Q(a) where that is irreducible.
@@ -63,7 +68,16 @@ class NumberField:
     @property
     def modulus(self) -> Any:
         """The polynomial, as FLINT's."""
-        return load_flint().fmpq_poly(list(self.polynomial))
+        return to_polynomial(self.polynomial)
+
+    def product(self, first: Coefficients, second: Coefficients) -> Coefficients:
+        """Return the product of two numbers."""
+        product = to_polynomial(first) * to_polynomial(second) % self.modulus
+        return tuple(to_fraction(product[k]) for k in range(self.degree))
+
+    def trace(self, number: Coefficients) -> Fraction:
+        """Return the sum of a number and its conjugates, over all roots of the polynomial."""
+        return to_fraction(traces([to_polynomial(number)], self.modulus)[0])
 
     def ball(self, number: Coefficients, bits: int) -> Any:
         """Return a ball that holds a number."""

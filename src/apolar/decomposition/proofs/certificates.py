@@ -44,7 +44,7 @@ class Certificate:
     nearby_by : str
         What decides it.
     margin : float or None
-        All tensors within this distance of the given one that are sums of so
+        All tensors, real ones if it is real, within this distance of the given one that are sums of so
         many powers have terms with points within `radius` of these: the tensor
         before it was rounded, or before noise of that size. None if not proved.
     radius : float or None
