@@ -10,7 +10,7 @@ from apolar.data import Scratch, open_rows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.kernels import launch, triton
 from apolar.em.row_blocks import write_row_stats
-from apolar.em.whitening import whitening_of
+from apolar.em.row_scale import whitening_of
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from kernel_device import DEVICE, interpreted, torch
@@ -68,7 +68,7 @@ def test_the_e_step_is_that_of_numpy(name, n_columns, n_components, weighted):
 def test_predictions_are_those_of_numpy(name, n_columns, n_components, weighted):
     rows, kind, whitening, natural = problem(name, n_columns, n_components)
     block = on_host(rows, kind, whitening)
-    responsibilities, density = posteriors(block.logits(natural).copy()[None], Scratch())
+    responsibilities, density = posteriors(block.logits(natural).copy()[None])
     parameters = parameters_of(whitening, natural)
     expected = {
         "labels": responsibilities[0].argmax(axis=0),
@@ -146,7 +146,7 @@ def test_a_noise_component_has_the_same_logit_in_all_rows(name):
     sums = triton.e_step(tensor, None, whitening.centre, whitening.matrix, natural)
     for ours, theirs in zip(sums, block.e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
-    responsibilities, _ = posteriors(block.logits(natural).copy()[None], Scratch())
+    responsibilities, _ = posteriors(block.logits(natural).copy()[None])
     labels, check = launch.predict(tensor, None, parameters_of(whitening, natural), "labels")
     assert float(check) == 0
     np.testing.assert_array_equal(labels.cpu().numpy(), responsibilities[0].argmax(axis=0))

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import invgamma, invwishart, multivariate_normal
 
-from apolar.data import Scratch, open_rows
+from apolar.data import open_rows
 from apolar.em.blocks import posteriors
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
@@ -264,7 +264,7 @@ def test_bad_priors_are_refused(name, value):
 
 def test_posteriors_of_far_rows_are_finite():
     logits = np.array([[[-1e6, 0.0], [-1e6 - 5, 800.0]]])
-    responsibilities, density = posteriors(logits, Scratch())
+    responsibilities, density = posteriors(logits)
     np.testing.assert_allclose(responsibilities.sum(axis=1), 1)
     np.testing.assert_allclose(density[0], [-1e6 + np.log1p(np.exp(-5)), 800.0])
 

@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_LOGIT
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
-from apolar.data import Scratch, thread_scratch
+from apolar.data import thread_scratch
 from apolar.em.whitening import Whitening
 from apolar.moments.sums import row_squares
 
@@ -73,11 +73,13 @@ class Block(ABC):
             nearest = xp.argmax(logits, axis=0)
             hard = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(n_components)])
             return self.stats(hard if self.weights is None else hard * self.weights), np.zeros(1)
-        responsibilities, log_likelihood = weighted_posteriors(
-            xp.reshape(logits, (n_mixtures, n_components, self.n_rows)), self.weights, self.scratch
-        )
+        shape = n_mixtures, n_components, self.n_rows
+        responsibilities, densities = posteriors(xp.reshape(logits, shape))
+        if self.weights is not None:
+            responsibilities *= self.weights
+            densities *= self.weights
         flat = xp.reshape(responsibilities, (n_mixtures * n_components, self.n_rows))
-        return self.stats(flat), log_likelihood
+        return self.stats(flat), xp.sum(densities, axis=1)
 
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row.
@@ -102,7 +104,7 @@ class Block(ABC):
         logits = xp.asarray(logits, copy=True)
         if what == "logits":
             return logits
-        responsibilities, densities = (part[0, ...] for part in posteriors(logits[None, ...], self.scratch))
+        responsibilities, densities = (part[0, ...] for part in posteriors(logits[None, ...]))
         if what == "both":
             return responsibilities, densities
         if what == "labels":
@@ -206,47 +208,7 @@ def weights_to_device_of(weights: Any, array: Any) -> Any:
     return to_device_of(np.asarray(weights, np.float64), array)
 
 
-def weighted_posteriors(logits: Any, weights: Any, scratch: Scratch) -> tuple[Any, Any]:
-    """Return responsibilities times the weights of the rows, and log-likelihoods, from logits.
-
-    Parameters
-    ----------
-    logits : array, shape (n_mixtures, n_components, n_rows)
-        Overwritten.
-    weights : array or None, shape (n_rows,)
-    scratch : Scratch
-
-    Returns
-    -------
-    responsibilities : array, shape (n_mixtures, n_components, n_rows)
-    log_likelihood : array, shape (n_mixtures,)
-    """
-    xp = namespace(logits)
-    n_rows = logits.shape[2]
-    exponentials, largest, sums = _exponentials(logits, scratch)
-    if xp is not np:
-        density = largest + xp.log(sums)
-        factor = 1 / sums
-        if weights is not None:
-            density, factor = density * weights, factor * weights
-        exponentials *= factor[:, None, :]
-        return exponentials, xp.sum(density, axis=1)
-    factor = np.divide(1.0, sums, out=scratch("inverse", *sums.shape))
-    if weights is None:
-        # One logarithm of a product is cheaper than many logarithms. Each factor is from 1 to n_components:
-        # products of this many do not overflow.
-        n_factors = max(1, min(64, int(600 / np.log(max(2, logits.shape[1])))))
-        products = np.multiply.reduceat(sums, np.arange(0, n_rows, n_factors), axis=1)
-        exponentials *= factor[:, None]
-        return exponentials, largest.sum(axis=1) + np.log(products).sum(axis=1)
-    np.log(sums, out=sums)
-    sums += largest
-    factor *= weights
-    exponentials *= factor[:, None]
-    return exponentials, sums @ weights
-
-
-def posteriors(logits: Any, scratch: Scratch) -> tuple[Any, Any]:
+def posteriors(logits: Any) -> tuple[Any, Any]:
     """Return responsibilities and log-densities from logits, shape (n_mixtures, n_components, n).
 
     The logits are overwritten.
@@ -254,21 +216,17 @@ def posteriors(logits: Any, scratch: Scratch) -> tuple[Any, Any]:
     Returns
     -------
     responsibilities : array, shape (n_mixtures, n_components, n)
-    density : array, shape (n_mixtures, n)
+    densities : array, shape (n_mixtures, n)
     """
-    exponentials, largest, sums = _exponentials(logits, scratch)
-    exponentials /= sums[:, None, :]
-    return exponentials, namespace(sums).log(sums) + largest
-
-
-def _exponentials(logits: Any, scratch: Scratch) -> tuple[Any, Any, Any]:
-    """Return exponentials of logits relative to the largest of each row, the largest, and their sums."""
-    largest = scratch.max("largest", logits, axis=1)
+    xp = namespace(logits)
+    largest = xp.max(logits, axis=1)
     logits -= largest[:, None, :]
-    if isinstance(logits, np.ndarray):
+    if xp is np:
         # Such small exponentials do not count, and where exp underflows it takes four times as long.
         np.maximum(logits, MIN_LOGIT, out=logits)
         np.exp(logits, out=logits)
     else:
-        logits = namespace(logits).exp(logits)
-    return logits, largest, scratch.sum("total", logits, axis=1)
+        logits = xp.exp(logits)
+    sums = xp.sum(logits, axis=1)
+    logits /= sums[:, None, :]
+    return logits, xp.log(sums) + largest

@@ -10,7 +10,6 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_device_array, to_numpy
-from apolar.data import Scratch
 from apolar.em.blocks import posteriors
 from apolar.em.missing import PatternRows
 from apolar.em.whitening import MAX_DISTANCE, Whitening
@@ -115,7 +114,7 @@ class Completion:
             scaled = np.clip((x[rows] - self.centre) / self.units, -MAX_DISTANCE, MAX_DISTANCE)
         for part in PatternRows.of(scaled).parts(len(self.components.linear)):
             given = self.components.given(part.missing)
-            responsibilities = posteriors(part.logits(given.marginal)[None], Scratch())[0][0]
+            responsibilities = posteriors(part.logits(given.marginal)[None])[0][0]
             yield replace(part, positions=rows[part.positions]), given, responsibilities
 
     def _put(self, out: Array, part: PatternRows, filled: Array) -> None:

@@ -17,7 +17,8 @@ from apolar.data import fetch_rows, open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import NOISE_AND_MISSING
-from apolar.em.whitening import MIN_EIGENVALUE, Whitening, column_units, whitening_of
+from apolar.em.row_scale import column_units, whitening_of
+from apolar.em.whitening import MIN_EIGENVALUE, Whitening
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
@@ -166,7 +167,7 @@ def _whitening_of(values: Array, weights: Array | None, is_kept: Array, data: Pr
     of_kept, of_all = (is_constant(*column_moments(rows)[2:]) for rows in (kept, open_rows(values, weights)))
     if np.array_equal(of_kept, of_all):
         whitening = whitening_of(kept, data.family)
-    return replace(whitening, n_rows=data.n_rows, weight=data.weight, noise=data.whitening.noise)
+    return replace(whitening, n_rows=data.n_rows, weight=data.weight, measurement=data.whitening.measurement)
 
 
 # --- densities from nearest neighbours ----------------------------------------------------------

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.data import Scratch
 from apolar.data.rows import map_in_threads
-from apolar.em.blocks import Block, StatsBlock, weighted_posteriors
+from apolar.em.blocks import Block, StatsBlock, posteriors
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.whitening import Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents
@@ -140,12 +139,15 @@ class PatternRows:
             first, second = given.completed(stats[..., 0], stats[..., 1 : 1 + m], second)
             return stats[..., 0].sum(axis=0), first.sum(axis=0), second.sum(axis=0), log_likelihood
         logits = self.logits(given.marginal).reshape(n_mixtures, -1, len(self.values))
-        posteriors, log_likelihood = weighted_posteriors(logits, weights, Scratch())
-        responsibilities, expected = posteriors.reshape(-1, len(self.values)), self.expected(given)
+        responsibilities, densities = posteriors(logits)
+        if weights is not None:
+            responsibilities *= weights
+            densities *= weights
+        responsibilities, expected = responsibilities.reshape(-1, len(self.values)), self.expected(given)
         weighted = responsibilities[..., None] * expected
         counts = np.add.reduceat(responsibilities, self.starts[:-1], axis=1)
         second = np.swapaxes(weighted, 1, 2) @ expected + np.einsum("kp,pkij->kij", counts, given.covariances)
-        return counts.sum(axis=1), weighted.sum(axis=1), second, log_likelihood
+        return counts.sum(axis=1), weighted.sum(axis=1), second, densities.sum(axis=1)
 
     def _marginal_sums(
         self, marginal: NaturalComponents, n_mixtures: int, weights: Array | None, n_threads: int
@@ -224,12 +226,12 @@ class IncompleteBlock(Block):
         """Store centred and divided rows as the sums need them."""
 
     @property
-    def noise(self) -> Array:
-        """The variance of the noise of each column, in its unit."""
-        return np.asarray(self.whitening.noise / self.units**2)
+    def errors(self) -> Array:
+        """The variance of the measurement error of each column, in its unit."""
+        return np.asarray(self.whitening.measurement / self.units**2)
 
     def with_family(self, family: Family, whitening: Whitening) -> IncompleteBlock:
-        """Return the same rows for a family of the same row statistics, or for other noise."""
+        """Return the same rows for a family of the same row statistics, or another measurement error."""
         other = object.__new__(type(self))
         vars(other).update(vars(self), family=family, whitening=whitening)
         return other
@@ -268,9 +270,9 @@ class AlignedBlock(IncompleteBlock):
         linear, quadratics = self._parts(natural)
         # The part of a column in the logit, but for what is linear in the statistics of its value.
         precisions = -2 * quadratics
-        of_noise = quadratics * self.noise
-        constants = 0.5 * (np.log(precisions) - LOG_2PI - linear**2 / precisions) + of_noise
-        of_all = natural[..., :1] + of_noise.sum(axis=-1, keepdims=True)
+        of_errors = quadratics * self.errors
+        constants = 0.5 * (np.log(precisions) - LOG_2PI - linear**2 / precisions) + of_errors
+        of_all = natural[..., :1] + of_errors.sum(axis=-1, keepdims=True)
         of_missing = (np.log(self.units) - constants)[..., self.incomplete]
         return np.concatenate([of_all, linear, of_missing, quadratics, np.zeros_like(of_missing)], axis=-1)
 
@@ -285,10 +287,10 @@ class AlignedBlock(IncompleteBlock):
         means = linear * variances
         n_stored = m + len(columns)
         counts, first = stored[:, :1], stored[:, 1 : 1 + m].copy()
-        second = stored[:, 1 + n_stored : 1 + n_stored + m] + counts * self.noise
+        second = stored[:, 1 + n_stored : 1 + n_stored + m] + counts * self.errors
         of_missing = stored[:, 1 + m : 1 + n_stored]
         first[:, columns] += of_missing * means[:, columns]
-        expected = means**2 + variances - self.noise
+        expected = means**2 + variances - self.errors
         second[:, columns] += of_missing * expected[:, columns]
         if self.family.is_spherical:
             second = second.sum(axis=1, keepdims=True)
@@ -319,11 +321,11 @@ class PatternBlock(IncompleteBlock):
         """Yield parts of the rows, and the components given what is observed in them."""
         components, mixing = NaturalComponents.of(natural, self.n_features), self._mixing
         components = components if mixing is None else components.transformed(mixing)
-        noise, log_units = self.noise, np.log(self.units)
+        errors, log_units = self.errors, np.log(self.units)
         for part in self.rows.parts(len(natural)):
             given = components.given(part.missing)
             given.marginal.constants[...] += (part.missing @ log_units)[:, None]
-            yield part, given.with_noise(~part.missing * noise) if np.any(noise) else given
+            yield part, given.with_measurement(~part.missing * errors) if np.any(errors) else given
 
     def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""

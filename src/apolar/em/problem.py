@@ -14,24 +14,22 @@ from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar.data import Rows, Scratch
-from apolar.em.blocks import Block, StatsBlock, squares_about, weights_to_device_of
+from apolar.data import Rows
+from apolar.em.blocks import Block, squares_about
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.kernels.compiled import CompiledBlock
 from apolar.em.missing import IncompleteBlock, incomplete_block
-from apolar.em.row_blocks import CHUNK_SIZE, MIN_ROWS, RowBlocks, is_compiled, write_row_stats
+from apolar.em.row_blocks import CHUNK_SIZE, MIN_ROWS, RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples, dense
-from apolar.em.whitening import RowScale, Whitening, add_measurement_noise, scale_of, whitening_of
+from apolar.em.row_scale import RowScale, scale_of, whitening_of
+from apolar.em.whitening import Whitening, add_measurement
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 
-# Rows of at most this many numbers (16 MB) are stored in whitened coordinates; the statistics of others are
-# recomputed in each pass.
+# Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
 KEPT_NUMBERS = 2**21
-# Working memory of sums without the extension, relative to row statistics.
-WORKING_FACTOR = 8
 
 
 class Problem(RowSamples):
@@ -48,8 +46,8 @@ class Problem(RowSamples):
     whitening : Whitening, optional
         By default that of the rows, which are checked and read once for it.
     threads : int, default=1
-    noise : float, default=0.0
-        The variance of the noise of each row, if `whitening` is not given.
+    measurement : float, default=0.0
+        The variance of the measurement error of each row, if `whitening` is not given.
 
     Attributes
     ----------
@@ -69,7 +67,7 @@ class Problem(RowSamples):
         whitening: Whitening | None = None,
         threads: int = 1,
         *,
-        noise: float = 0.0,
+        measurement: float = 0.0,
     ) -> None:
         self.far_rows = np.zeros(0, dtype=np.intp)
         self.scale: RowScale | None = None
@@ -77,7 +75,7 @@ class Problem(RowSamples):
             self.scale = scale_of(rows, family, threads)
             self.far_rows = self.scale.far_rows
             rows = rows.on_host() if self.scale.is_incomplete else rows
-            whitening = whitening_of(rows, family, noise, scale=self.scale)
+            whitening = whitening_of(rows, family, measurement, scale=self.scale)
         self.rows = rows
         self.whitening, self.family = whitening, family.in_coordinates(whitening.inverse)
         self.n_features = rows.n_features
@@ -93,7 +91,7 @@ class Problem(RowSamples):
             squares = squares_about(rows.take(slice(None))[0], whitening)
             self._blocks = replace(self._blocks, squares=squares)
 
-    def _block_to_keep(self) -> Block | None:
+    def _block_to_keep(self) -> CompiledBlock | IncompleteBlock | None:
         """Return all rows as one block, if it is small; with missing values, if the rows are in memory."""
         rows, family, whitening = self.rows, self.family, self.whitening
         if self.is_incomplete:
@@ -101,19 +99,12 @@ class Problem(RowSamples):
                 return None
             values, weights = rows.take(slice(None))
             return incomplete_block(as_float64_rows(values), weights, family, whitening, self.threads)
-        # `is_distributed` is tested first, as `n_rows` of distributed rows may take a pass over them.
-        if self.is_wide or rows.is_distributed or not rows.can_take or rows.n_rows is None:
+        # The extension computes the statistics of rows faster than it would read them.
+        if not is_compiled(rows, family) or rows.is_distributed or not rows.can_take or rows.n_rows is None:
             return None
-        # The extension computes the statistics of rows faster than it would read them; other sums over one
-        # block take more working memory.
-        uses_extension = is_compiled(rows, family)
-        n_numbers = self.n_features if uses_extension else WORKING_FACTOR * self.n_stats
-        if rows.n_rows * n_numbers > KEPT_NUMBERS:
+        if rows.n_rows * self.n_features > KEPT_NUMBERS:
             return None
         values, weights = rows.take(slice(None))
-        if not uses_extension:
-            row_stats = write_row_stats(values, family, whitening, Scratch())
-            return StatsBlock(row_stats, weights_to_device_of(weights, row_stats))
         whitened = np.empty((self.n_features, values.shape[0]))
         whitening.write(values, whitened)
         return CompiledBlock(whitened.T, weights, family, n_threads=self.threads)
@@ -122,12 +113,12 @@ class Problem(RowSamples):
         """Return the same rows for another family of the same row statistics: with or without sharing."""
         return self._with(family.in_coordinates(self.whitening.inverse), self.whitening)
 
-    def with_noise(self, variances: Array | float) -> Problem:
-        """Return the same rows with noise of these variances in their columns, shape (n_features,)."""
-        return self._with(self.family, replace(self.whitening, noise=variances))
+    def with_measurement(self, variances: Array | float) -> Problem:
+        """Return the same rows with measurement errors of these variances, shape (n_features,)."""
+        return self._with(self.family, replace(self.whitening, measurement=variances))
 
     def _with(self, family: Family, whitening: Whitening) -> Problem:
-        """Return the same rows for a family of the same row statistics, or for other noise."""
+        """Return the same rows for a family of the same row statistics, or another measurement error."""
         other = copy.copy(self)
         other.family, other.whitening, other._imputed = family, whitening, None
         other._blocks = replace(self._blocks, family=family, whitening=whitening)
@@ -164,13 +155,13 @@ class Problem(RowSamples):
             raise ValueError("Values of the rows are missing: this needs those of Problem.imputed().")
 
     def natural(self, parameters: WhitenedParameters) -> Array:
-        """Return the natural parameters of the components, with what the noise of a row adds to them.
+        """Return the natural parameters of the components, with what measurement errors add to them.
 
         Those of the noise component, if there is one, are last.
         """
-        natural, noise = self.family.natural(parameters), self._noise_quadratics()
-        if noise is not None:
-            natural[..., 0] += natural[..., -len(noise) :] @ noise
+        natural, errors = self.family.natural(parameters), self._measurement_quadratics()
+        if errors is not None:
+            natural[..., 0] += natural[..., -len(errors) :] @ errors
         return self.whitening.append_noise_component(natural, parameters.weights)
 
     def m_step(
@@ -204,7 +195,7 @@ class Problem(RowSamples):
         log_likelihood : ndarray, shape (n_mixtures,)
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
-        natural, noise = self.natural(parameters), self._noise_quadratics()
+        natural, errors = self.natural(parameters), self._measurement_quadratics()
         n_mixtures, n_components, _ = natural.shape
         if self._kept is not None:
             stats, log_likelihood = self._kept.e_step(natural)
@@ -218,7 +209,7 @@ class Problem(RowSamples):
         if self.whitening.has_noise_component:
             # The rows of noise are those that the components leave.
             stats = np.ascontiguousarray(stats[..., :-1, :])
-        return SufficientStats(add_measurement_noise(stats, noise), self.n_features), log_likelihood
+        return SufficientStats(add_measurement(stats, errors), self.n_features), log_likelihood
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
@@ -231,7 +222,7 @@ class Problem(RowSamples):
             stats, _ = self._kept.e_step(nearness, is_hard=True)
         else:
             stats, _ = self._reduce(lambda block: block.e_step(nearness, is_hard=True), 2 * len(means))
-        return self._with_noise_of_rows(stats)
+        return self._with_measurement(stats)
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
@@ -239,7 +230,7 @@ class Problem(RowSamples):
         if columns is None:
             return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
         weights, n_axes = self.row_weights(), self.family.n_axes
-        return self._with_noise_of_rows(compiled.label_stats(columns, weights, labels, n_components, n_axes))
+        return self._with_measurement(compiled.label_stats(columns, weights, labels, n_components, n_axes))
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
@@ -254,23 +245,23 @@ class Problem(RowSamples):
 
         # In order and by one thread, as each block takes the next part of the responsibilities.
         parts = self.map_blocks(block_stats, n_threads=1)
-        return self._with_noise_of_rows(sum(parts, np.zeros((len(responsibilities), self.n_stats))))
+        return self._with_measurement(sum(parts, np.zeros((len(responsibilities), self.n_stats))))
 
-    def _noise_quadratics(self) -> Array | None:
-        """Return what the noise of a row adds to its expected quadratics, or None without noise."""
-        # Where values are missing, their blocks add the noise of those that are not.
-        return None if self.is_incomplete else self.whitening.noise_quadratics(self.family)
+    def _measurement_quadratics(self) -> Array | None:
+        """Return what the measurement error of a row adds to its expected quadratics, or None without."""
+        # Where values are missing, their blocks add the errors of those that are not.
+        return None if self.is_incomplete else self.whitening.measurement_quadratics(self.family)
 
-    def _with_noise_of_rows(self, stats: Array) -> SufficientStats:
-        return SufficientStats(add_measurement_noise(stats, self._noise_quadratics()), self.n_features)
+    def _with_measurement(self, stats: Array) -> SufficientStats:
+        return SufficientStats(add_measurement(stats, self._measurement_quadratics()), self.n_features)
 
     def _natural_of_rows(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters of one mixture for densities at the rows as they are."""
         return self.whitening.append_noise_component(self.family.natural(parameters), parameters.weights)
 
-    def _without_noise(self) -> Problem:
+    def _without_measurement(self) -> Problem:
         """Return the rows for densities at the rows as they are; complete ones need no change."""
-        return self.with_noise(0.0) if self.is_incomplete else self
+        return self.with_measurement(0.0) if self.is_incomplete else self
 
     def _reduce(self, function: Callable[[Block], Any], n_working: int, n_fused: int = 0) -> list[Any]:
         """Return the sums of a function of blocks, computed where the rows are."""
@@ -313,7 +304,7 @@ class Problem(RowSamples):
         component, the responsibilities of a row add up to one less that of the noise.
         """
         n_components, natural = parameters.n_components, self._natural_of_rows(parameters)
-        blocks = self._without_noise().map_blocks(
+        blocks = self._without_measurement().map_blocks(
             lambda block: block.posteriors(natural, "both"), 2 * len(natural)
         )
         responsibilities, densities = zip(*blocks, strict=True)
@@ -324,11 +315,9 @@ class Problem(RowSamples):
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if isinstance(self._kept, CompiledBlock):
             return CompiledBlock(self._kept.values[rows], None, self.family).logits(natural)
-        if isinstance(self._kept, StatsBlock):
-            return natural @ to_numpy(self._kept.row_stats[:, rows])
         # Block by block: all row statistics together would take too much memory.
-        parts = self._without_noise().map_blocks(
-            lambda block: block.posteriors(natural, "logits"), 2 * len(natural)
+        parts = self._without_measurement().map_blocks(
+            lambda block: to_numpy(block.posteriors(natural, "logits")), 2 * len(natural)
         )
         return np.concatenate(list(parts), axis=1)[:, rows]
 
@@ -342,8 +331,6 @@ class Problem(RowSamples):
         self._require_complete()
         if isinstance(self._kept, CompiledBlock):
             return self._kept.values.T
-        if isinstance(self._kept, StatsBlock):
-            return to_numpy(self._kept.row_stats[1 : 1 + self.n_features, ...])
         parts = []
         for block, _ in self._read():
             parts.append(np.empty((self.n_features, block.shape[0])))

@@ -72,19 +72,19 @@ def _rounding_variances(values: Array, weights: Array | None) -> Array:
 
 def has_rounding(data: Problem) -> bool:
     """Return whether rows are taken to be known up to their rounding errors only."""
-    return isinstance(data.whitening.noise, np.ndarray)
+    return isinstance(data.whitening.measurement, np.ndarray)
 
 
 def prior_for(whitening: Whitening, family: Family, prior: Prior | None) -> Prior | None:
     """Return the prior for rows with the noise of a whitening: of one variance per column, if it has any."""
-    if prior is None or not isinstance(whitening.noise, np.ndarray):
+    if prior is None or not isinstance(whitening.measurement, np.ndarray):
         return prior
-    return RoundedPrior(base=prior, noise=whitening.noise_covariance(family))
+    return RoundedPrior(base=prior, noise=whitening.measurement_covariance(family))
 
 
 def is_narrower(data: Problem, parameters: WhitenedParameters, variances: Array) -> bool:
     """Return whether a component varies less, in some direction, than the rounding errors of its rows."""
-    noise = data.with_noise(variances).whitening.noise_covariance(data.family)
+    noise = data.with_measurement(variances).whitening.measurement_covariance(data.family)
     return noise is not None and data.family.largest_ratio(noise, parameters.covariances) > 1
 
 
@@ -94,5 +94,5 @@ def with_rounding(data: Problem, prior: Prior | None, variances: Array) -> tuple
     The covariances of EM are then those that it would have without rounding errors, given the same
     responsibilities, plus the covariance of these errors.
     """
-    data = data.with_noise(variances)
+    data = data.with_measurement(variances)
     return data, prior_for(data.whitening, data.family, prior)

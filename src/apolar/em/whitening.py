@@ -8,31 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array
 from apolar._core.namespaces import to_device_of, write
-from apolar.data import Rows
-from apolar.em.far_rows import find_far_rows, without_rows
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import (
-    ROUNDING,
-    ColumnMoments,
-    RowCovariance,
-    column_moments,
-    is_constant,
-    row_covariance,
-)
 
-# The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
-MAX_SPREAD = 1e145
-# The largest variance of the noise of a row, relative to the variance of a column.
-MAX_NOISE = 1e100
 # The largest distance of a row from the centre, in deviations of the columns.
 MAX_DISTANCE = 1e140
-# The unit of a constant column, relative to the deviations of the other columns.
-CONSTANT_UNIT = 1e-3
 # The least eigenvalue of the correlation matrix that is divided by.
 MIN_EIGENVALUE = 1e-6
 
@@ -54,10 +37,10 @@ class Whitening:
         The number of rows that are whitened.
     weight : float
         The sum of the weights of those rows.
-    noise : float or ndarray, shape (n_features,)
-        The variance of the Gaussian noise that each row is assumed to have, in the units of the data: one for
-        every column, `reg_covar`, or one per column, of its rounding errors. The M-step adds it to the
-        variances.
+    measurement : float or ndarray, shape (n_features,)
+        The variance of the Gaussian measurement error that each row is assumed to have, in the units of the
+        data: one for every column, `reg_covar`, or one per column, of its rounding errors. The M-step adds
+        it to the variances.
     noise_box : NoiseBox or None
         Where the noise component is, in the units of the data, if there is one.
     noise_shares : tuple of float
@@ -72,9 +55,10 @@ class Whitening:
     log_det: float
     n_rows: int
     weight: float
-    noise: float | Array = 0.0
+    measurement: float | Array = 0.0
     noise_box: NoiseBox | None = None
     noise_shares: tuple[float, ...] = ()
+    available_covariance: Array | None = None
 
     @property
     def has_noise_component(self) -> bool:
@@ -86,8 +70,6 @@ class Whitening:
         """The log-density of the noise component in whitened coordinates."""
         assert self.noise_box is not None
         return -self.noise_box.log_volume - self.log_det
-
-    available_covariance: Array | None = None
 
     def append_noise_component(self, natural: Array, weights: Array) -> Array:
         """Return natural parameters with those of the noise component appended, if there is one.
@@ -133,30 +115,31 @@ class Whitening:
         """Return the transformed identity, A^t A, as one covariance of a family."""
         return metric_of(self.matrix, family.identity(len(self.centre)))
 
-    def noise_covariance(self, family: Family) -> Array | None:
-        """Return the covariance of the noise of a row, as one of a family; None without noise.
+    def measurement_covariance(self, family: Family) -> Array | None:
+        """Return the covariance of the measurement error of a row, as one of a family; None without.
 
         A spherical covariance has the mean variance of the columns.
         """
-        if not isinstance(self.noise, np.ndarray):
-            return self.noise * self.metric(family) if self.noise else None
-        if not np.any(self.noise):
+        variances = self.measurement
+        if not np.any(variances):
             return None
+        if not isinstance(variances, np.ndarray):
+            return variances * self.metric(family)
         if self.matrix.ndim == 2:
-            return (self.matrix.T * self.noise) @ self.matrix
-        return np.asarray((np.mean(self.noise) if self.matrix.ndim == 0 else self.noise) * self.matrix**2)
+            return (self.matrix.T * variances) @ self.matrix
+        return np.asarray((np.mean(variances) if self.matrix.ndim == 0 else variances) * self.matrix**2)
 
-    def noise_quadratics(self, family: Family) -> Array | None:
-        """Return what the noise of a row adds to its expected quadratics, or None without noise.
+    def measurement_quadratics(self, family: Family) -> Array | None:
+        """Return what the measurement error of a row adds to its expected quadratics, or None without.
 
         The log-density is linear in the quadratics. With this term, E-step, M-step and gradient are those of
-        rows observed up to Gaussian noise, and EM still maximises an objective.
+        rows observed up to Gaussian errors, and EM still maximises an objective.
         """
-        covariance = self.noise_covariance(family)
+        covariance = self.measurement_covariance(family)
         if covariance is None:
             return None
-        noise = WhitenedParameters(np.ones(1), np.zeros((1, len(self.centre))), covariance[None])
-        return family.untied.moments(noise).second[0]
+        error = WhitenedParameters(np.ones(1), np.zeros((1, len(self.centre))), covariance[None])
+        return family.untied.moments(error).second[0]
 
     @property
     def deviations(self) -> Array:
@@ -221,169 +204,34 @@ def _congruent(covariances: Array, matrix: Array) -> Array:
     return covariances * matrix**2
 
 
-def add_measurement_noise(stats: Array, noise: Array | None) -> Array:
-    """Return sums of row statistics, with what the noise of a row adds to its quadratics."""
-    if noise is not None:
+def add_measurement(stats: Array, quadratics: Array | None) -> Array:
+    """Return sums of row statistics, with what the measurement error of a row adds to its quadratics."""
+    if quadratics is not None:
         # A copy: sums from a device may be read-only.
         stats = np.array(stats)
-        stats[..., -len(noise) :] += stats[..., :1] * noise
+        stats[..., -len(quadratics) :] += stats[..., :1] * quadratics
     return stats
-
-
-@dataclass(frozen=True, eq=False)
-class RowScale:
-    """Where rows are and how far they spread, without the rows that are far from all others.
-
-    One far row would set the scale of all: of the whitening, and with it of the prior.
-
-    Attributes
-    ----------
-    weight : float
-        The sum of the weights of all rows.
-    n_rows : int
-        The number of all rows.
-    mean, variances : ndarray, shape (n_features,)
-    covariance : ndarray, shape (n_features, n_features), or None
-        If the family is whitened by it, or values are missing.
-    is_incomplete : bool
-        Whether values are missing.
-    far_rows : ndarray of int
-        The positions of the far rows.
-    """
-
-    weight: float
-    n_rows: int
-    mean: Array
-    variances: Array
-    covariance: Array | None
-    is_incomplete: bool
-    far_rows: IndexArray
-
-    @property
-    def moments(self) -> RowCovariance | None:
-        """The first two moments of all rows, if this is what was computed."""
-        if self.covariance is None or self.is_incomplete or len(self.far_rows):
-            return None
-        return RowCovariance(self.weight, self.n_rows, self.mean, self.covariance)
-
-
-def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> RowScale:
-    """Return the scale of rows for the whitening of a family; they are checked, and read once or twice."""
-    columns, covariance, is_incomplete = _moments_of(rows, family, n_threads)
-    weight, n_rows = columns.weight, columns.n_rows
-    far_rows = find_far_rows(rows, columns)
-    if len(far_rows):
-        columns, covariance, _ = _moments_of(without_rows(rows, far_rows), family, n_threads)
-    return RowScale(weight, n_rows, columns.mean, columns.variances, covariance, is_incomplete, far_rows)
-
-
-def _moments_of(rows: Rows, family: Family, n_threads: int) -> tuple[ColumnMoments, Array | None, bool]:
-    """Return moments of the columns, the covariance where it is needed, and whether values are missing."""
-    covariance = None
-    if family.whitened_by is not Invariance.LINEAR:
-        columns = column_moments(rows, n_threads, allows_missing=True)
-    else:
-        weight, n_rows, mean, covariance = row_covariance(rows, n_threads, allows_missing=True)
-        columns = ColumnMoments(weight, n_rows, mean, np.diag(covariance).copy())
-    if not np.any(np.isnan(columns.mean)):
-        return columns, covariance, False
-    available = available_moments(rows.on_host(), n_threads)
-    return available.of_columns, available.covariance, True
-
-
-def whitening_of(
-    rows: Rows, family: Family, noise: float = 0.0, n_threads: int = 1, scale: RowScale | None = None
-) -> Whitening:
-    """Return the whitening of rows for a family, by a map under which the family is invariant.
-
-    For spherical families all columns are divided by one number, for diagonal ones each column by its
-    deviation, and for full ones the covariance of all rows becomes the identity.
-
-    Parameters
-    ----------
-    rows : Rows
-    family : Family
-    noise : float, default=0.0
-        The variance of the noise of each row.
-    n_threads : int, default=1
-    scale : RowScale, optional
-        That of the rows, if it is known.
-
-    Returns
-    -------
-    whitening : Whitening
-    """
-    scale = scale_of(rows, family, n_threads) if scale is None else scale
-    weight, n_rows, mean = scale.weight, scale.n_rows, scale.mean
-    # The sample variance, which a single row does not have.
-    correction = weight / (weight - 1) if weight >= 2 else 1.0
-    variances = np.maximum(scale.variances, 0.0) * correction
-    units = column_units(variances, mean)
-    _check_scales(variances, units, rows.names, noise)
-    if family.whitened_by is Invariance.SCALING:
-        unit = float(np.sqrt(np.mean(variances)))
-        all_constant = np.all(is_constant(mean, variances))
-        unit = float(units.max()) if all_constant or not unit > 0 else unit
-        whitening = _scaling(mean, np.asarray(unit), n_rows, weight, noise)
-    elif family.whitened_by is not Invariance.LINEAR:
-        whitening = _scaling(mean, units, n_rows, weight, noise)
-    else:
-        assert scale.covariance is not None
-        correlation = scale.covariance * correction / units / units[:, None]
-        whitening = _decorrelation(mean, units, correlation, n_rows, weight, noise)
-    return replace(whitening, available_covariance=scale.covariance) if scale.is_incomplete else whitening
-
-
-def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, noise: float) -> None:
-    """Refuse columns whose squares overflow or underflow, and noise that dwarfs a column."""
-    with np.errstate(invalid="ignore"):
-        in_range = np.isfinite(variances) & (units < MAX_SPREAD) & (units > 1 / MAX_SPREAD)
-    if not np.all(in_range):
-        column = int(np.argmin(in_range))
-        name = str(column) if names is None else f"{column} ({names[column]!r})"
-        deviation = float(np.sqrt(variances[column]))
-        scale = f"a deviation of {deviation:.3g}" if deviation > 0 else "values too far from zero"
-        raise ValueError(
-            f"Column {name} of X has {scale}: its squares leave the range of numbers. Divide the column by "
-            "its scale first, or leave it out."
-        )
-    if noise > MAX_NOISE * float(units.min()) ** 2:
-        raise ValueError(
-            f"reg_covar={noise:.3g} is more than {MAX_NOISE:.0e} times the variance of a column: beside it "
-            "the column is nothing. Give a smaller one, or None."
-        )
 
 
 def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening:
     """Return the whitening of rows with the mean and covariance of a mixture, in the units of the data.
 
-    Of a mixture with noise, those of the components.
+    If the mixture has noise, these are the mean and covariance of the components.
     """
-    weights, means = _shares(parameters), parameters.means
+    weights, means = parameters.weights, parameters.means
+    weights = weights if parameters.noise is None else weights / weights.sum()
     centre = weights @ means
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(parameters.covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])
-    return _whitening_by(centre, total, parameters, family)
-
-
-def _shares(parameters: MixtureParameters) -> Array:
-    """Return the weights of the components; with noise, as fractions of the rows that are not noise."""
-    weights = parameters.weights
-    return weights if parameters.noise is None else weights / weights.sum()
-
-
-def _whitening_by(centre: Array, total: Array, parameters: MixtureParameters, family: Family) -> Whitening:
-    """Return the whitening by a centre and one covariance of the form of a family."""
-    n_components = parameters.n_components
-    if family.whitened_by is not Invariance.LINEAR:
+    if family.whitened_by is Invariance.LINEAR:
+        units = np.sqrt(np.diag(total))
+        whitening = decorrelation(centre, units, total / np.outer(units, units), len(means), 1.0)
+    else:
         variances = family.diagonals(total)
         if family.whitened_by is Invariance.SCALING:
             variances = np.asarray(np.mean(variances))
-        whitening = _scaling(centre, np.asarray(np.sqrt(variances)), n_components, 1.0)
-        return replace(whitening, noise_box=parameters.noise)
-    units = np.sqrt(np.diag(total))
-    whitening = _decorrelation(centre, units, total / np.outer(units, units), n_components, 1.0)
+        whitening = scaling(centre, np.asarray(np.sqrt(variances)), len(means), 1.0)
     return replace(whitening, noise_box=parameters.noise)
 
 
@@ -401,14 +249,14 @@ def mixture_around(parameters: MixtureParameters, family: Family) -> tuple[White
     return whitening, inside
 
 
-def _scaling(centre: Array, units: Array, n_rows: int, weight: float, noise: float = 0.0) -> Whitening:
+def scaling(centre: Array, units: Array, n_rows: int, weight: float, measurement: float = 0.0) -> Whitening:
     """Return the whitening that divides all columns by one unit, or each column by its own."""
     log_det = -float(np.sum(np.log(units))) * (len(centre) if units.ndim == 0 else 1)
-    return Whitening(centre, np.asarray(1 / units), units, log_det, n_rows, weight, noise)
+    return Whitening(centre, np.asarray(1 / units), units, log_det, n_rows, weight, measurement)
 
 
-def _decorrelation(
-    centre: Array, units: Array, correlation: Array, n_rows: int, weight: float, noise: float = 0.0
+def decorrelation(
+    centre: Array, units: Array, correlation: Array, n_rows: int, weight: float, measurement: float = 0.0
 ) -> Whitening:
     """Return the whitening that divides columns by their units and decorrelates them."""
     values, vectors = np.linalg.eigh(correlation)
@@ -416,19 +264,4 @@ def _decorrelation(
     matrix = vectors / roots / units[:, None]
     inverse = (vectors * roots).T * units
     log_det = -float(np.log(roots).sum() + np.log(units).sum())
-    return Whitening(centre, matrix, inverse, log_det, n_rows, weight, noise)
-
-
-def column_units(variances: Array, mean: Array) -> Array:
-    """Return the unit of each column: its deviation, or a small unit if the column is constant."""
-    deviations = np.sqrt(variances)
-    constant = is_constant(mean, variances)
-    if not np.any(constant):
-        return deviations
-    varying = deviations[~constant]
-    if len(varying):
-        unit = CONSTANT_UNIT * float(np.sqrt(np.mean(varying**2)))
-    else:
-        unit = CONSTANT_UNIT * max(float(np.abs(mean).max()), 1.0)
-    # The unit must be large compared with the rounding errors of the column.
-    return np.where(constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)
+    return Whitening(centre, matrix, inverse, log_det, n_rows, weight, measurement)

@@ -56,7 +56,7 @@ def fit_rows(
     _check_memory(estimator, rows, family)
     stored = stored_state(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
-    data = Problem(rows, family, threads=n_threads, noise=estimator.reg_covar or 0.0)
+    data = Problem(rows, family, threads=n_threads, measurement=estimator.reg_covar or 0.0)
     data.refuse_rows_out_of_reach()
     if estimator.noise:
         data = with_noise_component(data, estimator.noise)
@@ -157,7 +157,7 @@ class _Solver:
         if rounded.status is not FitStatus.CONVERGED:
             return rounded
         solved = self.data
-        start = replace(rounded, status=FitStatus.NOT_RUN, curvature=None, is_from_all_rows=True)
+        start = replace(rounded, status=FitStatus.NOT_RUN, is_from_all_rows=True)
         result = self.solve(Candidates(lambda _: [start], keeps_order=self.keeps_order))
         is_flat = is_narrower(self.plain, result.parameters, variances)
         if result.status is not FitStatus.CONVERGED or is_flat:
@@ -173,7 +173,7 @@ class _Solver:
         self.data, prior = self.plain, self.plain_prior
         if variances is not None:
             self.data, prior = with_rounding(self.plain, prior, variances)
-            sample = sample.with_noise(variances)
+            sample = sample.with_measurement(variances)
         if start is None:
             warm = _warm_start(estimator, self.data, self.stored)
             start = warm or requested_candidates(estimator, self.data, self.X, prior, self.has_weight)

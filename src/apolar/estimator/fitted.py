@@ -76,7 +76,9 @@ class FittedState:
             lower_bounds=[value / weight + offset for value in fit.history],
             evidence=evidence_of(problem, fit) + offset * weight,
             shrinkage=fit.shrinkage,
-            rounding_variances=whitening.noise if isinstance(whitening.noise, np.ndarray) else None,
+            rounding_variances=whitening.measurement
+            if isinstance(whitening.measurement, np.ndarray)
+            else None,
             start=fit.start,
             start_notes=list(fit.skipped),
             message=fit.status.value,

@@ -14,12 +14,11 @@ from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, on_checked, open_rows
 from apolar.data.arrays import stack_rows
-from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, in_canonical_order
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
-from apolar.em.run import evidence_of
+from apolar.em.run import Stop, evidence_of, run
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input, with_column_names
@@ -99,7 +98,7 @@ class Stream:
         inside = whitening.transform_parameters(parameters)
         family = family.in_coordinates(whitening.inverse)
         stream = cls(family, parameters.n_components, prior, "moments", weight, parameters)
-        stream.noise, stream._whitening = whitening.noise, whitening
+        stream.noise, stream._whitening = whitening.measurement, whitening
         stream._stats = family.stats_of(inside, weight, prior_for(whitening, family, prior))
         return stream
 
@@ -119,7 +118,7 @@ class Stream:
             all_weights = np.concatenate([np.ones(v.shape[0]) if w is None else w for v, w in kept])
         all_rows = open_rows(stack_rows([v for v, _ in kept]), all_weights)
         noise = 0.0 if isinstance(self.noise, np.ndarray) else self.noise
-        data = Problem(all_rows, self.family, threads=threads, noise=noise)
+        data = Problem(all_rows, self.family, threads=threads, measurement=noise)
         if self.noise_expected:
             data = with_noise_component(data, self.noise_expected)
         if data.n_rows < self.n_components:
@@ -144,7 +143,7 @@ class Stream:
         # Components can change their order with each of these fits, and keep it in stepwise EM.
         result = in_canonical_order(result, self.family, data.whitening)
         # Set last, so that a batch that fails leaves the stream as it was.
-        self._kept, self.weight, self.noise = kept, data.weight, data.whitening.noise
+        self._kept, self.weight, self.noise = kept, data.weight, data.whitening.measurement
         self.shrinkage = result.shrinkage
         self._compared = data.weight if is_new_start else self._compared
         self.parameters = data.whitening.inverse_transform_parameters(result.parameters)
@@ -181,7 +180,8 @@ class Stream:
         else:
             first = data.whitening.transform_parameters(parameters)
         start = as_start_on(data, Fit(first, "stream"))
-        return converge(data, start, prior, tol=SETTINGS.stream_tolerance, max_iter=SETTINGS.sample_passes)
+        stop = Stop(SETTINGS.sample_passes, gain=SETTINGS.stream_tolerance)
+        return run(data, [start], prior, stop)[0]
 
     def _step(self, rows: Rows, threads: int) -> None:
         """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""
@@ -253,7 +253,7 @@ class Stream:
 def _mean_likelihood(data: Problem, parameters: WhitenedParameters, log_likelihood: float) -> float:
     """Return the mean log-likelihood in the units of the data, from that of EM, which has rounding errors."""
     if has_rounding(data):
-        exact = data.with_noise(np.zeros(data.n_features))
+        exact = data.with_measurement(np.zeros(data.n_features))
         log_likelihood = float(exact.e_step(parameters[None])[1][0])
     return log_likelihood / data.weight + data.whitening.log_det
 
@@ -298,7 +298,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         parameters = last.parameters
         if allows_rounding(estimator) and last.is_rounded:
             noise = np.asarray(last.rounding_variances)
-        whitening = replace(whitening_around(parameters, family), noise=noise)
+        whitening = replace(whitening_around(parameters, family), measurement=noise)
         # The covariances of the fit have been shrunk already.
         prior = None if prior is None else prior.conjugate
         stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)

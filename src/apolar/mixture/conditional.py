@@ -164,7 +164,7 @@ class ConditionalComponents:
     offsets: Array
     covariances: Array
 
-    def with_noise(self, variances: Array) -> ConditionalComponents:
+    def with_measurement(self, variances: Array) -> ConditionalComponents:
         """Return the same, where observed columns have noise of these variances, (n_patterns, n_features)."""
         precisions = np.diagonal(self.marginal.precisions, axis1=-2, axis2=-1)
         constants = self.marginal.constants - 0.5 * np.einsum("pki,pi->pk", precisions, variances)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Callable
@@ -15,14 +16,12 @@ from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import run_in_threads
 from apolar.data import Rows
-from apolar.em.kernels.runs import has_kernel, plain_runs
-from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import MIN_ROWS, Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.row_blocks import is_wide
-from apolar.em.run import evidence_of
+from apolar.em.run import Stop, evidence_of, has_kernel, run
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.parameters import WhitenedParameters
@@ -111,7 +110,7 @@ class Task:
     def problem(self, form: Family) -> Problem:
         """Return the rows under a family."""
         model = self.model
-        problem = Problem(self.rows, form, threads=self.n_threads, noise=model.reg_covar or 0.0)
+        problem = Problem(self.rows, form, threads=self.n_threads, measurement=model.reg_covar or 0.0)
         return with_noise_component(problem, model.noise) if model.noise else problem
 
 
@@ -148,7 +147,6 @@ class Grid:
         self.dropped: dict[Candidate, str] = {}
         # The criterion of each candidate that was fitted.
         self.values: dict[Candidate, float] = {}
-        self._counts, self._lock = ("", 0, 0), threading.Lock()
         self.starts = []
         if self.is_searched and any(number > 1 for _, number in candidates):
             shares = self.first.whitening.noise_shares or (0.0,)
@@ -175,40 +173,37 @@ class Grid:
             left = [each for each in self.candidates if each not in self.failed]
             chosen = [each for each in left if (each.family in FORMS) == are_forms]
             worth_it = [each for each in chosen if not self._drop_if_hopeless(each)]
-            self._begin("fitting", len(self.candidates), n_done + len(chosen) - len(worth_it))
-            self._in_threads(self._fit, worth_it)
-            n_done += len(chosen)
+            n_done += len(chosen) - len(worth_it)
+            self._each(self._fit, worth_it, "fitting", n_done, len(self.candidates))
+            n_done += len(worth_it)
         # From what each was fitted to by itself: so no candidate does worse because of another.
         alone, improved = dict(self.optima), set[Candidate]()
         while wave := self._worth_improving(improved):
             improved.update(wave)
-            self._begin("refining", len(wave))
-            self._in_threads(partial(self._improve, alone=alone), wave)
-        self._begin("", 0)
-        self._in_threads(self._finish, self._within(SETTINGS.final_reach))
+            self._each(partial(self._improve, alone=alone), wave, "refining")
+        self._each(self._finish, self._within(SETTINGS.final_reach))
         self._continue_on_all_rows()
 
     # --- progress and threads -------------------------------------------------------------------
 
-    def _begin(self, what: str, n_all: int, n_done: int = 0) -> None:
-        """Begin something that is to be done for so many candidates; for some it may be done already."""
-        with self._lock:
-            self._counts = what, n_done, n_all
-            self._report()
+    def _report(self, what: str, n_done: int, n_all: int) -> None:
+        if self.task.callback is not None and what and n_all:
+            self.task.callback(what, n_done, n_all)
 
-    def _step(self) -> None:
-        with self._lock:
-            what, n_done, n_all = self._counts
-            self._counts = what, n_done + 1, n_all
-            self._report()
-
-    def _report(self) -> None:
-        if self.task.callback is not None and self._counts[2]:
-            self.task.callback(*self._counts)
-
-    def _in_threads(self, function: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
+    def _each(
+        self,
+        function: Callable[[Candidate], None],
+        candidates: list[Candidate],
+        what: str = "",
+        n_done: int = 0,
+        n_all: int | None = None,
+    ) -> None:
+        """Call a function for each candidate, in threads; `n_done` of `n_all` may have been done before."""
         # The slowest first, so that the threads end at about the same time.
         work = sorted(candidates, key=lambda each: (each.family.n_axes, each.n_components))
+        numbers, lock = itertools.count(n_done), threading.Lock()
+        n_all = len(work) if n_all is None else n_all
+        self._report(what, next(numbers), n_all)
 
         def call() -> None:
             while work:
@@ -217,7 +212,8 @@ class Grid:
                 except IndexError:
                     return
                 function(candidate)
-                self._step()
+                with lock:
+                    self._report(what, next(numbers), n_all)
 
         run_in_threads(call, min(self.task.n_threads, len(work)))
 
@@ -407,23 +403,10 @@ class Grid:
         max_iter = min(SETTINGS.sample_passes, max(self.task.model.max_iter, 1))
         if not has_kernel(problem) or (prior is not None and prior.compares_by_evidence):
             tol = max(self.task.model.tol, SETTINGS.sample_tolerance)
-            fit = converge(problem, start, prior, tol=tol, max_iter=max_iter)
-            return replace(fit, n_iter=start.n_iter + fit.n_iter)
-        first, relative_tol = start.parameters[None], SETTINGS.relative_tolerance
-        runs = plain_runs(problem, first, prior, n_steps=max_iter, relative_tol=relative_tol)
-        n_steps = int(runs.n_steps[0])
-        return Fit(
-            runs.parameters[0],
-            start.start,
-            FitStatus.CONVERGED if n_steps < max_iter else FitStatus.MAX_ITER,
-            objective=float(runs.objective[0]),
-            log_likelihood=float(runs.log_likelihood[0]),
-            stats=runs.stats[0],
-            prior=prior,
-            is_collapsed=bool(runs.is_collapsed[0]),
-            n_iter=start.n_iter + n_steps,
-            history=(float(runs.objective[0]),),
-        )
+            (fit,) = run(problem, [start], prior, Stop(max_iter, gain=tol))
+        else:
+            (fit,) = run(problem, [start], prior, Stop(max_iter, SETTINGS.relative_tolerance))
+        return replace(fit, n_iter=start.n_iter + fit.n_iter)
 
     def _rounded_optimum(self, problem: Problem, start: Fit) -> Optimum | None:
         """Return the optimum for rows that are known up to their rounding errors; None if there is none."""
@@ -440,9 +423,9 @@ class Grid:
         if is_checked:
             checked_on = problem if problem.n_rows <= self.first.n_rows else self._problem(problem.family)
             if checked_on is not problem and has_rounding(problem):
-                checked_on = checked_on.with_noise(np.asarray(problem.whitening.noise))
-        limits = {"tol": model.tol, "max_iter": model.max_iter}
-        fit = converge(problem, start, prior, **limits, checked_on=checked_on)
+                checked_on = checked_on.with_measurement(np.asarray(problem.whitening.measurement))
+        stop = Stop(model.max_iter, gain=model.tol)
+        (fit,) = run(problem, [start], prior, stop, checked_on=checked_on)
         return _exact(problem, replace(fit, n_iter=start.n_iter + fit.n_iter))
 
     def _is_regular(self, problem: Problem, parameters: WhitenedParameters) -> bool:
@@ -462,7 +445,7 @@ class Grid:
             min_rows = SETTINGS.values_per_parameter * (of_three - of_two - 1) / n_features
         if float(parameters.weights.min()) * problem.weight < min_rows:
             return False
-        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.noise)
+        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.measurement)
         return bool(is_kept_wide or kind.smallest_variance(parameters.covariances) > SETTINGS.min_variance)
 
     # --- from one candidate to another ------------------------------------------------------------
@@ -476,7 +459,7 @@ class Grid:
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
             completed = problem.imputed(smaller.fit.parameters)
-            grown = with_one_more(completed, smaller.fit.parameters, rng)
+            grown = with_one_more(completed, smaller.fit.parameters)
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)
@@ -520,17 +503,18 @@ class Grid:
             reach = max(SETTINGS.chance_errors * error, SETTINGS.final_reach)
             if self.values[each] <= self.values[best] + reach:
                 near.append(each)
-        self._begin("fitting to all rows", len(near))
+        n_done = itertools.count()
+        self._report("fitting to all rows", next(n_done), len(near))
         for each, (problem, fit) in list(self.optima.items()):
             on_all = self.on_all[problem.family.untied].under(problem.family)
             if has_rounding(problem):
-                on_all = on_all.with_noise(np.asarray(problem.whitening.noise))
+                on_all = on_all.with_measurement(np.asarray(problem.whitening.measurement))
             if each in near:
                 fit = self._converged(on_all, fit, self._prior(on_all))
-                self._step()
+                self._report("fitting to all rows", next(n_done), len(near))
             else:
                 # The likelihood is that of all rows, though EM has not seen them.
-                there = converge(on_all, fit, self._prior(on_all), tol=0.0, max_iter=0)
+                (there,) = run(on_all, [fit], self._prior(on_all), Stop(0, gain=0.0))
                 fit = _exact(on_all, replace(there, n_iter=fit.n_iter))
             if each in near and not self._is_regular(on_all, fit.parameters):
                 self.failed[each] = NO_MAXIMUM
@@ -574,7 +558,7 @@ def _exact(problem: Problem, fit: Fit) -> Fit:
     """Return a fit with the likelihood of the mixture itself, also if that of EM has rounding errors."""
     if not has_rounding(problem):
         return fit
-    without = problem.with_noise(np.zeros(problem.n_features))
+    without = problem.with_measurement(np.zeros(problem.n_features))
     return replace(fit, log_likelihood=float(without.e_step(fit.parameters[None])[1][0]))
 
 
