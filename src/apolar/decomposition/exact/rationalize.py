@@ -174,8 +174,8 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
     who = _name_terms(unknown, len(terms.weights))
     raise ValueError(
         f"The numbers of {who} are not recognised in floating point, "
-        "and the form has no exact coefficients from which more digits could be computed: pass it as a string, "
-        "or with integers and fractions."
+        "and the form has no exact coefficients from which more digits could be computed: pass it as a "
+        "string, or with integers and fractions."
     )
 
 
