@@ -23,8 +23,6 @@ from apolar.datasets import (
     make_example,
 )
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
-from apolar.em.run import plain_em
 from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import family
@@ -202,11 +200,19 @@ def time_method(method: str, task: Task, seed: int, *, repeats: int = 5, enough_
 
 def run_paper_em(data: Problem, start: WhitenedParameters) -> tuple[float, Array, SphericalMixture]:
     """Return log-likelihood, labels and mixture of the paper's EM."""
+    parameters, before, log_likelihood = start, np.inf, -np.inf
+    best = start
     with one_blas_thread():
-        fit = plain_em(data, Fit(start, ""), None, relative_tol=RELATIVE_TOL, max_iter=MAX_ITER)
-        predicted = data.row_responsibilities(fit.parameters)[0].argmax(axis=0)
-    log_likelihood = fit.log_likelihood + data.whitening.log_det * data.weight
-    fitted = data.whitening.inverse_transform_parameters(fit.parameters)
+        for _ in range(MAX_ITER):
+            stats, whitened = data.e_step(parameters[None])
+            value = float(whitened[0]) + data.whitening.log_det * data.weight
+            if value >= log_likelihood:
+                best, log_likelihood = parameters, value
+            if abs(before - value) <= RELATIVE_TOL * (1 + abs(value)):
+                break
+            before, parameters = value, SPHERICAL.m_step(stats[0], None)
+        predicted = data.row_responsibilities(best)[0].argmax(axis=0)
+    fitted = data.whitening.inverse_transform_parameters(best)
     return log_likelihood, predicted, SphericalMixture(fitted.weights, fitted.means, fitted.covariances)
 
 

@@ -132,7 +132,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
 
 /* plain_run(columns (m, n), row weights (n) or none, added (1 or c, v) or none, divisors (1 or c) or none, frame (m, m) or none,
    its inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
-   shrinkage, mean_divisor, constant, part_rows, n_steps, relative_tol): see `apolar.em.kernels.runs`. The components are
+   shrinkage, mean_divisor, constant, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
    those of the start, and are written to; the results are log-likelihood, objective and number of passes. */
 PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;

@@ -48,16 +48,6 @@ def test_fit_leaves_columns_out_and_says_so(people, tmp_path):
     assert labels(tmp_path / "labels.csv") == labels(tmp_path / "o" / "labels.csv")
 
 
-def test_columns_that_are_kept_are_noted_once(people, tmp_path):
-    arguments = ("fit", people, "-k", 2, "--json", "--no-report", "-o", tmp_path / "o")
-    answer = json.loads(run(*arguments, "--keep", "sex,flat", "--keep", "id").output)
-    assert answer["columns"] == ["id", "a", "b", "c", "d", "sex", "flat"]
-    assert not any("constant" in warning for warning in answer["warnings"])
-    assert "Column 'flat' is constant; kept (--keep)." in answer["notes"]
-    answer = json.loads(run(*arguments, "--columns", "a,sex").output)
-    assert answer["columns"] == ["a", "sex"]
-
-
 def test_constant_columns_do_not_change_the_choice(tmp_path):
     """With three constant columns one component was chosen, with very strong evidence."""
     iris = tmp_path / "iris.csv"
@@ -75,43 +65,6 @@ def test_constant_columns_do_not_change_the_choice(tmp_path):
     assert len(answers[1]["notes"]) == 3
     shown = run("select", flat, "--components", "1-2", "--covariance", "full")
     assert "Dropped column 'e': it is constant. Use --keep e to include it." in " ".join(shown.output.split())
-
-
-def test_several_files_and_a_folder(people, tmp_path):
-    header, *rows = people.read_text().splitlines(keepends=True)
-    folder = tmp_path / "months"
-    folder.mkdir()
-    for name, part in (("a.csv", rows[:70]), ("b.csv", rows[70:])):
-        (folder / name).write_text(header + "".join(part))
-    written = []
-    for sources in ([people], [folder / "a.csv", folder / "b.csv"], [folder]):
-        result = run("fit", *sources, "-k", 3, "--no-report", "-o", tmp_path / "o")
-        assert result.exit_code == 0, result.output
-        written.append(labels(tmp_path / "o" / "labels.csv"))
-    assert written[0] == written[1] == written[2]
-    for command in (
-        ("select", folder, "--components", "2", "--covariance", "diag"),
-        ("sketch", folder, "-o", tmp_path / "s.npz"),
-        ("predict", tmp_path / "o" / "model.npz", folder),
-    ):
-        result = run(*command)
-        assert result.exit_code == 0, result.output
-
-
-def test_an_encoding_and_missing_values(tmp_path):
-    X = apolar.datasets.load_iris().data
-    rows = [f"{a},{b if i else 'unbekannt'},{c}\n" for i, (a, b, c, _) in enumerate(X.tolist())]
-    path = tmp_path / "data.csv"
-    path.write_bytes(("Größe,b,c\n" + "".join(rows)).encode("latin-1"))
-    arguments = ("fit", path, "-k", 2, "--no-report", "--json", "-o", tmp_path / "o")
-    refused = run(*arguments)
-    assert refused.exit_code == 2
-    assert "--encoding latin-1" in refused.output
-    result = run(*arguments, "--encoding", "latin-1", "--na-values", "unbekannt")
-    assert result.exit_code == 0, result.output
-    answer = json.loads(result.output)
-    assert answer["columns"] == ["Größe", "b", "c"]
-    assert answer["n_missing"] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("command", ["fit -k 3", "select", "predict m.npz", "sketch -o o"])

@@ -141,12 +141,3 @@ def test_a_comma_in_the_name_of_a_column(tmp_path):
     result = run("fit", tmp_path / "t.csv", "--columns", '"a,b",d', *options)
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["columns"] == ["a,b", "d"]
-
-
-def test_names_in_messages_are_those_of_the_table(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = "\n".join(f"{x},{y},7" for x, y in rng.standard_normal((60, 2)).round(4))
-    (tmp_path / "t.csv").write_text("x,y,c\n" + rows + "\n")
-    result = run("fit", tmp_path / "t.csv", "-k", 2, "-o", tmp_path / "o", "--covariance", "diag")
-    assert result.exit_code == 0, result.output
-    assert "Dropped column &#39;c&#39;: it is constant" in (tmp_path / "o" / "report.html").read_text()

@@ -77,12 +77,6 @@ def test_a_fraction_is_between_zero_and_one(table, share):
     assert "takes a fraction between 0 and 1" in result.output
 
 
-def test_a_table_is_no_share(table):
-    result = run("fit", "--noise", table[0], "-k", 2)
-    assert result.exit_code == 2
-    assert "after DATA" in result.output
-
-
 def test_a_sketch_has_no_rows_that_could_be_noise(table, tmp_path):
     assert run("sketch", table[0], "--columns", "a,b,c", "-o", tmp_path / "s.npz").exit_code == 0
     result = run("fit", "--sketch", tmp_path / "s.npz", "-k", 2, "--noise")

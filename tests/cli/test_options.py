@@ -84,16 +84,6 @@ def test_bounds_of_pruned_candidates_do_not_depend_on_units(flowers):
         assert values[0] == pytest.approx(values[1], abs=1.0)
 
 
-def test_hints_in_json_use_the_words_of_the_command_line(flowers, tmp_path):
-    reason = answer("select", flowers, "-k", "1-2", "--covariance", "diag")["reason"]
-    assert "No more than 2 were tried: try more." in reason
-    fitted = answer("fit", flowers, "-k", "1-2", "--covariance", "diag", "-o", tmp_path / "o")
-    assert fitted["reason"] == reason
-    page = (tmp_path / "o" / "report.html").read_text()
-    assert "No more than 2 were tried: try more." in page
-    assert "n_components" not in page
-
-
 @pytest.mark.parametrize(
     ("arguments", "example"),
     [
@@ -108,12 +98,6 @@ def test_standard_input_needs_a_minus_sign(flowers, arguments, example):
     assert result.exit_code == 2
     assert result.output.startswith("Usage: ")
     assert example in result.output
-
-
-def test_a_number_of_clusters_is_asked_for(flowers):
-    result = run("fit", flowers)
-    assert result.exit_code == 2
-    assert "Give -k 3, -k 2-6, or -k auto" in result.output
 
 
 def test_help_of_decompose_and_forms_that_begin_with_h():

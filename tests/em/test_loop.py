@@ -11,13 +11,13 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import LBFGSHistory, line_search
-from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.run import plain_em, short_runs
+from apolar.em.run import Stop, run
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from em_steps import plain_em
 from mixtures import FAMILY_NAMES
 from references import EM_CASES, mclust_case
 
@@ -40,21 +40,21 @@ def test_iterations_are_those_of_mclust(case):
     prior = Prior(shrinkage=0.01) if "prior" in reference else None
     data = Problem(open_rows(X), FAMILIES["VII"])
     offset = data.whitening.log_det * data.weight
-    for name, run in reference["runs"].items():
+    for name, ended in reference["runs"].items():
         fit = plain_em(
             data,
             Fit(start_of(reference, data, prior), ""),
             prior,
-            relative_tol=run["tol"],
-            max_iter=run["itmax"],
+            relative_tol=ended["tol"],
+            max_iter=ended["itmax"],
         )
         mixture = data.whitening.inverse_transform_parameters(fit.parameters)
-        assert fit.log_likelihood + offset == pytest.approx(run["loglik"], rel=1e-8)
+        assert fit.log_likelihood + offset == pytest.approx(ended["loglik"], rel=1e-8)
         if name in ("it1", "it5"):
-            assert fit.n_iter == run["iterations"]
-            np.testing.assert_allclose(mixture.weights, run["pro"], rtol=1e-8)
-            np.testing.assert_allclose(mixture.means, run["mean"], rtol=1e-8, atol=1e-10)
-            np.testing.assert_allclose(mixture.covariances, run["sigmasq"], rtol=1e-8)
+            assert fit.n_iter == ended["iterations"]
+            np.testing.assert_allclose(mixture.weights, ended["pro"], rtol=1e-8)
+            np.testing.assert_allclose(mixture.means, ended["mean"], rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(mixture.covariances, ended["sigmasq"], rtol=1e-8)
 
 
 @pytest.mark.parametrize("case", EM_CASES)
@@ -62,7 +62,7 @@ def test_the_accelerated_fit_ends_where_mclust_does(case):
     reference, X = mclust_case(case)
     prior = Prior(shrinkage=0.01) if "prior" in reference else None
     data = Problem(open_rows(X), FAMILIES["VII"])
-    fit = converge(data, Fit(start_of(reference, data, prior), ""), prior, tol=1e-7, max_iter=1000)
+    fit = run(data, [Fit(start_of(reference, data, prior), "")], prior, Stop(1000, gain=1e-7))[0]
     assert fit.status is FitStatus.CONVERGED
     end = fit.log_likelihood + data.whitening.log_det * data.weight
     assert end == pytest.approx(reference["runs"]["tight"]["loglik"], rel=1e-8)
@@ -82,8 +82,8 @@ def test_iterations_are_those_of_scikit_learn(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs.fit(X)
-    components, _ = short_runs(data, first[None], None, 5)
-    mixture = data.whitening.inverse_transform_parameters(components[0])
+    (fit,) = run(data, [Fit(first, "")], None, Stop(5))
+    mixture = data.whitening.inverse_transform_parameters(fit.parameters)
     np.testing.assert_allclose(mixture.weights, theirs.weights_, rtol=1e-8)
     np.testing.assert_allclose(mixture.means, theirs.means_, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(mixture.covariances, theirs.covariances_, rtol=1e-8, atol=1e-8)
@@ -96,7 +96,7 @@ def test_the_objective_never_falls(name, prior):
     data = Problem(open_rows(X), FAMILIES[name])
     labels = np.random.default_rng(0).integers(0, 3, 300)
     start = data.family.m_step(data.hard_stats(labels, 3), prior)
-    fit = converge(data, Fit(start, ""), prior, tol=1e-3, max_iter=60)
+    fit = run(data, [Fit(start, "")], prior, Stop(60, gain=1e-3))[0]
     assert np.all(np.diff(fit.history) >= 0)
     by_steps = plain_em(data, Fit(start, ""), prior, relative_tol=0.0, max_iter=30).history
     assert np.all(np.diff(by_steps) >= -1e-9)
@@ -109,7 +109,7 @@ def test_the_end_is_an_optimum(name, seed):
     data = Problem(open_rows(X), FAMILIES[name])
     labels = KMeans(4, n_init=1, random_state=seed).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
-    fit = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=500, checked_on=data)
+    fit = run(data, [Fit(start, "")], Prior(), Stop(500, gain=1e-3), checked_on=data)[0]
     assert fit.status is FitStatus.CONVERGED
     # The gain of plain EM from there, in many more passes.
     further = plain_em(data, fit, Prior(), relative_tol=0.0, max_iter=300)
@@ -123,7 +123,7 @@ def test_plateaus_and_saddles_do_not_end_a_fit():
     labels = KMeans(3, n_init=1, random_state=0).fit_predict(X)
     start = data.family.m_step(data.hard_stats(labels, 3), Prior())
     slow = plain_em(data, Fit(start, ""), Prior(), relative_tol=0.0, max_iter=1000)
-    fit = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=300, checked_on=data)
+    fit = run(data, [Fit(start, "")], Prior(), Stop(300, gain=1e-3), checked_on=data)[0]
     assert fit.status is FitStatus.CONVERGED
     assert fit.objective > slow.objective + 5
 
@@ -134,8 +134,8 @@ def test_two_equal_components_are_separated():
     X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
     data = Problem(open_rows(X), FAMILIES["spherical"])
     start = WhitenedParameters(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
-    stuck = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=100)
-    separated = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=200, checked_on=data)
+    stuck = run(data, [Fit(start, "")], Prior(), Stop(100, gain=1e-3))[0]
+    separated = run(data, [Fit(start, "")], Prior(), Stop(200, gain=1e-3), checked_on=data)[0]
     assert separated.objective > stuck.objective + 50
 
 
@@ -145,7 +145,7 @@ def test_passes_are_counted_and_bounded():
     labels = np.random.default_rng(0).integers(0, 4, 300)
     start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     for most in (1, 2, 5):
-        fit = converge(data, Fit(start, ""), Prior(), tol=1e-12, max_iter=most)
+        fit = run(data, [Fit(start, "")], Prior(), Stop(most, gain=1e-12))[0]
         assert fit.n_iter == len(fit.history) == most
         assert fit.status is FitStatus.MAX_ITER
 
@@ -161,7 +161,7 @@ def test_a_callback_sees_each_pass_and_can_stop():
         seen.append(fit.objective)
         return len(seen) == 4
 
-    fit = converge(data, Fit(start, ""), Prior(), tol=1e-12, max_iter=50, callback=callback)
+    fit = run(data, [Fit(start, "")], Prior(), Stop(50, gain=1e-12), callback=callback)[0]
     assert fit.status is FitStatus.STOPPED
     assert len(seen) == fit.n_iter == 4
 

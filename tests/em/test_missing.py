@@ -9,15 +9,15 @@ from apolar.data import ArrayRows, open_rows
 from apolar.em import missing
 from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
-from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import plain_em
+from apolar.em.run import Stop, run
 from apolar.exceptions import ColumnError
 from apolar.mixture import Prior
 from apolar.mixture.conditional import triangle
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats
+from em_steps import plain_em
 from kernel_sums import needs_kernels
 from mixtures import FAMILY_NAMES
 
@@ -165,7 +165,7 @@ def test_the_optimum_is_that_of_em_row_by_row(name, fraction):
     X, labels = incomplete_rows(60, fraction, seed=3)
     data = Problem(open_rows(X), FAMILIES[name])
     first = start(data, labels)
-    result = converge(data, Fit(first, "given"), None, tol=1e-12, max_iter=2000)
+    result = run(data, [Fit(first, "given")], None, Stop(2000, gain=1e-12))[0]
     parameters, before, n_steps = first, -np.inf, 0
     while n_steps < 60:
         stats, total = row_by_row(data, X, None, parameters)
@@ -303,7 +303,7 @@ def test_plain_em_ends_as_the_accelerated_one():
     data = Problem(open_rows(X), FAMILIES["full"])
     first = Fit(start(data, labels), "given")
     plain = plain_em(data, first, None, relative_tol=1e-13, max_iter=500)
-    fast = converge(data, first, None, tol=1e-9, max_iter=500)
+    fast = run(data, [first], None, Stop(500, gain=1e-9))[0]
     assert fast.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-8)
 
 

@@ -10,14 +10,14 @@ from scipy.stats import multivariate_normal
 
 from apolar.data import open_rows
 from apolar.em.kernels import launch
-from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component, with_noise_share
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.run import evaluate_batch, evidence_of, plain_em
+from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
+from em_steps import objective_of, plain_em
 from mixtures import FAMILY_NAMES
 from references import FOLDER, table
 
@@ -90,7 +90,7 @@ def test_em_never_falls(name, prior):
     plain = plain_em(data, Fit(start, ""), prior, relative_tol=1e-14, max_iter=60)
     # Rounding of sums over 280 rows.
     assert np.all(np.diff(plain.history) >= -1e-9 * abs(plain.objective))
-    fit = converge(data, Fit(start, ""), prior, tol=1e-9, max_iter=500)
+    fit = run(data, [Fit(start, "")], prior, Stop(500, gain=1e-9))[0]
     assert fit.status is FitStatus.CONVERGED
     assert fit.objective >= plain.objective - 1e-6
     # The same optimum: plain EM is not yet at its end.
@@ -109,7 +109,7 @@ def test_the_gradient_is_that_of_the_objective(name):
     point = 0.3 * rng.standard_normal(len(coordinates.origin))
 
     def objective(tangent):
-        return evaluate_batch(data, coordinates.retract(tangent)[None], prior)[1][0]
+        return objective_of(data, coordinates.retract(tangent)[None], prior)
 
     moved = coordinates.retract(point)
     gradient = coordinates.gradient(point, moved, data.e_step(moved[None])[0][0], prior)
@@ -127,13 +127,13 @@ def test_the_gradient_is_that_of_the_objective(name):
 @each_family
 def test_evidence_is_below_the_likelihood_and_prefers_noise_where_there_is_some(name):
     data, start = data_and_start(name)
-    with_noise = converge(data, Fit(start, ""), Prior(), tol=1e-3, max_iter=300)
+    with_noise = run(data, [Fit(start, "")], Prior(), Stop(300, gain=1e-3))[0]
     evidence = evidence_of(data, with_noise)
     assert evidence < with_noise.log_likelihood
     X, labels = rows()
     without = Problem(open_rows(X), family(name))
     first = without.family.m_step(without.hard_stats(np.maximum(labels, 0), 2), Prior())
-    other = converge(without, Fit(first, ""), Prior(), tol=1e-3, max_iter=300)
+    other = run(without, [Fit(first, "")], Prior(), Stop(300, gain=1e-3))[0]
     offsets = [rows.whitening.log_det * rows.weight for rows in (data, without)]
     assert evidence + offsets[0] > evidence_of(without, other) + offsets[1] + 10
 

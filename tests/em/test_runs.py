@@ -1,15 +1,17 @@
 """Runs of plain EM by the extension are those of NumPy, and of steps that are taken one by one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from apolar.data import open_rows
-from apolar.em.kernels import runs
-from apolar.em.kernels.runs import plain_runs
 from apolar.em.problem import Problem
+from apolar.em.result import Fit
+from apolar.em.run import Stop, has_kernel, run
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import FAMILIES
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import AdaptivePrior
 from mixtures import FAMILY_NAMES
@@ -42,6 +44,18 @@ def example(name, n_features, *, n_components=3, n_mixtures=2, weights=None):
     return data, batch(starts)
 
 
+def plain_runs(data, starts, prior, *, n_steps, relative_tol, n_threads=1):
+    """Return the ends of runs from a batch of mixtures, as arrays."""
+    fits = [Fit(starts[i], "") for i in range(len(starts.weights))]
+    ends = run(data, fits, prior, Stop(n_steps, relative_tol), n_threads=n_threads)
+    arrays = {
+        name: np.array([getattr(end, name) for end in ends])
+        for name in ("log_likelihood", "objective", "n_iter", "is_collapsed")
+    }
+    stats = SufficientStats(np.stack([end.stats.array for end in ends]), data.n_features)
+    return SimpleNamespace(parameters=batch([end.parameters for end in ends]), stats=stats, **arrays)
+
+
 def by_numpy(data, starts, prior, n_steps, relative_tol):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled_steps, "kernels", None)
@@ -49,7 +63,7 @@ def by_numpy(data, starts, prior, n_steps, relative_tol):
 
 
 def assert_same(first, second):
-    np.testing.assert_array_equal(first.n_steps, second.n_steps)
+    np.testing.assert_array_equal(first.n_iter, second.n_iter)
     np.testing.assert_array_equal(first.is_collapsed, second.is_collapsed)
     np.testing.assert_allclose(first.log_likelihood, second.log_likelihood, rtol=TOLERANCE)
     np.testing.assert_allclose(first.objective, second.objective, rtol=TOLERANCE)
@@ -125,7 +139,7 @@ def test_the_objective_rises_until_it_hardly_changes(name):
     # An M-step may lose what rounding is.
     assert np.all(np.diff(objectives, axis=0) >= -1e-9)
     end = plain_runs(data, starts, Prior(), n_steps=500, relative_tol=1e-4)
-    assert np.all(end.n_steps < 500)
+    assert np.all(end.n_iter < 500)
     assert np.all(np.diff(objectives[:2], axis=0) > 0)
     # The likelihood and the statistics are those of the parameters that come with them.
     stats, log_likelihood = data.e_step(end.parameters)
@@ -146,10 +160,10 @@ def test_a_component_of_one_row_collapses(name, is_compiled):
     covariances = starts.covariances.copy()
     covariances[0, 0] *= 1e-4
     start = WhitenedParameters(weights, means, covariances)
-    run = plain_runs if is_compiled else by_numpy_keywords
-    found = run(data, start, None, n_steps=100, relative_tol=1e-12)
+    run_plain = plain_runs if is_compiled else by_numpy_keywords
+    found = run_plain(data, start, None, n_steps=100, relative_tol=1e-12)
     assert found.is_collapsed[0]
-    assert found.n_steps[0] < 100
+    assert found.n_iter[0] < 100
     assert found.parameters.is_finite
     assert np.isfinite(found.log_likelihood[0])
 
@@ -167,10 +181,10 @@ def test_starts_without_a_density_are_said_to_be_collapsed(name, is_compiled):
     covariances[1] = np.inf
     covariances[2] = -1.0
     bad = WhitenedParameters(starts.weights, means, covariances)
-    run = plain_runs if is_compiled else by_numpy_keywords
-    found = run(data, bad, Prior(), n_steps=5, relative_tol=0.0)
+    run_plain = plain_runs if is_compiled else by_numpy_keywords
+    found = run_plain(data, bad, Prior(), n_steps=5, relative_tol=0.0)
     np.testing.assert_array_equal(found.is_collapsed, [True, True, True, False])
-    np.testing.assert_array_equal(found.n_steps, [0, 0, 0, 5])
+    np.testing.assert_array_equal(found.n_iter, [0, 0, 0, 5])
     assert np.all(np.isneginf(found.log_likelihood[:3]))
 
 
@@ -179,21 +193,21 @@ def test_an_empty_component_ends_a_run():
     means = starts.means.copy()
     means[0, 0] = 1e3
     start = WhitenedParameters(starts.weights, means, starts.covariances)
-    for run in (plain_runs, by_numpy_keywords):
-        found = run(data, start, Prior(), n_steps=5, relative_tol=0.0)
+    for run_plain in (plain_runs, by_numpy_keywords):
+        found = run_plain(data, start, Prior(), n_steps=5, relative_tol=0.0)
         assert found.is_collapsed[0]
-        assert found.n_steps[0] == 1
+        assert found.n_iter[0] == 1
 
 
 def test_rows_with_noise_are_left_to_numpy():
     data, starts = example("full", 3)
     noisy = data.with_measurement(np.full(3, 0.01))
-    assert not runs.has_kernel(noisy)
+    assert not has_kernel(noisy)
     found = [plain_runs(each, starts, None, n_steps=3, relative_tol=0.0) for each in (noisy, data)]
     assert np.all(found[0].log_likelihood < found[1].log_likelihood)
 
 
 def test_at_least_one_step():
     data, starts = example("full", 2)
-    with pytest.raises(ValueError, match="n_steps"):
+    with pytest.raises(ValueError, match="steps"):
         plain_runs(data, starts, None, n_steps=0, relative_tol=0.0)

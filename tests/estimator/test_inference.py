@@ -7,7 +7,8 @@ from scipy.special import logsumexp
 from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
-from apolar.em.run import short_runs
+from apolar.em.result import Fit
+from apolar.em.run import Stop, run
 from apolar.estimator.uncertainty import bootstrap, standard_errors
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
@@ -27,7 +28,7 @@ def optimum(data, labels, n_steps=300, prior=None):
     """Return the mixture that plain EM reaches from labels, in the units of the data."""
     start = data.family.m_step(data.hard_stats(labels, labels.max() + 1), prior)
     if n_steps:
-        start = short_runs(data, start[None], prior, n_steps)[0][0]
+        start = run(data, [Fit(start, "")], prior, Stop(n_steps))[0].parameters
     return data.whitening.inverse_transform_parameters(start)
 
 

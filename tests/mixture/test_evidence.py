@@ -7,10 +7,9 @@ from scipy.special import betaln
 from scipy.stats import invgamma, invwishart, norm
 
 from apolar.data import open_rows
-from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import evidence_of
+from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.shrinkage import STRENGTHS, AdaptivePrior, common_covariance
@@ -99,7 +98,7 @@ def test_one_component_has_the_same_evidence_whether_covariances_are_shared_or_n
     for kind in (name, "tied" if name == "full" else f"tied_{name}"):
         data = Problem(open_rows(X), FAMILIES[kind])
         start = Fit(FAMILIES[kind].m_step(data.soft_stats(np.ones((1, 3000))), None), "")
-        values.append(evidence_of(data, converge(data, start, None, tol=1e-6, max_iter=20)))
+        values.append(evidence_of(data, run(data, [start], None, Stop(20, gain=1e-6))[0]))
     assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
@@ -112,7 +111,7 @@ def test_a_result_has_the_evidence_of_its_mixture_wherever_it_ends(name, max_ite
     stats = data.soft_stats(rng.dirichlet(np.ones(3), 90).T)
     prior = AdaptivePrior()
     start = Fit(data.family.m_step(stats, prior), "")
-    result = converge(data, start, prior, tol=1e-3, max_iter=max_iter)
+    result = run(data, [start], prior, Stop(max_iter, gain=1e-3))[0]
     evaluated, log_likelihood = data.e_step(result.parameters[None])
     expected = log_evidence(data.family, result.parameters[None], evaluated, log_likelihood)[0]
     # The same sums in another order.

@@ -7,9 +7,9 @@ import pytest
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.loop import converge
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
+from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES, family
 from mixtures import FAMILY_NAMES
 from references import FOLDER, table
@@ -55,7 +55,7 @@ def test_iterations_are_those_of_mclust(code, reference):
 @pytest.mark.parametrize("code", CODES)
 def test_the_optimum_is_that_of_mclust_or_a_better_one(code, reference):
     data, parameters = started(code, reference)
-    result = converge(data, Fit(parameters, ""), None, tol=1e-9, max_iter=2000)
+    result = run(data, [Fit(parameters, "")], None, Stop(2000, gain=1e-9))[0]
     value = result.log_likelihood + data.whitening.log_det * data.weight
     if code in WITH_COMMON_AXES:
         assert value > reference[code][2] - 1e-5

@@ -10,7 +10,6 @@ from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import evaluate_batch
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
@@ -28,6 +27,7 @@ from apolar.search.starts import (
     random_rows,
     spread_rows,
 )
+from em_steps import objective_of
 from mixtures import FAMILY_NAMES
 
 NAMES = FAMILY_NAMES
@@ -150,7 +150,7 @@ def test_splitting_finds_the_component_that_is_two():
     truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
 
     def objective(mixture):
-        return float(evaluate_batch(rows, mixture[None], Prior())[1][0])
+        return objective_of(rows, mixture[None], Prior())
 
     best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
     before, top = objective(components), objective(truth)
@@ -250,7 +250,7 @@ def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
     by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12)
     by_chance = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, from_rows=False)
-    values = [float(evaluate_batch(rows, c[None], Prior())[1][0]) for c in (by_rows, by_chance)]
+    values = [objective_of(rows, c[None], Prior()) for c in (by_rows, by_chance)]
     assert values[0] > values[1]
 
 

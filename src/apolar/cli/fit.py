@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from apolar.reports import Provenance
     from apolar.reports.analysis import Analysis
 
-# The width of the first columns of the table of means, that of a name, and the most columns of means.
-FIRST_WIDTH, NAME_WIDTH, MAX_COLUMNS = 26, 15, 40
+# The width of the other columns of the table of means, that of a name, and the most columns of means.
+OTHER_WIDTH, NAME_WIDTH, MAX_COLUMNS = 31, 15, 40
 
 
 @click.command()
@@ -276,11 +276,11 @@ def _means_grid(analysis: Analysis, width: int) -> Table:
     model, counts, n_components = analysis.model, analysis.counts, len(analysis.model.weights_)
     grid = new_grid("cluster", "rows", "weight")
     shown: list[list[str]] = []
-    used = FIRST_WIDTH
+    used = OTHER_WIDTH
     for j, name in enumerate(analysis.names[:MAX_COLUMNS]):
         cells = [with_error(model.means_[k, j], analysis.deviations[k, j]) for k in range(n_components)]
         column_width = max(*map(len, cells), min(len(name), NAME_WIDTH))
-        used += column_width + 1
+        used += column_width + 2  # a space on each side
         if used > width and shown:
             break
         grid.add_column(line(name), justify="right", no_wrap=True, max_width=column_width)

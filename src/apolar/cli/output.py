@@ -3,9 +3,9 @@
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 
 import click
 
@@ -52,60 +52,53 @@ class Output:
 
     def __enter__(self) -> "Output":
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
-        try:
+        with self._refuse_to_write(f"to {self.folder}"):
             for path in reversed(missing):
                 path.mkdir()
                 self._made.append(path)
             probe = self.folder / f".{uuid.uuid4().hex}.part"
             probe.touch()
             probe.unlink()
+        return self
+
+    @contextmanager
+    def _refuse_to_write(self, what: str) -> Iterator[None]:
+        """Turn an error of the system into what the user can do, and leave nothing behind."""
+        try:
+            yield
         except OSError as error:
             self._clean()
+            reason = error.strerror or str(error)
             raise BadInput(
-                f"Cannot write to {self.folder}: {error.strerror or error}. Choose another -o."
+                f"Cannot write {what}: {reason}. Nothing was changed. Choose another -o."
             ) from error
-        return self
 
     def add(self, name: str, write: Callable[[Path], None]) -> Path:
         """Write a file under a temporary name; return where it will be."""
         from apolar._core.files import new_part, real_path
 
         target = self.folder / name
-        try:
+        with self._refuse_to_write(f"{target}"):
             real = real_path(target)
-        except OSError as error:
-            raise BadInput(str(error)) from error
-        if real.exists() and not real.is_file():
-            what = "a folder" if real.is_dir() else "not a plain file"
-            raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
-        if real in self._reads:
-            raise BadInput(f"Output file {target} is also an input; choose another -o.")
-        try:
+            if real.exists() and not real.is_file():
+                what = "a folder" if real.is_dir() else "not a plain file"
+                raise BadInput(f"Cannot write {target}: it is {what}. Choose another -o.")
+            if real in self._reads:
+                raise BadInput(f"Output file {target} is also an input; choose another -o.")
             self._parts[real] = part = new_part(real)
             write(part)
-        except OSError as error:
-            raise BadInput(
-                f"Cannot write {target}: {error.strerror or error}. Nothing was changed."
-            ) from error
         return target
 
     def add_lines(self, name: str, lines: Iterable[str]) -> Path:
         """Write lines of text."""
         return self.add(name, lambda part: _write_lines(part, lines))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            try:
-                self._publish()
-            except OSError as failed:
-                self._clean()
-                raise BadInput(
-                    f"Cannot write to {self.folder}: {failed.strerror or failed}. Nothing was changed."
-                ) from failed
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._clean()
             return
-        self._clean()
+        with self._refuse_to_write(f"to {self.folder}"):
+            self._publish()
 
     def _publish(self) -> None:
         """Rename all files to their final names; if one fails, restore those that were there before."""
@@ -114,15 +107,13 @@ class Output:
         backups: dict[Path, Path] = {}
         done: list[Path] = []
         try:
-            for target, part in self._parts.items():
+            for target in (*self._parts, *self._stale()):
                 if target.exists():
                     backups[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
-                    _back_up(target, backups[target])
-                replace_by_part(part, target)
-                done.append(target)
-            for target in self._stale():
-                backups[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
-                os.replace(target, backups[target])
+                    _back_up(target, backups[target], keep=target in self._parts)
+                if target in self._parts:
+                    replace_by_part(self._parts[target], target)
+                    done.append(target)
         except BaseException:
             for target in done:
                 target.unlink(missing_ok=True)
@@ -153,11 +144,9 @@ class Output:
     def _clean(self) -> None:
         for part in self._parts.values():
             part.unlink(missing_ok=True)
-        for path in reversed(self._made):
-            try:
+        with suppress(OSError):  # somebody else may have put a file there
+            for path in reversed(self._made):
                 path.rmdir()
-            except OSError:
-                break
 
 
 def _is_result(path: Path) -> bool:
@@ -171,12 +160,13 @@ def _is_result(path: Path) -> bool:
         return False
 
 
-def _back_up(target: Path, name: Path) -> None:
-    """Give a file a second name; if the file system has no links, rename it."""
-    try:
-        os.link(target, name)
-    except OSError:
-        os.replace(target, name)
+def _back_up(target: Path, name: Path, *, keep: bool) -> None:
+    """Give a file a second name; rename it if it is not to be kept, or the file system has no links."""
+    if keep:
+        with suppress(OSError):
+            os.link(target, name)
+            return
+    os.replace(target, name)
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -38,12 +38,6 @@ class LBFGSHistory:
     def __init__(self) -> None:
         self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=HISTORY)
 
-    def copy(self) -> LBFGSHistory:
-        """Return an independent copy."""
-        other = LBFGSHistory()
-        other.pairs.extend(self.pairs)
-        return other
-
     def update(self, step: Array, gradient_difference: Array) -> None:
         """Add a step, unless the function is convex along it."""
         product = float(step @ gradient_difference)

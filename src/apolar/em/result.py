@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar.em.lbfgs import LBFGSHistory
+from apolar._core.arrays import Array
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.evidence import comparison_score
@@ -17,10 +17,10 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canon
 from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import Shrinkage
 
-__all__ = ["Fit", "FitStatus", "in_canonical_order"]
+__all__ = ["Fit", "FitStatus", "in_canonical_order", "is_empty"]
 
 
-# A component of fewer rows is almost empty. One of a single row, far from all others, is not.
+# A component of fewer rows is almost empty.
 MIN_ROWS = 0.9
 
 
@@ -68,9 +68,6 @@ class Fit:
         Passes over the rows.
     history : tuple of float
         The best objective after each pass.
-    curvature : LBFGSHistory or None
-        The curvature of the objective, from the last steps. In local coordinates it hardly depends on the
-        number of rows, so that a run on more rows can start with it.
     skipped : tuple of str
         The starts that were skipped on the way, each with the reason.
     warnings : tuple of ApolarWarning
@@ -99,7 +96,6 @@ class Fit:
     stats: SufficientStats | None = None
     n_iter: int = 0
     history: tuple[float, ...] = ()
-    curvature: LBFGSHistory | None = None
     skipped: tuple[str, ...] = ()
     warnings: tuple[ApolarWarning, ...] = ()
     is_collapsed: bool = False
@@ -127,22 +123,30 @@ class Fit:
         return float(self.prior.strength[..., 0]) if isinstance(self.prior, Shrinkage) else 0.0
 
     @property
+    def has_empty_component(self) -> bool:
+        """Whether a component is almost empty."""
+        return self.stats is not None and bool(np.any(is_empty(self.stats.counts)))
+
+    @property
     def rank(self) -> tuple[bool, float]:
         """Larger for better candidates: by evidence, those with an almost empty component are last.
 
         Their evidence is that of fewer components than were asked for.
         """
-        is_full = self.evidence is None or self.stats is None or self.stats.counts.min() >= MIN_ROWS
-        return bool(is_full), self.score
+        return self.evidence is None or not self.has_empty_component, self.score
+
+
+def is_empty(counts: Array) -> Array:
+    """Return which components are almost empty. One of a single row, far from all others, is not."""
+    return np.logical_not(counts >= MIN_ROWS)
 
 
 def in_canonical_order(result: Fit, family: Family, whitening: Whitening) -> Fit:
-    """Return the result with its components in canonical order, without the curvature."""
+    """Return the result with its components in canonical order."""
     parameters = result.parameters
     order = canonical_order(parameters.weights, whitening.inverse_transform(parameters.means))
     return replace(
         result,
         parameters=family.reordered(parameters, order),
         stats=None if result.stats is None else result.stats[order],
-        curvature=None,
     )

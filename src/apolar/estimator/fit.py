@@ -157,7 +157,7 @@ class _Solver:
         if rounded.status is not FitStatus.CONVERGED:
             return rounded
         solved = self.data
-        start = replace(rounded, status=FitStatus.NOT_RUN, curvature=None, is_from_all_rows=True)
+        start = replace(rounded, status=FitStatus.NOT_RUN, is_from_all_rows=True)
         result = self.solve(Candidates(lambda _: [start], keeps_order=self.keeps_order))
         is_flat = is_narrower(self.plain, result.parameters, variances)
         if result.status is not FitStatus.CONVERGED or is_flat:

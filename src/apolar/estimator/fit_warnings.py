@@ -71,8 +71,7 @@ def warnings_of(
 
 def is_collapsed(data: Problem, fit: Fit) -> bool:
     """Return whether a component has no variance in some direction."""
-    smallest = data.family.smallest_variance(fit.parameters.covariances)
-    return smallest <= 2 * data.family.min_variance
+    return data.family.is_collapsed(fit.parameters.covariances)
 
 
 def few_rows_seen(data: Problem, fit: Fit) -> str | None:

@@ -14,12 +14,11 @@ from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, on_checked, open_rows
 from apolar.data.arrays import stack_rows
-from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, in_canonical_order
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
-from apolar.em.run import evidence_of
+from apolar.em.run import Stop, evidence_of, run
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input, with_column_names
@@ -181,7 +180,8 @@ class Stream:
         else:
             first = data.whitening.transform_parameters(parameters)
         start = as_start_on(data, Fit(first, "stream"))
-        return converge(data, start, prior, tol=SETTINGS.stream_tolerance, max_iter=SETTINGS.sample_passes)
+        stop = Stop(SETTINGS.sample_passes, gain=SETTINGS.stream_tolerance)
+        return run(data, [start], prior, stop)[0]
 
     def _step(self, rows: Rows, threads: int) -> None:
         """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""

@@ -18,11 +18,11 @@ from apolar.data import CHUNK_SIZE, open_rows
 from apolar.data.derived import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
-from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.rounding import with_rounding
+from apolar.em.run import Stop, run
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import open_input
 from apolar.estimator.parameters import check_parameters, n_threads_of
@@ -306,7 +306,7 @@ def _check_components(data: Problem, whitened: WhitenedParameters) -> None:
         shown = min(counts[smallest], 0.99)
         problem = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
         raise ComponentError(smallest, problem)
-    if family.smallest_variance(whitened.covariances) <= 2 * family.min_variance:
+    if family.is_collapsed(whitened.covariances):
         matrices = family.matrices(whitened.covariances, *whitened.means.shape)
         narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))
         raise ComponentError(
@@ -559,7 +559,8 @@ def bootstrap(
     fitted = whitening.transform_parameters(parameters)
     resamples = _drawn_problems(data, parameters, rng) if parametric else _reweighted_problems(data, rng)
     start = Fit(fitted, "fitted")
-    fits = [converge(next(resamples), start, prior, tol=tol, max_iter=max_iter) for _ in range(n_resamples)]
+    stop = Stop(max_iter, gain=tol)
+    fits = [fit for _ in range(n_resamples) for fit in run(next(resamples), [start], prior, stop)]
     aligned = whitening.inverse_transform_parameters(
         batch([align_components(fit.parameters, fitted, family) for fit in fits])
     )

@@ -12,12 +12,13 @@ it is the same for all covariances, and else for each of them.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.compiled import extension
+from apolar._core.compiled import extension, part_rows
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ MAX_COLUMNS = 32
 CODES = ["EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"]
 # What the kernels take for an array that is not given.
 NONE = np.empty(0)
+# How they say that a run ended by the collapse of a component.
+COLLAPSED = 2
 
 
 def _applies(n_axes: int, n_features: int) -> bool:
@@ -94,6 +97,54 @@ def m_step(
     known = (code, n_features, shape[-1], family.min_variance)
     is_known = kernels.family_m_step(*arrays, *known, *_prior_numbers(terms))
     return out if is_known and np.isfinite(out[1]).all() else None
+
+
+@dataclass(frozen=True, eq=False)
+class PlainRun:
+    """The end of plain steps: the mixture of the last E-step, and what that gave."""
+
+    parameters: WhitenedParameters
+    log_likelihood: float
+    objective: float
+    stats: SufficientStats
+    n_steps: int
+    is_collapsed: bool
+
+
+def plain_run(
+    family: Family,
+    columns: Array,
+    row_weights: Array | None,
+    start: WhitenedParameters,
+    terms: PriorTerms | None,
+    n_steps: int,
+    relative: float,
+) -> PlainRun:
+    """Return the end of plain steps of EM on rows in whitened coordinates, shape (n_features, n_rows)."""
+    n_components, n_features = start.means.shape
+    # Copies, in which the extension writes the ends; a number would not be an array.
+    arrays = (start.weights, start.means, np.atleast_1d(start.covariances))
+    weights, means, covariances = (np.array(array, np.float64, order="C") for array in arrays)
+    stats = np.zeros((n_components, family.n_stats(n_features)))
+    results = np.array([-np.inf, -np.inf, 0.0])
+    constant = 0.0 if terms is None else float(terms.constant)
+    status = kernels.plain_run(
+        *(columns, NONE if row_weights is None else _contiguous(row_weights)),
+        *prior_arrays(family, terms, (n_components,), n_features),
+        *(*frames_of(family), weights, means, covariances, stats, results),
+        *(code_of(family, n_features), n_features, n_components, family.min_variance),
+        *(*_prior_numbers(terms), constant),
+        *(part_rows(columns.shape[1], stats.size), n_steps, relative),
+    )
+    covariances = covariances.reshape(np.shape(start.covariances))
+    return PlainRun(
+        parameters=WhitenedParameters(weights, means, covariances),
+        log_likelihood=float(results[0]),
+        objective=float(results[1]),
+        stats=SufficientStats(stats, n_features),
+        n_steps=int(results[2]),
+        is_collapsed=status == COLLAPSED,
+    )
 
 
 def maximising(family: Family, scatter: Array, divisor: Array, near: Array | None) -> Array | None:

@@ -153,6 +153,10 @@ class Covariances:
         """Return the smallest variance of any component in any direction."""
         return float(covariances.min())
 
+    def is_collapsed(self, covariances: Array) -> bool:
+        """Return whether a component has no variance in some direction, up to the floor."""
+        return not self.smallest_variance(covariances) > 2 * self.min_variance
+
     def floored(self, covariances: Array) -> Array:
         """Return the covariances with variances raised to `min_variance` where they are below."""
         return np.maximum(covariances, self.min_variance)

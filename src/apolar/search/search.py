@@ -11,15 +11,13 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
-from apolar.em.kernels.runs import has_kernel, plain_runs
-from apolar.em.loop import converge
 from apolar.em.low_density import as_start_on, with_noise_component, with_noise_share, without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import MIN_ROWS, Fit, FitStatus
+from apolar.em.result import Fit, FitStatus, is_empty
 from apolar.em.rounding import has_rounding
-from apolar.em.run import Callback, short_runs
+from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.em.tails import has_long_tails
-from apolar.mixture.parameters import SufficientStats, batch
+from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import column_moments
 from apolar.moments.range_finder import leading_directions
@@ -90,9 +88,8 @@ def best_fit(
         drawn += candidates
         used = prior.conjugate if prior is not None and candidates[0].has_long_tails else prior
         for candidate in _contenders(data, candidates, used, max_iter):
-            result = converge(
-                data, candidate, used, tol=tol, max_iter=max_iter, callback=callback, checked_on=sample
-            )
+            stop = Stop(max_iter, gain=tol)
+            (result,) = run(data, [candidate], used, stop, callback=callback, checked_on=sample)
             best = result if best is None or is_better(result, best) else best
             if result.status is FitStatus.STOPPED:
                 break
@@ -127,8 +124,8 @@ def _contenders(data: Problem, candidates: list[Fit], prior: Prior | None, max_i
         return chosen
     for step in reversed(steps):
         sample = data.systematic_sample(step)
-        tol, n_passes = SETTINGS.sample_tolerance, min(max_iter, SETTINGS.sample_passes)
-        chosen = [converge(sample, candidate, prior, tol=tol, max_iter=n_passes) for candidate in chosen]
+        n_passes = min(max_iter, SETTINGS.sample_passes)
+        chosen = run(sample, chosen, prior, Stop(n_passes, gain=SETTINGS.sample_tolerance))
     return [max(chosen, key=lambda candidate: candidate.rank)]
 
 
@@ -290,18 +287,18 @@ def race(problem: Problem, starts: list[Fit], prior: Prior, n_steps: int) -> lis
     By evidence, those with an almost empty component are last: their evidence is often the highest. If they
     were first, no other would be run to its optimum.
     """
-    mixtures = batch([start.parameters for start in starts])
-    if has_kernel(problem) and not prior.compares_by_evidence:
-        tolerance = SETTINGS.relative_tolerance
-        runs = plain_runs(problem, mixtures, prior, n_steps=n_steps, relative_tol=tolerance)
-        mixtures, scores = runs.parameters, runs.log_likelihood
-    else:
-        mixtures, scores = short_runs(problem, mixtures, prior, n_steps)
-    scores, is_full = np.where(np.isfinite(scores), scores, -np.inf), np.ones(len(scores), dtype=bool)
-    if prior.compares_by_evidence:
-        is_full = mixtures.weights.min(axis=-1) * problem.weight >= MIN_ROWS
-    order = map(int, np.lexsort((-scores, ~is_full)))
-    return [Fit(mixtures[i], starts[i].start, log_likelihood=float(scores[i]), n_iter=n_steps) for i in order]
+    is_compiled = has_kernel(problem) and not prior.compares_by_evidence
+    stop = Stop(n_steps, SETTINGS.relative_tolerance if is_compiled else None)
+    runs = [
+        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=n_steps)
+        for end in run(problem, starts, prior, stop)
+    ]
+
+    def place(fit: Fit) -> tuple[bool, float]:
+        is_last = prior.compares_by_evidence and np.any(is_empty(fit.parameters.weights * problem.weight))
+        return bool(is_last), -fit.log_likelihood
+
+    return sorted(runs, key=place)
 
 
 def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator) -> list[Fit]:
@@ -450,7 +447,7 @@ class Search:
         for start in candidates:
             if len(optima) == most or self._is_visited(start):
                 continue
-            fit = converge(self.sample, start, self.prior, tol=tol, max_iter=SETTINGS.sample_passes)
+            (fit,) = run(self.sample, [start], self.prior, Stop(SETTINGS.sample_passes, gain=tol))
             optima.append(replace(fit, is_contender=False))
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return _sorted(optima)
@@ -503,15 +500,15 @@ class Search:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
         completed = sample.imputed(best.parameters)
-        proposals = batch(with_one_more(completed, best.parameters, self.rng))
-        larger, scores = short_runs(sample, proposals, prior, SETTINGS.split_steps)
+        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
+        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
+        larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
         merged = []
-        for i in np.argsort(-scores, kind="stable")[: SETTINGS.kept]:
-            merged += [stats.array for stats in merged_pairs(completed, larger[int(i)], SETTINGS.kept)]
-            merged += [stats.array for stats in dropped_stats(completed, larger[int(i)], SETTINGS.kept)]
+        for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
+            merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
+            merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
-        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
         fits = [Fit(starts[i], name) for i in range(len(merged))]
         return race(sample, fits, prior, SETTINGS.merge_steps)
 

@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
-from apolar.em.run import short_runs
+from apolar.em.result import Fit
+from apolar.em.run import Stop, run
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
@@ -170,8 +171,9 @@ def merged_runs(
     merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]
     # The short runs that follow adapt the prior.
     starts = family.m_step(_stacked(merged_seeds), prior.conjugate)
-    runs, _ = short_runs(data, starts, prior, SETTINGS.merge_steps, is_scored=False)
-    merged = [merged_stats(data, runs[i], n_components) for i in range(n_runs)]
+    seeds = [Fit(starts[i], "overseed") for i in range(n_runs)]
+    runs = run(data, seeds, prior, Stop(SETTINGS.merge_steps), is_scored=False)
+    merged = [merged_stats(data, each.parameters, n_components) for each in runs]
     return [resized_stats(data, stats, n_components) for stats in merged]
 
 
@@ -253,8 +255,9 @@ def best_of_short_runs(
     for first_run in range(0, n_runs, SETTINGS.runs_per_batch):
         batch_size = min(SETTINGS.runs_per_batch, n_runs - first_run)
         starts = [_random_stats(data, n_components, rng, from_rows) for _ in range(batch_size)]
-        runs = batch([data.family.m_step(stats, prior) for stats in starts])
-        runs, _ = short_runs(data, runs, prior, n_steps, is_scored=False)
+        fits = [Fit(data.family.m_step(stats, prior), "emem") for stats in starts]
+        fits = run(data, fits, prior, Stop(n_steps), is_scored=False)
+        runs = batch([fit.parameters for fit in fits])
         likelihoods = data.e_step(runs)[1]
         likelihoods = np.where(np.isfinite(likelihoods), likelihoods, -np.inf)
         winner = int(np.argmax(likelihoods))

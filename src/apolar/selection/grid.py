@@ -15,14 +15,12 @@ from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import run_in_threads
 from apolar.data import Rows
-from apolar.em.kernels.runs import has_kernel, plain_runs
-from apolar.em.loop import converge
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import MIN_ROWS, Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.row_blocks import is_wide
-from apolar.em.run import evidence_of
+from apolar.em.run import Stop, evidence_of, has_kernel, run
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.parameters import WhitenedParameters
@@ -407,23 +405,10 @@ class Grid:
         max_iter = min(SETTINGS.sample_passes, max(self.task.model.max_iter, 1))
         if not has_kernel(problem) or (prior is not None and prior.compares_by_evidence):
             tol = max(self.task.model.tol, SETTINGS.sample_tolerance)
-            fit = converge(problem, start, prior, tol=tol, max_iter=max_iter)
-            return replace(fit, n_iter=start.n_iter + fit.n_iter)
-        first, relative_tol = start.parameters[None], SETTINGS.relative_tolerance
-        runs = plain_runs(problem, first, prior, n_steps=max_iter, relative_tol=relative_tol)
-        n_steps = int(runs.n_steps[0])
-        return Fit(
-            runs.parameters[0],
-            start.start,
-            FitStatus.CONVERGED if n_steps < max_iter else FitStatus.MAX_ITER,
-            objective=float(runs.objective[0]),
-            log_likelihood=float(runs.log_likelihood[0]),
-            stats=runs.stats[0],
-            prior=prior,
-            is_collapsed=bool(runs.is_collapsed[0]),
-            n_iter=start.n_iter + n_steps,
-            history=(float(runs.objective[0]),),
-        )
+            (fit,) = run(problem, [start], prior, Stop(max_iter, gain=tol))
+        else:
+            (fit,) = run(problem, [start], prior, Stop(max_iter, SETTINGS.relative_tolerance))
+        return replace(fit, n_iter=start.n_iter + fit.n_iter)
 
     def _rounded_optimum(self, problem: Problem, start: Fit) -> Optimum | None:
         """Return the optimum for rows that are known up to their rounding errors; None if there is none."""
@@ -441,8 +426,8 @@ class Grid:
             checked_on = problem if problem.n_rows <= self.first.n_rows else self._problem(problem.family)
             if checked_on is not problem and has_rounding(problem):
                 checked_on = checked_on.with_measurement(np.asarray(problem.whitening.measurement))
-        limits = {"tol": model.tol, "max_iter": model.max_iter}
-        fit = converge(problem, start, prior, **limits, checked_on=checked_on)
+        stop = Stop(model.max_iter, gain=model.tol)
+        (fit,) = run(problem, [start], prior, stop, checked_on=checked_on)
         return _exact(problem, replace(fit, n_iter=start.n_iter + fit.n_iter))
 
     def _is_regular(self, problem: Problem, parameters: WhitenedParameters) -> bool:
@@ -530,7 +515,7 @@ class Grid:
                 self._step()
             else:
                 # The likelihood is that of all rows, though EM has not seen them.
-                there = converge(on_all, fit, self._prior(on_all), tol=0.0, max_iter=0)
+                (there,) = run(on_all, [fit], self._prior(on_all), Stop(0, gain=0.0))
                 fit = _exact(on_all, replace(there, n_iter=fit.n_iter))
             if each in near and not self._is_regular(on_all, fit.parameters):
                 self.failed[each] = NO_MAXIMUM

@@ -121,26 +121,6 @@ def test_what_pandas_and_polars_write():
 
 
 @NAMES
-def test_too_few_rows(name):
-    for n_rows, what in ((0, "no rows"), (1, "only one row of numbers")):
-        write(name, pa.table({"a": np.zeros(n_rows)}))
-        with pytest.raises(TableError) as caught:
-            read_table(name)
-        assert str(caught.value) == f"{name} has {what}: at least two are needed."
-
-
-@NAMES
-def test_no_column_of_numbers(name):
-    write(name, pa.table({"a": ["x", "y"], "b": [True, False]}))
-    with pytest.raises(TableError) as caught:
-        read_table(name)
-    assert str(caught.value) == (
-        f"{name} has no numeric column: 'a' holds text and 'b' holds true and false. "
-        "Give a file with at least one column of numbers."
-    )
-
-
-@NAMES
 @pytest.mark.parametrize("n_bytes", [3, 10, 1000, -1000])
 def test_files_that_are_cut_short(refusal, folder, name, n_bytes):
     content = (folder / write(name)).read_bytes()

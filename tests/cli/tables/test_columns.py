@@ -2,8 +2,6 @@
 
 import pytest
 
-from apolar.cli.tables import read_table
-
 
 @pytest.mark.parametrize(
     ("text", "names", "n_rows"),
@@ -183,8 +181,3 @@ def test_names_that_are_there_twice(refusal, read):
     # Only if it matters.
     assert read(text, columns=["b", 3]).names == ("b", "a")
     assert read("a,t,t\n1,x,y\n4,z,w\n").names == ("a",)
-
-
-def test_the_choice_counts_for_missing_numbers(write):
-    name = write("a,b\n1,\n2,3\n")
-    assert read_table(name, columns=["a"]).X.tolist() == [[1], [2]]

@@ -79,10 +79,6 @@ def test_infinite(refusal, cell, drop):
     )
 
 
-def test_large_numbers_are_not_infinite(read):
-    assert read("a,b\n1e308,1\n1e308,1\n").X[0, 0] == 1e308
-
-
 def test_labels_and_numbers_of_the_rows_that_are_kept(monkeypatch, write):
     monkeypatch.setattr(text_module, "BLOCK_BYTES", 300)
     present = np.random.default_rng(0).random(400) < 0.7

@@ -55,10 +55,6 @@ def test_columns_are_kept(people, read):
     assert table.notes == ("Column 'sex' has only 2 distinct values; kept (--columns).",)
 
 
-def test_by_default_columns_are_not_looked_at(people, read):
-    assert read(people).names == ("person_id", "height", "inches", "weight", "sex", "country")
-
-
 def test_kinds_that_are_only_noted(people, read):
     table = read(people, leave_out=("row numbers", "few values"))
     assert table.names == ("height", "inches", "weight", "country")

@@ -44,15 +44,6 @@ def test_large_tables_are_mapped(temporary):
     table.close()
 
 
-def test_small_tables_are_not(temporary):
-    table = read_table(csv_file(), in_memory_bytes=X.nbytes)
-    assert type(table.X) is np.ndarray
-    np.testing.assert_array_equal(table.X, X)
-    assert list(temporary.iterdir()) == []
-    table.close()
-    np.testing.assert_array_equal(table.X, X)
-
-
 @pytest.mark.usefixtures("small_blocks")
 def test_the_file_goes_with_the_table(temporary):
     table = read_table(csv_file(), in_memory_bytes=0)

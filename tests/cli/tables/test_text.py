@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from apolar.cli.tables import read_table
@@ -71,6 +72,24 @@ def test_gzip(write):
     # What the bytes say counts, not the name.
     assert read_table(write("a,b\n1,2\n3,4\n", "b.csv.gz")).X.tolist() == [[1, 2], [3, 4]]
     assert read_table(write(gzip.compress(b"a,b\n1,2\n3,4\n"), "c.csv")).X.tolist() == [[1, 2], [3, 4]]
+
+
+def test_zstd(refusal, folder):
+    with pa.CompressedOutputStream("a.csv.zst", "zstd") as file:
+        file.write(b'a,b,t\n1,2,"x, y"\n3,4,z\n')
+    assert read_table("a.csv.zst").X.tolist() == [[1, 2], [3, 4]]
+    whole = (folder / "a.csv.zst").read_bytes()
+    assert refusal(whole[:-4], "b.csv.zst").startswith("b.csv.zst is truncated or damaged")
+
+
+def test_rows_that_polars_would_fill_up_are_refused(refusal):
+    """Where commas stand inside of quotes, their number does not tell how many cells there are."""
+    rows = '"a, b",1,2\n' * 30
+    assert (
+        refusal(f"t,x,y\n{rows}c,3\n{rows}") == "data.csv, line 32: 2 cells instead of 3. Correct the line."
+    )
+    assert refusal(f"t,x,y\n{rows}c\n{rows}") == "data.csv, line 32: 1 cell instead of 3. Correct the line."
+    assert refusal("x,t\n1,a\n2\n3,b,\n4,c\n").startswith("data.csv, line 3: 1 cell instead of 2.")
 
 
 def test_truncated_gzip(refusal):

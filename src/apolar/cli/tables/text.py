@@ -442,9 +442,12 @@ class _TextTable:
             )
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             return None
-        # Polars fills up short rows.
-        is_full = text.count(separator) == (width - 1) * n_lines
-        is_full = is_full or (width > 1 and frame.to_series(width - 1).null_count() == 0)
+        # Polars fills up short rows: there are as many delimiters as there should be, but for those in cells.
+        n_delimiters = text.count(separator)
+        if has_quotes:
+            counts = frame.select(pl.all().str.count_matches(separator, literal=True).sum())
+            n_delimiters -= sum(counts.row(0))
+        is_full = n_delimiters == (width - 1) * n_lines
         return frame if is_full and len(frame) == n_lines else None
 
     @property

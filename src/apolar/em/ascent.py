@@ -1,9 +1,10 @@
-"""EM from a start to an optimum: plain steps, then quasi-Newton steps, each one pass over the rows."""
+"""EM to an optimum: plain steps, then quasi-Newton steps, each one pass over the rows, and off saddles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import Evaluation, LBFGSHistory, line_search
 from apolar.em.problem import Problem
-from apolar.em.result import MIN_ROWS, Fit, FitStatus
-from apolar.em.run import Callback, EMRun, evaluate_batch, evidence_of
+from apolar.em.result import Fit, FitStatus
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
+
+if TYPE_CHECKING:
+    from apolar.em.run import EMRun
 
 # The least number of plain steps before accelerated ones: far from an optimum plain EM is the better of the
 # two. Plain steps continue while each gains less than this fraction of the step before.
@@ -41,17 +44,8 @@ SADDLE_LENGTHS = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
 NEWTON_LENGTHS = (1.0, 0.3, 0.1)
 
 
-def converge(
-    data: Problem,
-    start: Fit,
-    prior: Prior | None,
-    *,
-    tol: float,
-    max_iter: int,
-    callback: Callback | None = None,
-    checked_on: Problem | None = None,
-) -> Fit:
-    """Run EM from a start to an optimum.
+def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
+    """Run EM from its start to an optimum.
 
     A few plain steps are followed by L-BFGS in coordinates in which EM is steepest ascent. As in EM, an
     iteration is usually one pass over the rows, and the objective never falls. The run ends when two
@@ -61,124 +55,95 @@ def converge(
 
     Parameters
     ----------
-    data : Problem
-    start : Fit
-        If it has a `curvature`, from a run that ended nearby, there are no plain steps. If it continues a
-        run, one pass that gains less than `tol` over its `earlier` objective is enough to end.
-    prior : Prior or None
+    run : EMRun
+        If it may take no pass at all, the result is the start, evaluated by one pass.
     tol : float
-        The log-likelihood, of all rows together, that may remain to be gained.
-    max_iter : int
-        The most passes over the rows. With 0 the result is the start, evaluated by one pass.
-    callback : callable, optional
-    checked_on : Problem, optional
-        The rows, or a sample of them, on which the end is checked to be a maximum. Near a saddle steps are as
-        small as near an optimum, and starts such as k-means are often close to one. The run leaves saddles.
+    checked_on : Problem or None
+        The rows, or a sample of them, on which the end is checked to be a maximum.
 
     Returns
     -------
-    result : Fit
-        The start, with the parameters at the end of the run and how it ended.
+    fit : Fit
     """
-    run = EMRun(data, start, prior, max(max_iter, 1), callback)
-    if max_iter == 0:
+    start = run.start
+    if run.max_iter == 0:
         run.evaluate(start.parameters)
         return run.result()
     # A prior that is still to be adapted to the end of the run need not be converged under.
-    adapts = prior is not None and prior.shrinks(data.family, start.parameters.n_components)
-    is_fresh = start.status is FitStatus.NOT_RUN and start.strength is None
-    first_tol = max(tol, ROUGH_TOLERANCE) if adapts and is_fresh else tol
-    if start.curvature is None or max_iter < FIRST_STEPS:
-        _plain_steps(run, start, first_tol)
-    else:
-        _accelerated(run, start.parameters, first_tol, start.curvature.copy())
-    _adapt_prior(run, tol, is_rough=first_tol > tol)
+    prior, n_components = run.free_prior, start.parameters.n_components
+    adapts = prior is not None and prior.shrinks(run.problem.family, n_components)
+    is_fresh = start.status is FitStatus.NOT_RUN
+    is_rough = adapts and is_fresh and start.strength is None and tol < ROUGH_TOLERANCE
+    first_tol = ROUGH_TOLERANCE if is_rough else tol
+    # A run that continues another one is near the optimum.
+    n_first = FIRST_STEPS if is_fresh else 1
+    curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
+    _adapt_prior(run, tol, curvature, is_rough=is_rough)
     if checked_on is not None:
         _leave_saddles(run, checked_on, tol)
-    result = run.result()
-    return _after_last_m_step(data, result, run.prior) if result.status is FitStatus.MAX_ITER else result
+    if run.status is FitStatus.MAX_ITER:
+        run.take_last_m_step()
+    return run.result()
 
 
-def _adapt_prior(run: EMRun, tol: float, *, is_rough: bool) -> None:
+def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_rough: bool) -> None:
     """Continue a run while, under the prior that its end suggests, more than `tol` remains to be gained.
 
-    A run that has converged only roughly is continued in any case.
+    A run that has converged only roughly is continued in any case. Without a `curvature`, plain steps were
+    fast.
     """
     for i in range(MAX_ADAPTATIONS):
         before, prior = run.best, run.prior
         if run.has_ended or not run.adapt_prior():
             return
         best = run.best
-        assert before is not None
-        assert best is not None
         assert best.stats is not None
-        coordinates = run.data.coordinates(best.parameters)
+        coordinates = run.problem.coordinates(best.parameters)
         gradient = coordinates.gradient(coordinates.origin, best.parameters, best.stats, run.prior)
-        curvature = LBFGSHistory() if run.curvature is None else run.curvature.copy()
-        if 0.5 * float(gradient @ curvature.direction(gradient)) < tol and (i > 0 or not is_rough):
+        step = gradient if curvature is None else curvature.direction(gradient)
+        if 0.5 * float(gradient @ step) < tol and (i > 0 or not is_rough):
             return
         run.status = FitStatus.MAX_ITER
-        parameters = run.data.m_step(best.stats, run.prior, best.parameters)
-        if run.curvature is None:
-            # Plain steps were fast.
-            _plain_steps(run, Fit(parameters, run.start.start), tol)
+        parameters = run.problem.m_step(best.stats, run.prior, best.parameters)
+        if curvature is None:
+            curvature = _plain_steps(run, parameters, tol)
         else:
-            _accelerated(run, parameters, tol, curvature)
-        if _has_emptied(run.best, before):
+            curvature = _accelerate(run, parameters, tol, curvature)
+        if run.best.has_empty_component and not before.has_empty_component:
             # The evidence of fewer components is higher, but these were asked for.
             run.go_back_to(before, prior)
+            run.status = FitStatus.CONVERGED
             if i == 0 and is_rough:
                 run.status = FitStatus.MAX_ITER
-                _accelerated(run, before.parameters, tol)
-            else:
-                run.status = FitStatus.CONVERGED
+                _accelerate(run, before.parameters, tol)
             return
 
 
-def _has_emptied(result: Fit | None, before: Fit) -> bool:
-    """Return whether a component has become almost empty that was not so before."""
-    assert result is not None
-    assert result.stats is not None
-    assert before.stats is not None
-    return bool(result.stats.counts.min() < MIN_ROWS <= before.stats.counts.min())
+def _plain_steps(
+    run: EMRun,
+    parameters: WhitenedParameters,
+    tol: float,
+    n_first: int = FIRST_STEPS,
+    earlier: float = -np.inf,
+) -> LBFGSHistory | None:
+    """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow.
 
-
-def _after_last_m_step(data: Problem, result: Fit, prior: Prior | None) -> Fit:
-    """Return the result after one more M-step, if that is better.
-
-    The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
+    At least `n_first` steps are taken, but one step is enough that gains less than `tol` over an earlier
+    objective, if there is one.
     """
-    assert result.stats is not None
-    parameters = data.m_step(result.stats, prior, result.parameters)
-    stats, objective, likelihood = evaluate_batch(data, parameters[None], prior)
-    if not objective[0] >= result.objective:
-        return result
-    after = replace(
-        result,
-        parameters=parameters,
-        objective=float(objective[0]),
-        log_likelihood=float(likelihood[0]),
-        stats=stats[0],
-    )
-    return after if after.evidence is None else replace(after, evidence=evidence_of(data, after))
-
-
-def _plain_steps(run: EMRun, start: Fit, tol: float) -> None:
-    """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow."""
-    parameters = start.parameters
-    before, gain, n_steps = start.earlier, np.inf, 0
+    before, gain, n_steps = earlier, np.inf, 0
     while (evaluation := run.evaluate(parameters)) is not None:
         stats, value = evaluation
-        parameters = run.data.m_step(stats, run.prior, parameters)
+        parameters = run.problem.m_step(stats, run.prior, parameters)
         new_gain = value - before
         # A gain within rounding errors counts as zero.
         is_zero = abs(new_gain) <= ROUNDING * abs(value)
         ratio = 0.0 if is_zero else new_gain / max(gain, 1e-300)
         gain, before, n_steps = 0.0 if is_zero else new_gain, value, n_steps + 1
-        if start.earlier > -np.inf and n_steps == 1 and gain < tol:
+        if earlier > -np.inf and n_steps == 1 and gain < tol:
             run.status = FitStatus.CONVERGED
-            return
-        if n_steps < FIRST_STEPS:
+            return None
+        if n_steps < n_first:
             continue
         # The sum of all further gains, if they form a geometric series. If they decrease slowly or increase,
         # it is not a good estimate.
@@ -186,10 +151,10 @@ def _plain_steps(run: EMRun, start: Fit, tol: float) -> None:
         is_near = ratio < 0.5 and gain < tol and remaining < tol
         if is_zero or is_near:
             run.status = FitStatus.CONVERGED
-            return
+            return None
         if not 0 <= ratio < FAST_RATIO:
-            _accelerated(run, parameters, tol)
-            return
+            return _accelerate(run, parameters, tol)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,17 +180,16 @@ class _Ray:
         return value, float(gradient @ self.direction), gradient
 
 
-def _accelerated(
+def _accelerate(
     run: EMRun, parameters: WhitenedParameters, tol: float, curvature: LBFGSHistory | None = None
-) -> None:
-    """Run L-BFGS from a mixture to an optimum."""
-    coordinates = run.data.coordinates(parameters)
+) -> LBFGSHistory:
+    """Run L-BFGS from a mixture to an optimum, and return the curvature there."""
+    coordinates = run.problem.coordinates(parameters)
     curvature = LBFGSHistory() if curvature is None else curvature
-    run.curvature = curvature
     point = coordinates.origin
     evaluation = run.evaluate(parameters)
     if evaluation is None:
-        return
+        return curvature
     stats, value = evaluation
     gradient = coordinates.gradient(point, parameters, stats, run.prior)
     n_quiet = 0
@@ -239,28 +203,27 @@ def _accelerated(
         is_zero = remaining <= ROUNDING * abs(value)
         if is_zero or (remaining < tol and is_trusted and n_quiet >= QUIET_STEPS):
             run.status = FitStatus.CONVERGED
-            return
+            return curvature
         first = min(1.0, MAX_LOG_CHANGE / max(coordinates.log_change(direction), 1e-300))
         step = line_search(_Ray(run, coordinates, point, direction), value, slope, first)
         if run.has_ended:
-            return
+            return curvature
         if step is None:
             if not curvature.pairs:
                 # No gain even along the gradient: differences are within rounding errors.
                 run.status = FitStatus.CONVERGED
-                return
-            run.curvature = curvature = LBFGSHistory()
+                return curvature
+            curvature = LBFGSHistory()
             continue
         length, new_value, new_gradient = step
         curvature.update(length * direction, gradient - new_gradient)
         point = point + length * direction
         n_quiet = n_quiet + 1 if new_value - value < tol else 0
         value, gradient = new_value, new_gradient
-        if coordinates.log_change(point) > MAX_LOG_CHANGE and run.best is not None:
+        if coordinates.log_change(point) > MAX_LOG_CHANGE:
             assert run.best.stats is not None
             parameters = coordinates.retract(point)
-            coordinates, curvature = run.data.coordinates(parameters), LBFGSHistory()
-            run.curvature = curvature
+            coordinates, curvature = run.problem.coordinates(parameters), LBFGSHistory()
             point = coordinates.origin
             gradient = coordinates.gradient(point, parameters, run.best.stats, run.prior)
 
@@ -279,14 +242,13 @@ def _leave_saddles(run: EMRun, sample: Problem, tol: float) -> None:
         if better is None or run.has_ended:
             return
         run.status = FitStatus.MAX_ITER
-        _accelerated(run, better, tol)
+        _accelerate(run, better, tol)
 
 
 def _beyond_saddle(run: EMRun, sample: Problem) -> WhitenedParameters | None:
     """Return a better mixture along a rising direction if the best mixture is a saddle, or None."""
-    assert run.best is not None
     coordinates = sample.coordinates(run.best.parameters)
-    gradient_at = _gradient_of(coordinates, sample, run.prior)
+    gradient_at = _gradient_on(sample, coordinates, run.prior)
     origin = coordinates.origin
     rising = rising_direction(gradient_at, origin, gradient_at(origin), coordinates.null_direction)
     if rising is None:
@@ -305,41 +267,31 @@ def _beyond_saddle(run: EMRun, sample: Problem) -> WhitenedParameters | None:
 
 def _after_newton_step(run: EMRun, sample: Problem, tol: float) -> WhitenedParameters | None:
     """Return a better mixture along a Newton step if that is predicted to gain more than `tol`, or None."""
-    assert run.best is not None
-    best, best_stats, prior = run.best, run.best.stats, run.prior
-    assert best_stats is not None
+    best = run.best
+    assert best.stats is not None
     coordinates = sample.coordinates(best.parameters)
-    gradient_at = _gradient_of(coordinates, sample, prior)
-    gradient = gradient_at(coordinates.origin)
-    null_direction = coordinates.null_direction
-    if sample is not run.data:
-        # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
-        # complete information, so that they can be combined.
-        on_all_rows = run.data.coordinates(best.parameters)
-        target = on_all_rows.gradient(on_all_rows.origin, best.parameters, best_stats, prior)
-        shift = gradient - target
-        model = newton_step(
-            lambda point: gradient_at(point) - shift, coordinates.origin, target, null_direction
-        )
-    else:
-        on_all_rows = coordinates
-        model = newton_step(gradient_at, coordinates.origin, gradient, null_direction)
+    gradient_at = _gradient_on(sample, coordinates, run.prior)
+    # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
+    # complete information, so that they can be combined.
+    on_all_rows, origin = run.problem.coordinates(best.parameters), coordinates.origin
+    target = on_all_rows.gradient(origin, best.parameters, best.stats, run.prior)
+    shift = gradient_at(origin) - target
+    model = newton_step(lambda point: gradient_at(point) - shift, origin, target, coordinates.null_direction)
     if model is None or not model[0] > tol:
         return None
     step = model[1] * min(1.0, MAX_LOG_CHANGE / max(coordinates.step_size(model[1]), 1e-300))
     for length in NEWTON_LENGTHS:
         parameters = on_all_rows.retract(length * step)
-        before = best.objective
         evaluation = run.evaluate(parameters)
         if evaluation is None:
             return None
-        if evaluation[1] > before + 0.1 * tol:
+        if evaluation[1] > best.objective + 0.1 * tol:
             return parameters
     return None
 
 
-def _gradient_of(
-    coordinates: LocalCoordinates, sample: Problem, prior: Prior | None
+def _gradient_on(
+    sample: Problem, coordinates: LocalCoordinates, prior: Prior | None
 ) -> Callable[[Array], Array]:
     """Return the gradient of the objective on a sample, as a function of the tangent vector."""
 
