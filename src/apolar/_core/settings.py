@@ -85,7 +85,7 @@ class Settings:
     moment_columns_tied: int = 20
     moment_products: float = 1e11
 
-    # --- warnings (benchmarks/starts) ---
+    # --- warnings (benchmarks/generalise) ---
     # Two optima disagree if what they are compared by differs by less than the first of these, per row, and
     # the adjusted Rand index between their partitions is below the second.
     nearly_equal: float = 0.15
