@@ -10,6 +10,14 @@ TESTS = Path(__file__).parent
 # a test of the first tier shows for one. A folder ends with a slash; `::` names single tests.
 SLOW = (
     "data/dask/test_cluster.py",
+    "data/dask/test_results.py::test_workers_use_the_kernels_of_this_processor_in_one_thread",
+    "data/test_disk.py::test_memory_stays_bounded",
+    "decomposition/test_decompose.py::test_a_low_rank_is_as_good_as_many_random_starts",
+    "cli/test_missing_extra.py::test_the_library_needs_none_of_them",
+    "cli/test_predict.py::test_a_full_standard_output",
+    "cli/test_terminal.py::test_a_standard_output_that_is_closed",
+    "cli/test_terminal.py::test_letters_that_a_terminal_cannot_show_are_replaced",
+    "cli/test_terminal.py::test_progress_says_how_many_are_done_and_how_long_is_left",
     "peers/",
     "reports/test_browser.py",
     "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",

@@ -47,7 +47,13 @@ def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(("name", "start"), list(zip(NAMES[1:], STARTS, strict=False)))
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        pytest.param(*pair, marks=[pytest.mark.slow] * (pair[0] not in ("tied", "spherical", "VEV")))
+        for pair in pairs(NAMES[1:], list(STARTS))
+    ],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn_on_every_family_and_start(name, start):
     model = GaussianMixture(2, covariance_type=name, init_params=start)

@@ -266,7 +266,7 @@ def test_a_class_of_one_row_shares_the_covariance_of_others():
     few = np.append(np.arange(50), 60)
     with pytest.raises(ValueError, match=r"Class 1 has no two rows that differ.*shared=True"):
         MixtureClassifier(shared=False).fit(X[few], Y[few])
-    for parameters in ({}, {"shared": True, "covariance_type": "tied"}):
+    for parameters in ({"covariance_type": ("diag", "tied")}, {"shared": True, "covariance_type": "tied"}):
         model = MixtureClassifier(**parameters).fit(X[few], Y[few])
         np.testing.assert_array_equal(model.predict(X[few]), Y[few])
     with pytest.warns(apolar.exceptions.FewRowsWarning, match=r"Class 1 only 1"):

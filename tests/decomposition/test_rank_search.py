@@ -191,9 +191,9 @@ def _on_a_tangent(dim, seed, *, integer):
 
 BORDER_FORMS = [
     SymmetricTensor.from_polynomial("(3*x+y+z)^2*(3*x+y+2*z)+(2*x-2*y-3*z)^3"),
-    *(_on_a_tangent(3, seed, integer=True) for seed in range(3)),
-    *(_on_a_tangent(3, seed, integer=False) for seed in range(3)),
-    *(_on_a_tangent(4, seed, integer=True) for seed in range(3)),
+    _on_a_tangent(3, 0, integer=True),
+    _on_a_tangent(3, 1, integer=False),
+    _on_a_tangent(4, 2, integer=True),
 ]
 
 

@@ -7,7 +7,7 @@ import apolar
 from apolar.decomposition import check_gradient, check_hessian, check_retraction
 from apolar.decomposition.condition import is_diverging
 from apolar.decomposition.least_squares import gauss_newton
-from apolar.decomposition.riemannian import ComplexCost, RealCost
+from apolar.decomposition.riemannian import TermsCost
 from apolar.decomposition.terms import Refined, TangentGram, relative_residual
 from problems import largest_error, noisy, random_terms, tune
 
@@ -28,14 +28,14 @@ def test_derivatives(order, is_complex):
         assert result.passed, f"{check.__name__}: slope {result.slope}"
 
 
-@pytest.mark.parametrize("cost", [RealCost, ComplexCost])
-def test_the_checks_can_fail(cost, monkeypatch):
-    tensor, weights, points = problem(3, is_complex=cost is ComplexCost)
-    exact = cost.hessian
-    monkeypatch.setattr(cost, "hessian", lambda self, point: exact(self, point, second_order=False))
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_the_checks_can_fail(is_complex, monkeypatch):
+    tensor, weights, points = problem(3, is_complex=is_complex)
+    exact = TermsCost.hessian
+    monkeypatch.setattr(TermsCost, "hessian", lambda self, point: exact(self, point, second_order=False))
     assert not check_hessian(tensor, weights, points).passed
-    gradient = cost.gradient
-    monkeypatch.setattr(cost, "gradient", lambda self, point: (gradient(self, point)[0], 0 * point.units))
+    right = TermsCost.gradient
+    monkeypatch.setattr(TermsCost, "gradient", lambda self, point: (right(self, point)[0], 0 * point.units))
     assert not check_gradient(tensor, weights, points).passed
 
 
@@ -177,7 +177,7 @@ def test_max_iter_is_kept_and_reported():
     waring = apolar.refine(tensor, apolar.Waring(weights, points, 3), method="newton", max_iter=2)
     assert waring.n_iter == 2
     assert waring.status is apolar.Status.NOT_CONVERGED
-    assert "max_iter" in waring.message
+    assert "more iterations" in waring.message
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats
 from em_steps import plain_em
 from kernel_sums import needs_kernels
-from mixtures import FAMILY_NAMES
+from mixtures import FAMILY_NAMES, pairs
 
 NAMES = FAMILY_NAMES
 K, M = 2, 3
@@ -159,8 +159,13 @@ def test_the_likelihood_of_what_is_observed_never_falls(name, fraction):
         parameters, before = data.family.m_step(stats, None)[0], log_likelihood[0]
 
 
-@pytest.mark.parametrize("fraction", [0.1, 0.3])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "fraction"),
+    [
+        pytest.param(name, fraction, marks=[pytest.mark.slow] * (name not in ("full", "tied_diag", "VEV")))
+        for name, fraction in pairs(NAMES, [0.1, 0.3])
+    ],
+)
 def test_the_optimum_is_that_of_em_row_by_row(name, fraction):
     X, labels = incomplete_rows(60, fraction, seed=3)
     data = Problem(open_rows(X), FAMILIES[name])

@@ -85,7 +85,7 @@ def test_a_family_says_the_order(kind, order):
 def test_orders_out_of_reach_are_refused():
     with pytest.raises(ValueError, match="order must be one of 3, 4, 5, 6"):
         apolar.MomentSketch(3, order=7)
-    with pytest.raises(ValueError, match="needs moments of order 4"):
+    with pytest.raises(ValueError, match="need moments of order 4"):
         apolar.MomentSketch(3, order=3, covariance_type="tied")
     with pytest.raises(ValueError, match="order 4 of 100 columns are 4,421,275 numbers"):
         apolar.MomentSketch(100, order=4)

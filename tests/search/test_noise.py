@@ -13,7 +13,7 @@ from apolar.search.merging import MergeCosts
 from apolar.search.proposals import dropped_stats
 from apolar.search.search import start_candidates
 from apolar.search.starts import STARTS
-from mixtures import FAMILY_NAMES
+from mixtures import FAMILY_NAMES, pairs
 
 each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 
@@ -32,8 +32,7 @@ def truth(data, labels):
     return data.m_step(data.soft_stats(labels[None] == np.arange(3)[:, None]), Prior())
 
 
-@each_family
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(("name", "start"), pairs(FAMILY_NAMES, list(STARTS)))
 def test_every_start_has_noise(name, start):
     data, _ = data_of(name)
     for candidate in start_candidates(start, data, 3, Prior(), np.random.default_rng(0)):

@@ -11,7 +11,8 @@ from scipy.linalg import qr
 
 from apolar._core.arrays import Array, unit_rows
 from apolar._core.checks import check_integer, positive_number
-from apolar.decomposition.least_squares import gauss_newton, quasi_newton
+from apolar._core.range_finder import leading_eigenvectors
+from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.ranks import RankRule, power_method_limit
 from apolar.decomposition.terms import Refined, absorb_weights, canonical_terms
 from apolar.decomposition.tuning import TUNING
@@ -97,7 +98,9 @@ def decompose_rows(
     if tensor.order <= 2 or n_monomials(tensor.dim, tensor.order) <= TUNING.formed_coefficients:
         return decompose_formed(tensor.to_tensor())
     n_columns = _max_columns(tensor.order)
-    directions = leading_directions(tensor, n_columns, rng)
+    _, directions = leading_eigenvectors(
+        tensor.second_moment, tensor.dim, n_columns, rng, max_rounds=TUNING.row_rounds
+    )
     if tensor.share_outside(directions) <= TUNING.vanishing:
         return _lift(decompose_formed(tensor.change_variables(directions)), directions)
     if isinstance(rank, int):
@@ -130,32 +133,6 @@ def decompose_rows(
     if not settings.refine:
         waring = replace(waring, status=Status.UNREFINED)
     return replace(waring, singular_values=start.singular_values, rank_source=source)
-
-
-def leading_directions(tensor: RowTensor, n_directions: int, rng: np.random.Generator) -> Array:
-    """Return leading eigenvectors of sum_n |w_n| |x_n|^(d-2) x_n x_n^t, which is not formed [halko2011].
-
-    Parameters
-    ----------
-    tensor : RowTensor
-        Of order at least 2.
-    n_directions : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    directions : ndarray, shape (dim, n)
-        Orthonormal columns, the leading one first; as many as asked for, or
-        as there are.
-    """
-    n_random = min(n_directions + TUNING.oversampling, tensor.dim)
-    basis = np.linalg.qr(rng.standard_normal((tensor.dim, n_random)))[0]
-    for _ in range(TUNING.row_rounds):
-        image = tensor.second_moment(basis)
-        basis, values, _ = np.linalg.svd(image, full_matrices=False)
-        n_found = max(1, int(np.count_nonzero(values > 1e-14 * values[0])))
-        basis = basis[:, :n_found]
-    return basis[:, :n_directions]
 
 
 def largest_projection(
@@ -229,22 +206,9 @@ def _independent(units: Array, rank: int, order: int) -> Array:
 
 
 def _refine_rows(scaled: _ScaledRows, vectors: Array, signs: Array, settings: RowOptions) -> Refined:
-    """Return terms refined in all columns, without the history, which lacks the constant of the cost.
-
-    Gauss-Newton steps while they are fast; L-BFGS where they are not, which they finish.
-    """
-    tol, left = max(settings.tol, 1e-11), settings.max_iter
-    refined = gauss_newton(scaled, vectors, signs, max_iter=left, tol=tol, give_up_above=0.0)
-    left -= refined.n_iter
-    if refined.gradient_norm > tol and left and not np.iscomplexobj(refined.vectors):
-        second = quasi_newton(scaled, refined.vectors, refined.signs, max_iter=left, tol=tol)
-        # A line search that fails at rounding may leave the gradient larger than it was.
-        if second.cost < refined.cost or second.gradient_norm < refined.gradient_norm:
-            refined = refined.then(second)
-            left -= second.n_iter
-    if refined.gradient_norm > tol and left:
-        refined = refined.then(gauss_newton(scaled, refined.vectors, refined.signs, max_iter=left, tol=tol))
-    return replace(refined, history=())
+    """Return terms refined in all columns, without the history, which lacks the constant of the cost."""
+    tol = max(settings.tol, 1e-11)
+    return replace(gauss_newton(scaled, vectors, signs, max_iter=settings.max_iter, tol=tol), history=())
 
 
 def _as_refined(vectors: Array, signs: Array) -> Refined:

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from apolar._core.arrays import Array
 from apolar._core.levenberg_marquardt import descend
@@ -256,45 +255,6 @@ def penalised_descent(tensor: SymmetricTensor, vectors: Array, signs: Array, pen
         max_iter, damping = (8, 1e-2) if penalty else (TUNING.short_run, 1e-4)
         moved = descend(model, max_iter=max_iter, damping=damping, is_slow=is_slow)[0].vectors
     return moved * unit
-
-
-def quasi_newton(tensor: Contractible, vectors: Array, signs: Array, *, max_iter: int, tol: float) -> Refined:
-    """Minimise |T - sum_i s_i (a_i . x)^d|^2 over real vectors a_i [nocedal2006].
-
-    Where the residual is large, the steps of Gauss-Newton leave out much of the
-    curvature, and L-BFGS needs fewer; it ends where the cost is at rounding,
-    with a gradient of about 1e-8.
-
-    Parameters
-    ----------
-    tensor : Contractible
-    vectors : ndarray, shape (rank, dim)
-        Real.
-    signs : ndarray, shape (rank,)
-        +1 or -1, kept.
-    max_iter : int
-    tol : float
-        Stop when the gradient, relative to ``|T|`` and to the terms, is below.
-
-    Returns
-    -------
-    refined : Refined
-    """
-    scale = tensor.norm()
-    unit = scale ** (1 / tensor.order)
-    objective, start = Objective(tensor, signs, scale), vectors / unit
-    # In these units a step of one changes each term by about one.
-    units = np.sqrt(TermsModel(objective, start).scales)[:, None]
-
-    def cost(flat: Array) -> tuple[float, Array]:
-        model = TermsModel(objective, flat.reshape(start.shape) / units)
-        return model.cost, (model.gradient / units).ravel()
-
-    options = {"maxiter": max_iter, "maxcor": 20, "ftol": 0.0, "gtol": tol / np.sqrt(start.size)}
-    found = minimize(cost, (start * units).ravel(), jac=True, method="L-BFGS-B", options=options)
-    size = float(np.linalg.norm(found.jac))
-    moved = found.x.reshape(start.shape) / units * unit
-    return Refined(moved, signs, float(found.fun), size, size <= max(tol, 1e-9), int(found.nit), ())
 
 
 def polish_terms(tensor: SymmetricTensor, refined: Refined, residual: float) -> tuple[Refined, float]:

@@ -1,5 +1,7 @@
 """The Riemannian Newton method on weights and unit vectors, and checks of its derivatives."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +9,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from apolar._core.arrays import Array, unit_rows
 from apolar._core.checks import numeric_array, random_generator
-from apolar.decomposition.terms import Contractible, Refined
+from apolar.decomposition.terms import Contractible, Refined, absorb_weights
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import product_positions
 
@@ -67,8 +69,8 @@ def reduced_hessian(point: ManifoldPoint, basis: Array, units_part: Array, hessi
     vw = hessian[rank:, :rank].reshape(rank, n, rank)
     vv = hessian[rank:, rank:].reshape(rank, n, rank, n).copy()
     normal = np.einsum("ij,ij->i", point.units, units_part)
-    for i in range(rank):
-        vv[i, :, i, :] -= normal[i] * np.eye(n)
+    each = np.arange(rank)
+    vv[each, :, each, :] -= normal[:, None, None] * np.eye(n)
     vw_reduced = np.einsum("ipq,ipj->iqj", basis, vw).reshape(-1, rank)
     left = np.matmul(basis.swapaxes(1, 2), vv.reshape(rank, n, rank * n)).reshape(rank, n - 1, rank, n)
     vv_reduced = np.einsum("iqjp,jps->iqjs", left, basis, optimize=True).reshape(rank * (n - 1), -1)
@@ -82,49 +84,70 @@ def retract(point: ManifoldPoint, basis: Array, step: Array) -> ManifoldPoint:
     return ManifoldPoint(point.weights + step[:rank], unit_rows(moved))
 
 
-class RealCost:
-    """Weights and real unit vectors [khouja2022riemannian].
+class TermsCost:
+    """The cost |T - sum_i w_i (v_i . x)^d|^2 / 2 of real weights and unit vectors [khouja2022riemannian].
+
+    Complex vectors are held as (Re v, Im v), and the cost is real analytic in these coordinates.
 
     Parameters
     ----------
     tensor : SymmetricTensor or another Contractible
-        Real, of order at least 2.
+        Of order at least 2.
+    is_complex : bool
+        Whether the vectors are complex, as they are for a complex tensor.
     """
 
-    def __init__(self, tensor: Contractible) -> None:
-        self.tensor = tensor
+    def __init__(self, tensor: Contractible, is_complex: bool) -> None:
+        self.tensor, self.is_complex = tensor, is_complex
         self.order = tensor.order
         self.half_square = 0.5 * tensor.norm() ** 2
 
+    @classmethod
+    def of(cls, tensor: Contractible, points: Array) -> TermsCost:
+        """Return the cost in the field of a tensor and of points."""
+        return cls(tensor, np.iscomplexobj(points) or np.iscomplexobj(tensor.contract_all(points[:1], 1)))
+
     def point(self, weights: Array, points: Array) -> ManifoldPoint:
-        """Return a decomposition as a point on the manifold."""
-        return ManifoldPoint(weights.real.astype(float), points.real.astype(float))
+        """Return a decomposition as a point on the manifold; phases of weights are moved into the vectors."""
+        if not self.is_complex:
+            return ManifoldPoint(weights.real.astype(float), points.real.astype(float))
+        phases = np.exp(1j * np.angle(weights) / self.order)
+        return ManifoldPoint(np.abs(weights), self._packed(points * phases[:, None]))
 
     def terms(self, point: ManifoldPoint) -> tuple[Array, Array]:
         """Return the vectors a_i and signs of a point, sum_i s_i (a_i . x)^d."""
-        roots = np.abs(point.weights) ** (1 / self.order)
-        signs = np.where(point.weights < 0, -1.0, 1.0)
-        if self.order % 2:
-            return point.units * (signs * roots)[:, None], np.ones(len(signs))
-        return point.units * roots[:, None], signs
+        weights = point.weights.astype(np.complex128) if self.is_complex else point.weights
+        return absorb_weights(weights, self._vectors(point), self.order)
+
+    def _vectors(self, point: ManifoldPoint) -> Array:
+        units, m = point.units, self.tensor.dim
+        return units[:, :m] + 1j * units[:, m:] if self.is_complex else units
+
+    def _packed(self, vectors: Array) -> Array:
+        """Return the real and imaginary parts of vectors side by side, or real vectors as they are."""
+        return np.concatenate([vectors.real, vectors.imag], axis=1) if self.is_complex else vectors
 
     def value(self, point: ManifoldPoint) -> float:
         """Return the cost."""
-        w, v = point.weights, point.units
-        values = np.einsum("ij,ij->i", self.tensor.contract_all(v, 1), v)
-        return float(0.5 * w @ (v @ v.T) ** self.order @ w - w @ values + self.half_square)
+        w, v = point.weights, self._vectors(point)
+        values = np.einsum("ij,ij->i", self.tensor.contract_all(v.conj(), 1), v.conj())
+        powers = ((v.conj() @ v.T) ** self.order).real
+        return float(0.5 * w @ powers @ w - w @ values.real + self.half_square)
 
     def gradient(self, point: ManifoldPoint) -> tuple[Array, Array]:
         """Return the Euclidean gradient, shapes (rank,) and (rank, n)."""
-        w, v, d = point.weights, point.units, self.order
-        g = v @ v.T
-        contracted = self.tensor.contract_all(v, 1)
-        by_weight = g**d @ w - np.einsum("ij,ij->i", contracted, v)
-        by_unit = d * w[:, None] * ((g ** (d - 1) * w) @ v - contracted)
-        return by_weight, by_unit
+        w, v, d = point.weights, self._vectors(point), self.order
+        z = v.conj() @ v.T
+        contracted = self.tensor.contract_all(v.conj(), 1)
+        by_weight = (z**d).real @ w - np.einsum("ij,ij->i", contracted, v.conj()).real
+        # The derivative by conj(v_i), doubled: its real and imaginary parts are the gradient.
+        return by_weight, self._packed(d * w[:, None] * ((z ** (d - 1) * w) @ v - contracted))
 
     def hessian(self, point: ManifoldPoint, *, second_order: bool = True) -> Array:
         """Return the Euclidean Hessian, shape (rank + rank n, rank + rank n).
+
+        Along a direction x of the vectors, the derivative by conj(v_i) changes linearly in x and in conj(x):
+        `linear` and `antilinear` hold the two parts.
 
         Parameters
         ----------
@@ -132,122 +155,38 @@ class RealCost:
         second_order : bool
             With False, Gauss-Newton's: without the terms that vanish with the residual.
         """
-        w, v, d = point.weights, point.units, self.order
-        rank, n = v.shape
-        g = v @ v.T
-        low = g ** (d - 2)
-        high = low * g
-        # The second derivatives by (v_i, w_j) and by (v_i, v_j), for all i and j.
-        vw = d * w[:, None, None] * np.einsum("ij,jp->ipj", high, v)
-        vv = np.einsum("ij,jp,iq->ipjq", d * (d - 1) * low * np.outer(w, w), v, v)
-        vv[:, np.arange(n), :, np.arange(n)] += d * high * np.outer(w, w)
-        if second_order:
-            bracket = d * ((high * w) @ v - self.tensor.contract_all(v, 1))
-            curvature = (
-                d
-                * (d - 1)
-                * (np.einsum("jl,lp,lq->jpq", low * w, v, v, optimize=True) - _hessians(self.tensor, v))
-            )
-            for i in range(rank):
-                vw[i, :, i] += bracket[i]
-                vv[i, :, i, :] += w[i] * curvature[i]
-        vw = vw.reshape(rank * n, rank)
-        return np.block([[high * g, vw.T], [vw, vv.reshape(rank * n, rank * n)]])
-
-
-class ComplexCost:
-    """Real weights and complex unit vectors, held as (Re v, Im v).
-
-    With z_ij = v_i^* v_j; the cost is real analytic in the real coordinates.
-    """
-
-    def __init__(self, tensor: Contractible) -> None:
-        self.tensor = tensor
-        self.order = tensor.order
-        self.half_square = 0.5 * tensor.norm() ** 2
-
-    def point(self, weights: Array, points: Array) -> ManifoldPoint:
-        """Return a decomposition as a point on the manifold, phases moved into the vectors."""
-        phases = np.exp(1j * np.angle(weights) / self.order)
-        turned = points * phases[:, None]
-        return ManifoldPoint(np.abs(weights), np.concatenate([turned.real, turned.imag], axis=1))
-
-    def terms(self, point: ManifoldPoint) -> tuple[Array, Array]:
-        """Return the vectors a_i and signs (all one) of a point."""
-        roots = point.weights.astype(np.complex128) ** (1 / self.order)
-        return _complex(point.units) * roots[:, None], np.ones(len(roots))
-
-    def value(self, point: ManifoldPoint) -> float:
-        """Return the cost."""
-        w, v = point.weights, _complex(point.units)
-        values = np.einsum("ij,ij->i", self.tensor.contract_all(v.conj(), 1), v.conj())
-        powers = ((v.conj() @ v.T) ** self.order).real
-        return float(0.5 * w @ powers @ w - w @ values.real + self.half_square)
-
-    def gradient(self, point: ManifoldPoint) -> tuple[Array, Array]:
-        """Return the Euclidean gradient, shapes (rank,) and (rank, 2 m)."""
-        w, v, d = point.weights, _complex(point.units), self.order
-        z = v.conj() @ v.T
-        contracted = self.tensor.contract_all(v.conj(), 1)
-        by_weight = (z**d).real @ w - np.einsum("ij,ij->i", contracted, v.conj()).real
-        # The derivative by conj(v_i), doubled: its real and imaginary parts are the gradient.
-        by_unit = d * w[:, None] * ((z ** (d - 1) * w) @ v - contracted)
-        return by_weight, np.concatenate([by_unit.real, by_unit.imag], axis=1)
-
-    def hessian(self, point: ManifoldPoint, *, second_order: bool = True) -> Array:
-        """Return the Euclidean Hessian, shape (rank + 2 rank m, rank + 2 rank m).
-
-        Along a direction x of the vectors, the derivative by conj(v_i) changes
-        linearly in x and in conj(x): `linear` and `antilinear` hold the two parts.
-        """
-        w, v, d = point.weights, _complex(point.units), self.order
+        w, v, d = point.weights, self._vectors(point), self.order
         rank, m = v.shape
+        each, axis = np.arange(rank), np.arange(m)
         z = v.conj() @ v.T
         low = z ** (d - 2)
         high = low * z
+        # The second derivatives by (v_i, w_j) and by (v_i, v_j), for all i and j.
         vw = d * w[:, None, None] * np.einsum("ij,jp->ipj", high, v)
         linear = np.einsum("ij,jp,iq->ipjq", d * (d - 1) * low * np.outer(w, w), v, v.conj())
-        linear[:, np.arange(m), :, np.arange(m)] += d * high * np.outer(w, w)
-        antilinear = np.zeros((rank, m, m), dtype=complex)
+        linear[:, axis, :, axis] += d * high * np.outer(w, w)
+        antilinear = np.zeros((rank, m, m), dtype=v.dtype)
         if second_order:
-            bracket = d * ((high * w) @ v - self.tensor.contract_all(v.conj(), 1))
-            curvature = (
-                d
-                * (d - 1)
-                * (
-                    np.einsum("jl,lp,lq->jpq", low * w, v, v, optimize=True)
-                    - _hessians(self.tensor, v.conj())
-                )
-            )
-            for i in range(rank):
-                vw[i, :, i] += bracket[i]
-            antilinear = w[:, None, None] * curvature
-        vv = np.zeros((rank, 2, m, rank, 2, m))
-        vv[:, 0, :, :, 0, :] = linear.real
-        vv[:, 0, :, :, 1, :] = -linear.imag
-        vv[:, 1, :, :, 0, :] = linear.imag
-        vv[:, 1, :, :, 1, :] = linear.real
-        for i in range(rank):
-            vv[i, 0, :, i, 0, :] += antilinear[i].real
-            vv[i, 0, :, i, 1, :] += antilinear[i].imag
-            vv[i, 1, :, i, 0, :] += antilinear[i].imag
-            vv[i, 1, :, i, 1, :] -= antilinear[i].real
-        vw_real = np.concatenate([vw.real, vw.imag], axis=1).reshape(2 * rank * m, rank)
-        n = 2 * rank * m
-        return np.block([[(high * z).real, vw_real.T], [vw_real, vv.reshape(n, n)]])
-
-
-Cost = RealCost | ComplexCost
-
-
-def _complex(units: Array) -> Array:
-    m = units.shape[1] // 2
-    return units[:, :m] + 1j * units[:, m:]
-
-
-def _hessians(tensor: Contractible, points: Array) -> Array:
-    """Return T(v, ..., v, ., .) as full matrices, shape (n_points, dim, dim)."""
-    return tensor.contract_all(points, 2)[:, product_positions(tensor.dim, 1, 1)]
+            vw[each, :, each] += d * ((high * w) @ v - self.tensor.contract_all(v.conj(), 1))
+            contracted = self.tensor.contract_all(v.conj(), 2)[:, product_positions(m, 1, 1)]
+            powers = np.einsum("jl,lp,lq->jpq", low * w, v, v, optimize=True)
+            antilinear = w[:, None, None] * (d * (d - 1) * (powers - contracted))
+        if not self.is_complex:
+            linear[each, :, each, :] += antilinear
+            vv, n = linear, rank * m
+        else:
+            n = 2 * rank * m
+            vv = np.zeros((rank, 2, m, rank, 2, m))
+            vv[:, 0, :, :, 0, :] = vv[:, 1, :, :, 1, :] = linear.real
+            vv[:, 0, :, :, 1, :] = -linear.imag
+            vv[:, 1, :, :, 0, :] = linear.imag
+            vv[each, 0, :, each, 0, :] += antilinear.real
+            vv[each, 0, :, each, 1, :] += antilinear.imag
+            vv[each, 1, :, each, 0, :] += antilinear.imag
+            vv[each, 1, :, each, 1, :] -= antilinear.real
+            vw = np.concatenate([vw.real, vw.imag], axis=1)
+        vw = vw.reshape(n, rank)
+        return np.block([[(high * z).real, vw.T], [vw, vv.reshape(n, n)]])
 
 
 def newton(
@@ -278,8 +217,7 @@ def newton(
     -------
     refined : Refined
     """
-    is_complex = np.iscomplexobj(points) or np.iscomplexobj(tensor.contract_all(points[:1], 1))
-    cost: Cost = ComplexCost(tensor) if is_complex else RealCost(tensor)
+    cost = TermsCost.of(tensor, points)
     norm = tensor.norm()
     rank = len(weights)
     point = cost.point(weights, points)
@@ -322,7 +260,13 @@ def newton(
 
 
 def _refined_at(
-    cost: Cost, point: ManifoldPoint, value: float, size: float, tol: float, history: list[float], norm: float
+    cost: TermsCost,
+    point: ManifoldPoint,
+    value: float,
+    size: float,
+    tol: float,
+    history: list[float],
+    norm: float,
 ) -> Refined:
     vectors, signs = cost.terms(point)
     converged = size <= max(tol, 1e-9)
@@ -340,7 +284,7 @@ def _relative_size(gradient: Array, point: ManifoldPoint, norm: float) -> float:
 
 
 def _newton_step(
-    cost: Cost, point: ManifoldPoint, basis: Array, by_unit: Array, gradient: Array, hessian: Array
+    cost: TermsCost, point: ManifoldPoint, basis: Array, by_unit: Array, gradient: Array, hessian: Array
 ) -> Array | None:
     """Return Newton's step; Gauss-Newton's where Newton's is no descent; None if neither is one."""
     exact = _descent_step(hessian, gradient, ridge=0.0)
@@ -404,7 +348,7 @@ class DerivativeCheck:
         return self.slope > self.expected - 0.1 or bool(np.all(self.errors < 1e-13))
 
 
-def _cost_at(tensor: Contractible, weights: Array, points: Array) -> tuple[Cost, ManifoldPoint]:
+def _cost_at(tensor: Contractible, weights: Array, points: Array) -> tuple[TermsCost, ManifoldPoint]:
     """Return the cost, and the point of the manifold to check it at, after checking what the user passed."""
     weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
     if tensor.order < 2:
@@ -414,8 +358,7 @@ def _cost_at(tensor: Contractible, weights: Array, points: Array) -> tuple[Cost,
             f"weights must have shape (rank,) and points (rank, {tensor.dim}); "
             f"got {weights.shape} and {points.shape}."
         )
-    is_complex = np.iscomplexobj(points) or np.iscomplexobj(tensor.contract_all(points[:1], 1))
-    cost: Cost = ComplexCost(tensor) if is_complex else RealCost(tensor)
+    cost = TermsCost.of(tensor, points)
     return cost, cost.point(weights, unit_rows(points))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from scipy import sparse
 from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies, total
+from apolar._core.range_finder import leading_eigenvectors
 from apolar.data import Chunk, Rows, on_checked, thread_scratch
 from apolar.data.checks import check_weights
 from apolar.data.rows import DENSE_COLUMNS
@@ -251,3 +253,70 @@ def _stored_sums(
     shift = None if statistic.shift is None else statistic.shift.values
     sums = triton.second_sums(block, weights, shift, is_full=is_full)
     return None if sums is None else (*block.count(weights), *sums)
+
+
+def leading_directions(
+    rows: Rows,
+    mean: Array,
+    variance: float,
+    weight: float,
+    n_signal: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array]:
+    """Return leading eigenvalues and eigenvectors of the covariance without forming it.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rereadable.
+    mean : ndarray, shape (n_features,)
+    variance : float
+        The sum of the variances of the columns.
+    weight : float
+        The total weight of the rows.
+    n_signal : int
+        The number of eigenvectors; fewer where the covariance has a lower rank.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    eigenvalues : ndarray
+        Largest first; `n_signal` of them, and some less accurate ones.
+    eigenvectors : ndarray, shape (n_features, n_signal)
+    """
+    shift, offset = shift_and_offset(rows, mean, variance)
+    device_shift = None if shift is None else DeviceCopies(shift)
+
+    def product(basis: Array) -> Array:
+        sums_of = CovarianceProduct(device_shift, DeviceCopies(basis), DeviceCopies(offset @ basis))
+        working = functools.partial(Rows.chunk_rows, n_working=basis.shape[1])
+        sums, of_coordinates = rows.reduce(on_checked(sums_of), chunk_rows=working)
+        return np.asarray((sums - np.outer(offset, of_coordinates)) / weight)
+
+    return leading_eigenvectors(product, rows.n_features, n_signal, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceProduct:
+    """The sums of x (z . b) and of z . b for some directions b, which give the covariance times b.
+
+    Here x are the rows minus the shift, and z = x - offset.
+
+    Attributes
+    ----------
+    shift : DeviceCopies or None
+    basis : DeviceCopies, shape (n_features, n_directions)
+    centre : DeviceCopies, shape (n_directions,)
+        The coordinates of the offset in these directions.
+    """
+
+    shift: DeviceCopies | None
+    basis: DeviceCopies
+    centre: DeviceCopies
+
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the weighted sums over a block."""
+        x = shifted(block, self.shift)
+        y = x @ self.basis.to_device_of(x) - self.centre.to_device_of(x)
+        weighted = y if weights is None else weights[:, None] * y
+        return x.T @ weighted, column_sums(weighted)

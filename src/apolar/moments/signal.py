@@ -18,13 +18,13 @@ from apolar.moments.covariance import (
     RowCovariance,
     as_stored,
     column_moments,
+    leading_directions,
     row_covariance,
     shift_and_offset,
     shifted,
 )
 from apolar.moments.kernels import triton
 from apolar.moments.powers import third_sums
-from apolar.moments.range_finder import NO_NOISE, leading_directions
 from apolar.moments.sketch import MomentSketch, summary_moments
 from apolar.moments.sums import (
     KERNEL_COLUMNS,
@@ -39,6 +39,11 @@ from apolar.tensor.monomials import exponents
 # Up to this many columns the covariance matrix is formed; above, a randomised range finder computes its
 # leading eigenvectors.
 COVARIANCE_COLUMNS = 256
+
+NO_NOISE = (
+    "The data have no noise: they lie in a subspace of as many dimensions as there are components. "
+    "Remove columns that depend on others, or ask for fewer components."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +228,8 @@ def _from_rows(
         check_scale(variance)
         check_spread(n_signal + 1, n_weighted, variance, variance, _mean_square(variance, mean))
         spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
+        if basis.shape[1] < n_signal:
+            raise ValueError(NO_NOISE)
     n_rows, n_noise = counted_rows(weight, n_weighted), rows.n_features - n_signal
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
     check_spread(n_signal + 1, n_rows, variance, mean_variance, _mean_square(variance, mean))

@@ -19,8 +19,7 @@ from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.em.tails import has_long_tails
 from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior
-from apolar.moments.covariance import column_moments
-from apolar.moments.range_finder import leading_directions
+from apolar.moments.covariance import column_moments, leading_directions
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import dropped_stats, with_one_more
@@ -267,9 +266,7 @@ def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Gene
     weight, _, mean, variances = column_moments(rows)
     # With some directions beyond those in which the means lie.
     n_directions = min(n_components + 10, rows.n_features, max(data.n_rows - 1, 1))
-    directions = leading_directions(
-        rows, mean, float(variances.sum()), weight, n_directions, rng, or_fewer=True
-    )[1]
+    directions = leading_directions(rows, mean, float(variances.sum()), weight, n_directions, rng)[1]
     parts = [
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - mean @ directions
         for block, _ in rows.read(rows.chunk_rows(n_directions))
