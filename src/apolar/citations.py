@@ -75,7 +75,12 @@ def _keys(result: Any) -> list[str]:
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
         keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
         keys += NOISE_KEYS if result.noise_box_ is not None else []
-        return [*keys, *_prior_keys(result), "nocedal2006"]
+        # There is none with `reg_covar` in its place. The strength is zero with the default prior too, where
+        # it is the conjugate one: of components that share a covariance, and of rows with long tails. Models
+        # from files of earlier versions do not have it.
+        has_prior = check_parameters(result)[1] is not None
+        keys += _PRIORS[getattr(result, "shrinkage_", 0.0) > 0] if has_prior else ()
+        return [*keys, "nocedal2006"]
     if isinstance(result, SphericalMixture):
         return ["hsu2013", "cardoso1996", "hansen1982"]
     if isinstance(result, Waring):
@@ -86,15 +91,6 @@ def _keys(result: Any) -> list[str]:
     raise TypeError(
         f"citation takes mixtures, selections and decompositions of apolar, not {type(result).__name__}."
     )
-
-
-def _prior_keys(model: GaussianMixture) -> tuple[str, ...]:
-    """Return the sources of the prior of a fit: none without a prior, or with `reg_covar` in its place."""
-    if check_parameters(model)[1] is None:
-        return ()
-    # Zero with the default prior too, where it is the conjugate one: of components that share a covariance,
-    # and of rows with long tails. Models from files of earlier versions do not have it.
-    return _PRIORS[getattr(model, "shrinkage_", 0.0) > 0]
 
 
 def _entries() -> dict[str, str]:

@@ -94,18 +94,17 @@ class ClassRows:
         """The rows without missing values: several draws of them, under one Gaussian for each class."""
         if not np.isnan(self.values).any():
             return self
-        values, codes, weights = [], [], []
+        drawn = np.empty((N_COMPLETIONS, *self.values.shape))
         for code in range(len(self.classes)):
-            of_class, of_rows = self.of_class(code)
+            values, weights = self.of_class(code)
+            model = GaussianMixture(1, prior="conjugate", random_state=self.seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = GaussianMixture(1, prior="conjugate", random_state=self.seed)
-                model.fit(of_class, sample_weight=of_rows)
-            values.append(model.impute(of_class, n_draws=N_COMPLETIONS).reshape(-1, of_class.shape[1]))
-            codes.append(np.full(len(values[-1]), code))
-            weights.append(np.tile(of_rows, N_COMPLETIONS) / N_COMPLETIONS)
-        joined = np.concatenate(values), np.concatenate(codes), np.concatenate(weights)
-        return ClassRows(*joined, self.classes, self.seed)
+                model.fit(values, sample_weight=weights)
+            drawn[:, self.codes == code] = model.impute(values, n_draws=N_COMPLETIONS)
+        codes, weights = np.tile(self.codes, N_COMPLETIONS), np.tile(self.weights, N_COMPLETIONS)
+        flat = drawn.reshape(-1, self.values.shape[1])
+        return replace(self, values=flat, codes=codes, weights=weights / N_COMPLETIONS)
 
     @functools.cached_property
     def moments(self) -> tuple[Array, Array]:
@@ -474,13 +473,10 @@ def _best_prediction(
     # With the given probabilities of the classes, and not the shares of the rows.
     weights = shares * (class_prior / (rows.counts / rows.counts.sum()))[distinct.codes, None]
     left, truth = list(candidates), np.broadcast_to(distinct.codes[:, None], shares.shape)
-    losses = {one.name: np.zeros(shares.shape) for one in left}
-    errors = {one.name: np.zeros(shares.shape) for one in left}
+    losses, errors = ({one.name: np.zeros(shares.shape) for one in left} for _ in range(2))
     done, linear = np.zeros(shares.shape, dtype=bool), None
-    for part in range(N_FOLDS):
+    for part in np.flatnonzero(np.any(weights > 0, axis=0)):
         here = weights[:, part] > 0
-        if not np.any(here):
-            continue
         others, codes = distinct.without(shares[:, part]), distinct.codes[here]
         for one in list(left):
             try:
@@ -495,11 +491,9 @@ def _best_prediction(
         linear = next((one for one in left if one.is_linear), None)
         if linear is not None:
             # Behind by more than a standard error, a mixture will not end ahead by one.
-            behind = {one.name: losses[one.name] - losses[linear.name] for one in left}
+            behind = {one.name: (losses[one.name] - losses[linear.name])[done] for one in left}
             left = [
-                one
-                for one in left
-                if one.covariance_type or not _is_above(behind[one.name][done], weights[done])
+                one for one in left if one.covariance_type or not _is_above(behind[one.name], weights[done])
             ]
     if not left or not np.any(done):
         return Choice.of(candidates[0], ": no rows could be left out to compare")
@@ -507,8 +501,7 @@ def _best_prediction(
     means = {one.name: _mean(losses[one.name][done], weights) for one in left}
     best, reason = min(left, key=lambda one: means[one.name]), "the lowest Brier score of rows left out"
     if linear and not _is_above((losses[linear.name] - losses[best.name])[done], weights):
-        if linear is not best:
-            reason = f"no more than a standard error above {best.name}"
+        reason = reason if linear is best else f"no more than a standard error above {best.name}"
         best = linear
     plain = (truth != np.argmax(class_prior)).astype(float)
     if or_none and _is_above(errors[best.name][done] - plain, weights):

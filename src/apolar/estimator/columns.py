@@ -16,7 +16,7 @@ from apolar.data import Rows, open_rows
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type
-from apolar.estimator.predict import map_rows, predictor_of
+from apolar.estimator.predict import Predictor, map_rows, predictor_of
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
 
@@ -77,11 +77,10 @@ def _fill_partition(completion: Completion, dtype: np.dtype[Any], values: Array)
 def marginal(model: Model, columns: Any) -> Model:
     """Return the mixture of some of the columns."""
     predictor, chosen = predictor_of(model), _column_numbers(model, columns)
-    parameters, alone = predictor.parameters, _family_of_columns(predictor.family)
-    covariances = alone.marginal(_stored_as(alone, predictor.family, parameters.covariances), chosen)
-    return _with_columns(
-        model, alone, MixtureParameters(parameters.weights, parameters.means[:, chosen], covariances), chosen
-    )
+    weights, means = predictor.parameters.weights, predictor.parameters.means[:, chosen]
+    kind, covariances = _without_shared_parts(predictor)
+    marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen))
+    return _with_columns(model, kind, marginal, chosen)
 
 
 def conditional(model: Model, columns: Any, values: Any) -> Model:
@@ -95,15 +94,14 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
     row[0, given] = x
     ((part, components, responsibilities),) = completion.parts(row)
     means, units = part.expected(components)[:, 0, others], completion.units[others]
-    alone = _family_of_columns(predictor.family)
-    if alone.is_axis_aligned:
-        stored = _stored_as(alone, predictor.family, predictor.parameters.covariances)
-        covariances = alone.marginal(stored, others)
+    kind, covariances = _without_shared_parts(predictor)
+    if kind.is_axis_aligned:
+        covariances = kind.marginal(covariances, others)
     else:
         matrices = components.covariances[0][:, others][:, :, others] * units * units[:, None]
-        covariances = matrices[0] if alone.shares_covariance else matrices
+        covariances = matrices[0] if kind.shares_covariance else matrices
     means = completion.centre[others] + units * means
-    return _with_columns(model, alone, MixtureParameters(responsibilities[:, 0], means, covariances), others)
+    return _with_columns(model, kind, MixtureParameters(responsibilities[:, 0], means, covariances), others)
 
 
 def regress(model: Any, columns: Any, values: Any) -> Regression:
@@ -154,14 +152,10 @@ def _with_columns(model: Any, kind: Family, parameters: MixtureParameters, colum
     return made
 
 
-def _family_of_columns(kind: Family) -> Family:
-    """Return the family of some columns of the components of a family."""
-    return kind if kind.shares_covariance else kind.untied
-
-
-def _stored_as(alone: Family, kind: Family, covariances: Array) -> Array:
-    """Return the covariances of a family as those of the family of some columns."""
-    return covariances if kind == alone else kind.per_component(covariances)
+def _without_shared_parts(predictor: Predictor) -> tuple[Family, Array]:
+    """Return the family of some columns of the components, and all covariances as it stores them."""
+    kind, covariances = predictor.family, predictor.parameters.covariances
+    return (kind, covariances) if kind.shares_covariance else (kind.untied, kind.per_component(covariances))
 
 
 def _other_columns(n_features: int, given: list[int]) -> list[int]:

@@ -13,7 +13,7 @@ from apolar.em.problem import Problem
 from apolar.em.whitening import metric_of
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, Invariance
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.moments import central_moments, signal_moments
 from apolar.moments.sketch import ORDER_FOR
@@ -117,13 +117,8 @@ def _likelier(data: Problem, n_components: int, mixture: WhitenedParameters) -> 
         spherical = from_moments(data, n_components, refine=False)
     except ValueError:
         return mixture
-    both = (mixture, spherical)
-    batch = WhitenedParameters(*(np.stack(parts) for parts in zip(*map(_arrays, both), strict=True)))
-    return both[int(np.argmax(data.e_step(batch)[1]))]
-
-
-def _arrays(parameters: WhitenedParameters) -> tuple[Array, Array, Array]:
-    return parameters.weights, parameters.means, parameters.covariances
+    both = [mixture, spherical]
+    return both[int(np.argmax(data.e_step(batch(both))[1]))]
 
 
 def moment_method(family: Family, n_components: int, n_features: int, n_rows: int) -> str | None:

@@ -498,7 +498,9 @@ class Search:
         sample, prior = self.sample, self.prior
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
+        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters)]
+        if not proposals:
+            return []
         larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
         merged = []
         for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:

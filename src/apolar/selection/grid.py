@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Callable
@@ -146,7 +147,6 @@ class Grid:
         self.dropped: dict[Candidate, str] = {}
         # The criterion of each candidate that was fitted.
         self.values: dict[Candidate, float] = {}
-        self._counts, self._lock = ("", 0, 0), threading.Lock()
         self.starts = []
         if self.is_searched and any(number > 1 for _, number in candidates):
             shares = self.first.whitening.noise_shares or (0.0,)
@@ -173,40 +173,37 @@ class Grid:
             left = [each for each in self.candidates if each not in self.failed]
             chosen = [each for each in left if (each.family in FORMS) == are_forms]
             worth_it = [each for each in chosen if not self._drop_if_hopeless(each)]
-            self._begin("fitting", len(self.candidates), n_done + len(chosen) - len(worth_it))
-            self._in_threads(self._fit, worth_it)
-            n_done += len(chosen)
+            n_done += len(chosen) - len(worth_it)
+            self._each(self._fit, worth_it, "fitting", n_done, len(self.candidates))
+            n_done += len(worth_it)
         # From what each was fitted to by itself: so no candidate does worse because of another.
         alone, improved = dict(self.optima), set[Candidate]()
         while wave := self._worth_improving(improved):
             improved.update(wave)
-            self._begin("refining", len(wave))
-            self._in_threads(partial(self._improve, alone=alone), wave)
-        self._begin("", 0)
-        self._in_threads(self._finish, self._within(SETTINGS.final_reach))
+            self._each(partial(self._improve, alone=alone), wave, "refining")
+        self._each(self._finish, self._within(SETTINGS.final_reach))
         self._continue_on_all_rows()
 
     # --- progress and threads -------------------------------------------------------------------
 
-    def _begin(self, what: str, n_all: int, n_done: int = 0) -> None:
-        """Begin something that is to be done for so many candidates; for some it may be done already."""
-        with self._lock:
-            self._counts = what, n_done, n_all
-            self._report()
+    def _report(self, what: str, n_done: int, n_all: int) -> None:
+        if self.task.callback is not None and what and n_all:
+            self.task.callback(what, n_done, n_all)
 
-    def _step(self) -> None:
-        with self._lock:
-            what, n_done, n_all = self._counts
-            self._counts = what, n_done + 1, n_all
-            self._report()
-
-    def _report(self) -> None:
-        if self.task.callback is not None and self._counts[2]:
-            self.task.callback(*self._counts)
-
-    def _in_threads(self, function: Callable[[Candidate], None], candidates: list[Candidate]) -> None:
+    def _each(
+        self,
+        function: Callable[[Candidate], None],
+        candidates: list[Candidate],
+        what: str = "",
+        n_done: int = 0,
+        n_all: int | None = None,
+    ) -> None:
+        """Call a function for each candidate, in threads; `n_done` of `n_all` may have been done before."""
         # The slowest first, so that the threads end at about the same time.
         work = sorted(candidates, key=lambda each: (each.family.n_axes, each.n_components))
+        numbers, lock = itertools.count(n_done), threading.Lock()
+        n_all = len(work) if n_all is None else n_all
+        self._report(what, next(numbers), n_all)
 
         def call() -> None:
             while work:
@@ -215,7 +212,8 @@ class Grid:
                 except IndexError:
                     return
                 function(candidate)
-                self._step()
+                with lock:
+                    self._report(what, next(numbers), n_all)
 
         run_in_threads(call, min(self.task.n_threads, len(work)))
 
@@ -461,7 +459,7 @@ class Grid:
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
             completed = problem.imputed(smaller.fit.parameters)
-            grown = with_one_more(completed, smaller.fit.parameters, rng)
+            grown = with_one_more(completed, smaller.fit.parameters)
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)
@@ -505,14 +503,15 @@ class Grid:
             reach = max(SETTINGS.chance_errors * error, SETTINGS.final_reach)
             if self.values[each] <= self.values[best] + reach:
                 near.append(each)
-        self._begin("fitting to all rows", len(near))
+        n_done = itertools.count()
+        self._report("fitting to all rows", next(n_done), len(near))
         for each, (problem, fit) in list(self.optima.items()):
             on_all = self.on_all[problem.family.untied].under(problem.family)
             if has_rounding(problem):
                 on_all = on_all.with_measurement(np.asarray(problem.whitening.measurement))
             if each in near:
                 fit = self._converged(on_all, fit, self._prior(on_all))
-                self._step()
+                self._report("fitting to all rows", next(n_done), len(near))
             else:
                 # The likelihood is that of all rows, though EM has not seen them.
                 (there,) = run(on_all, [fit], self._prior(on_all), Stop(0, gain=0.0))
