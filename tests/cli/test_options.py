@@ -115,7 +115,7 @@ def test_without_the_libraries_of_the_report_the_fit_goes_on(flowers, tmp_path, 
     monkeypatch.setattr("apolar.reports.page.need_report", missing)
     result = run("fit", flowers, "-k", 2, "-o", out)
     assert result.exit_code == 0, result.output
-    assert "No report is written: it needs matplotlib and jinja2. pip install" in result.output
+    assert "No report can be written: it needs matplotlib and jinja2, pip install" in result.output
     assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz"}
 
 

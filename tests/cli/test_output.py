@@ -105,7 +105,9 @@ def test_control_c_in_a_real_process(tmp_path):
             out, error = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert process.returncode == 130, error
+    # Python ends by the signal itself if it came while text was executed, as where a dataclass is made;
+    # a shell shows 130 for both.
+    assert process.returncode in (130, -signal.SIGINT), error
     assert "Traceback" not in error + out
     assert {path.name for path in tmp_path.iterdir()} == {"rows.npy"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from apolar.cli.decompose import decompose
-from apolar.cli.errors import BadInput, Interrupted, error_message, escaped, escaped_lines
+from apolar.cli.errors import BadInput, Interrupted, error_message, escape, escape_lines
 from apolar.cli.fit import fit
 from apolar.cli.output import WRITTEN
 from apolar.cli.predict import predict
@@ -54,7 +54,7 @@ class Commands(click.Group):
             raise BadInput(_with_written(reason, ctx)) from error
         except click.ClickException as error:
             # Click repeats arguments as they are, and has no method to change a message.
-            vars(error).update(message=escaped_lines(error.message))
+            vars(error).update(message=escape_lines(error.message))
             raise
         return result
 
@@ -86,7 +86,7 @@ def _with_written(reason: str, ctx: click.Context) -> str:
 def _print_written(ctx: click.Context) -> None:
     written = _written(ctx)
     if written:
-        click.echo(escaped(f"Standard output was closed; {written}."), err=True)
+        click.echo(escape(f"Standard output was closed; {written}."), err=True)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:

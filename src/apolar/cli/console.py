@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from apolar.cli.errors import escaped
+from apolar.cli.errors import escape
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ def line(text: str) -> Text:
     """Return a line of text in which neither brackets nor control characters have a meaning."""
     from rich.text import Text
 
-    return Text(escaped(text))
+    return Text(escape(text))
 
 
 def new_grid(*names: str) -> Table:

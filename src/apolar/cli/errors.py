@@ -14,7 +14,7 @@ class OneLine(click.ClickException):
 
     def format_message(self) -> str:
         """Return the line."""
-        return escaped(self.message)
+        return escape(self.message)
 
 
 class BadInput(OneLine):
@@ -38,14 +38,14 @@ def error_message(error: BaseException) -> str:
     return str(error) or "There is not enough memory: take fewer rows or columns."
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return text in which control characters have no effect, on one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def escaped_lines(text: str) -> str:
+def escape_lines(text: str) -> str:
     """Return lines of text in which control characters have no effect."""
-    return "\n".join(map(escaped, text.split("\n")))
+    return "\n".join(map(escape, text.split("\n")))
 
 
 def not_found(path: Path) -> str:

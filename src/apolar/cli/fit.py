@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, line, new_console, new_grid
-from apolar.cli.errors import BadInput, escaped
+from apolar.cli.errors import BadInput, escape
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,
@@ -110,11 +110,7 @@ def fit(
         raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
         of_rows = {"noise": noise, "append": append, "outliers": outliers, "columns": columns, **reading}
-        for name, value in of_rows.items():
-            if value:
-                raise click.UsageError(
-                    f"--{name.replace('_', '-')} needs the rows: a sketch has only their sums."
-                )
+        _refuse_options_of_rows(of_rows)
         named = [name for part in covariance for name in part]
         folder = output or default_folder(sketch)
         fit_sketch(Path(sketch), components, named, folder, as_json, standardise)
@@ -138,7 +134,7 @@ def fit(
                 raise BadInput("The label column is empty: leave --label-column out.")
             from apolar.reports.analysis import analyse
 
-            unreported = "" if no_report else _why_no_report()
+            unreported = "" if no_report else why_no_report()
             bar.begin("fitting")
             analysis = analyse(
                 table.X,
@@ -171,13 +167,31 @@ def fit(
                 page = report_page(analysis, table.X, provenance(table, seed, row_numbers=table.row_numbers))
                 written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
     if unreported:
-        click.echo(escaped(unreported), err=True)
+        click.echo(escape(unreported), err=True)
+    _show(analysis, table, written, as_json=as_json, lists_outliers=outliers is not None)
+
+
+def _show(
+    analysis: Analysis, table: TableFile, written: dict[str, Path], *, as_json: bool, lists_outliers: bool
+) -> None:
+    """Print the result, as text or as one object."""
     outlying = row_numbers_of(analysis.outliers, table.row_numbers)
     if as_json:
         click.echo(json.dumps(_as_object(analysis, table, written, outlying), allow_nan=False))
     else:
-        sentence = outliers_sentence(outlying, level) if outlying or outliers is not None else ""
-        _print(analysis, table, written, sentence)
+        is_told = bool(outlying) or lists_outliers
+        _print(
+            analysis, table, written, outliers_sentence(outlying, analysis.outlier_level) if is_told else ""
+        )
+
+
+def _refuse_options_of_rows(given: dict[str, Any]) -> None:
+    """Refuse options that a sketch has no rows for."""
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} needs the rows: a sketch has only their sums."
+            )
 
 
 def provenance(table: TableFile, seed: int, *notes: str, **details: Any) -> Provenance:
@@ -190,14 +204,14 @@ def provenance(table: TableFile, seed: int, *notes: str, **details: Any) -> Prov
     return Provenance(table.source, command, seed, __version__, table.n_dropped, notes=notes, **details)
 
 
-def _why_no_report() -> str:
+def why_no_report() -> str:
     """Return why there is no report, in one line; empty if there can be one."""
     from apolar.reports.page import need_report
 
     try:
         need_report()
     except ImportError:
-        return 'No report is written: it needs matplotlib and jinja2. pip install "apolar[report]".'
+        return 'No report can be written: it needs matplotlib and jinja2, pip install "apolar[report]".'
     return ""
 
 

@@ -115,12 +115,12 @@ class Fraction(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 def _add(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds options to a command, in this order in its help."""
 
-    def decorated(command: Command) -> Command:
+    def decorate(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
         return command
 
-    return decorated
+    return decorate
 
 
 def mixture_options(components: str | None) -> Callable[[Command], Command]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar
-from apolar.cli.errors import BadInput, escaped
-from apolar.cli.fit import provenance
+from apolar.cli.errors import BadInput, escape
+from apolar.cli.fit import provenance, why_no_report
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,
@@ -108,13 +108,8 @@ def predict(
         mixture = GaussianMixture.load(model)
     except OSError as error:
         raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
-    if report is not None:
-        from apolar.reports.page import need_report
-
-        try:
-            need_report()
-        except ImportError as error:
-            raise BadInput('--report needs matplotlib and jinja2: pip install "apolar[report]".') from error
+    if report is not None and (problem := why_no_report()):
+        raise BadInput(problem)
     names = getattr(mixture, "feature_names_in_", None)
     chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
     with Bar() as bar:
@@ -137,13 +132,14 @@ def predict(
                 labels = csv_text(label_frames(mixture, table, level))
                 lines = appended_text(data, mixture, table, level, reading) if append else labels
                 _write(lines, output)
-    sentences = [table.missing_line, outliers_sentence(outlying, level) if outliers is not None else ""]
-    if output is not None and not as_json:
-        sentences.append(f"{len(scores.predicted):,} rows: {output}")
-    if report is not None:
-        sentences.append(f"report: {report}")
-    for sentence in filter(None, sentences):
-        click.echo(escaped(sentence), err=True)
+    for sentence in (
+        table.missing_line,
+        outliers_sentence(outlying, level) if outliers is not None else "",
+        f"{len(scores.predicted):,} rows: {output}" if output is not None and not as_json else "",
+        f"report: {report}" if report is not None else "",
+    ):
+        if sentence:
+            click.echo(escape(sentence), err=True)
 
 
 def _write(lines: Iterable[str], output: Path | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar
-from apolar.cli.errors import escaped, escaped_lines
+from apolar.cli.errors import escape, escape_lines
 from apolar.cli.options import (
     check_sources,
     column_names,
@@ -67,7 +67,7 @@ def select(
 
     from apolar.cli.tables import read_table
     from apolar.cli.tables.findings import KINDS
-    from apolar.reports.standardise import column_deviations, column_statistics, select_in_units
+    from apolar.reports.scoring import column_deviations, column_statistics, select_in_units
 
     with Bar() as bar:
         bar.begin("reading")
@@ -95,8 +95,8 @@ def select(
             files.add_lines("selection.csv", [pl.DataFrame(rows, infer_schema_length=None).write_csv()])
     if not as_json:
         for note in (*table.notes, table.missing_line):
-            click.echo(escaped(note), nl=bool(note))
-        click.echo(escaped_lines(str(selection)))
+            click.echo(escape(note), nl=bool(note))
+        click.echo(escape_lines(str(selection)))
         return
     best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
     result = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}

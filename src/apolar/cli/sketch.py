@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import Bar, line, new_console, new_grid
-from apolar.cli.errors import BadInput, escaped, not_found
+from apolar.cli.errors import BadInput, escape, not_found
 from apolar.cli.options import ALL, check_sources, column_names, numbers_of_components, table_options
 from apolar.cli.output import Output
 
@@ -77,9 +77,9 @@ def sketch(data: tuple[str, ...], columns: str | None, order: str, output: Path,
             sums.update(table.X)
         files.add(output.name, sums.save)
     for note in table.notes:
-        click.echo(escaped(note))
+        click.echo(escape(note))
     shown = ", ".join(table.names[:5]) + ", ..." * (len(table.names) > 5)
-    click.echo(escaped(f"{sums.n_rows:,} rows, {len(table.names)} columns ({shown}): {output}"))
+    click.echo(escape(f"{sums.n_rows:,} rows, {len(table.names)} columns ({shown}): {output}"))
 
 
 @click.command()
@@ -104,7 +104,7 @@ def merge(sketches: tuple[Path, ...], output: Path) -> None:
             raise BadInput(f"{path} does not add up with {sketches[0]}: {error}") from error
     with Output(output.parent) as files:
         files.add(output.name, total.save)
-    click.echo(escaped(f"{total.n_rows:,} rows, {total.n_features} columns: {output}"))
+    click.echo(escape(f"{total.n_rows:,} rows, {total.n_features} columns: {output}"))
 
 
 def _load_sketch(path: Path) -> MomentSketch:

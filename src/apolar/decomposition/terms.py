@@ -264,20 +264,10 @@ class TangentGram:
 
     # --- with the columns of each term made orthonormal (unit vectors only) ----
 
-    def _normalised(self, x: Array) -> Array:
-        """Return x with its part along a_i divided by d, and the part across by sqrt(d)."""
-        along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
-        return along / self.order + (x - along) / np.sqrt(self.order)
-
     def _unnormalised(self, x: Array) -> Array:
-        """Return the x of which `_normalised` is given."""
+        """Return x with its part along a_i times d, and the part across times sqrt(d)."""
         along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
         return along * self.order + (x - along) * np.sqrt(self.order)
-
-    def normalised_product(self, flat: Array) -> Array:
-        """Return the product with the Gram matrix of Terracini's matrix."""
-        x = flat.reshape(self.vectors.shape)
-        return self._normalised(self.product(self._normalised(x))).ravel()
 
     def normalised_solve(self, flat: Array, rtol: float = 1e-6) -> Array:
         """Return the solution with the Gram matrix of Terracini's matrix."""

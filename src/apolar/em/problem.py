@@ -125,11 +125,6 @@ class Problem(RowSamples):
             other._kept = self._kept.with_family(family, whitening)
         return other
 
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether values of the rows may be missing."""
-        return self.whitening.is_incomplete
-
     def imputed(self, parameters: WhitenedParameters | None = None) -> Problem:
         """Return the rows with the expected value in place of each missing one; themselves if none is.
 

@@ -26,7 +26,7 @@ __all__ = ["diagonal_mixture", "is_identified"]
 
 # Added to the diagonal of correlations, which may be singular.
 MIN_SHARE = 1e-6
-# Steps that find the communalities, before the Levenberg-Marquardt method.
+# Steps that find the communalities.
 N_AXIS_STEPS = 50
 # Means further from the centre than this, in deviations of the column, are errors of the sample.
 MAX_OFFSET = 4.0
@@ -93,19 +93,7 @@ def _factors(correlations: Array, n_factors: int) -> Array:
         values, vectors = np.linalg.eigh(reduced)
         factors = vectors[:, -n_factors:] * np.sqrt(np.maximum(values[-n_factors:], 1e-6))
         shares = np.minimum((factors**2).sum(axis=1), 1.0)
-    i, j = np.triu_indices(n_features, 1)
-    pairs, wanted = np.arange(len(i)), correlations[i, j]
-
-    def residuals(flat: Array) -> tuple[Array, Array]:
-        rows = flat.reshape(n_features, n_factors)
-        derivatives = np.zeros((len(i), n_features, n_factors))
-        derivatives[pairs, i] += rows[j]
-        derivatives[pairs, j] += rows[i]
-        return (rows[i] * rows[j]).sum(axis=1) - wanted, derivatives.reshape(len(i), -1)
-
-    problem = LeastSquares(residuals, factors.ravel())
-    found = problem.minimise(max_iter=200, min_relative_gain=1e-9)
-    return found.point.reshape(n_features, n_factors)
+    return factors
 
 
 def _core(third: Array, factors: Array) -> Array:

@@ -141,29 +141,10 @@ def _signal_subspaces(cumulants: Cumulants, n_signal: int, rng: np.random.Genera
     starts += [np.linalg.qr(rng.standard_normal((n_features, n_signal)))[0] for _ in range(N_RANDOM)]
     found: list[Array] = []
     for start in starts:
-        for climb in (_by_clusters, _by_negentropy):
-            basis = climb(cumulants, start)
-            if all(np.linalg.norm(basis.T @ other) ** 2 < n_signal - 1e-2 for other in found):
-                found.append(basis)
+        basis = _by_clusters(cumulants, start)
+        if all(np.linalg.norm(basis.T @ other) ** 2 < n_signal - 1e-2 for other in found):
+            found.append(basis)
     return found
-
-
-def _by_negentropy(cumulants: Cumulants, basis: Array) -> Array:
-    """Climb |K3|^2 / 12 + |K4|^2 / 48 in the subspace by orthogonal iteration."""
-    third, fourth = cumulants.third, cumulants.fourth
-    n_features, n_signal = basis.shape
-    last = -np.inf
-    for _ in range(MAX_SWEEPS):
-        along3 = np.tensordot(np.tensordot(third, basis, (2, 0)), basis, (1, 0)).reshape(n_features, -1)
-        along4 = np.tensordot(fourth, basis, (3, 0))
-        along4 = np.tensordot(np.tensordot(along4, basis, (2, 0)), basis, (1, 0)).reshape(n_features, -1)
-        value = np.sum((basis.T @ along3) ** 2) / 12 + np.sum((basis.T @ along4) ** 2) / 48
-        if value < last + 1e-5 * abs(value):
-            break
-        last = value
-        both = np.hstack([along3, along4 / np.sqrt(3)])
-        basis = np.linalg.eigh(both @ both.T)[1][:, -n_signal:]
-    return basis
 
 
 def _by_clusters(cumulants: Cumulants, basis: Array) -> Array:

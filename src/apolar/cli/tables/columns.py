@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apolar.cli.tables.content import Content, TableError, counted, joined, quoted
+from apolar.cli.tables.content import Content, TableError, count_noun, join_list, quote
 
 ALL = "all"
 """In place of names: all columns."""
@@ -53,7 +53,7 @@ def choose_columns(
             column = table[position]
             if position == label:
                 raise TableError(
-                    f"Column {quoted(column.name)} is the label column and cannot also be read as numbers: "
+                    f"Column {quote(column.name)} is the label column and cannot also be read as numbers: "
                     "remove it from --columns."
                 )
             if column.problem:
@@ -62,7 +62,7 @@ def choose_columns(
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)
         if len(set(choice.columns)) < len(names):
-            raise TableError(f"Column {quoted(name)} is chosen twice: name it once in --columns.")
+            raise TableError(f"Column {quote(name)} is chosen twice: name it once in --columns.")
         raise _ambiguous(content, name)
     return choice
 
@@ -73,10 +73,10 @@ def _choose_by_default(content: Content, label: int | None, keep: Sequence[str |
     for position in kept:
         column = table[position]
         if position == label:
-            raise TableError(f"Column {quoted(column.name)} is the label column: remove it from --keep.")
+            raise TableError(f"Column {quote(column.name)} is the label column: remove it from --keep.")
         if column.kind not in ("numbers", "row numbers"):
             raise TableError(
-                f"Column {quoted(column.name)} {column.holds}, not numbers: remove it from --keep."
+                f"Column {quote(column.name)} {column.holds}, not numbers: remove it from --keep."
             )
     if ALL in keep:
         kept |= {i for i, column in enumerate(table) if column.kind == "row numbers"}
@@ -87,9 +87,9 @@ def _choose_by_default(content: Content, label: int | None, keep: Sequence[str |
         if table[i].is_misread:
             raise TableError(table[i].problem)
     if not numeric:
-        held = [f"{quoted(table[i].name)} {table[i].holds}" for i in skipped]
+        held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
         raise TableError(
-            f"{content.name} has no numeric column: {joined(held or ['it has only the label column'])}. "
+            f"{content.name} has no numeric column: {join_list(held or ['it has only the label column'])}. "
             "Give a file with at least one column of numbers."
         )
     return ColumnChoice(numeric, label, skipped)
@@ -112,22 +112,22 @@ def _find_column(content: Content, names: Sequence[str], known: dict[str, int], 
         if 1 <= int(text) <= len(names):
             return int(text) - 1
         raise TableError(
-            f"{content.name} has no column {int(text)}: it has {counted(len(names), 'column')}, "
+            f"{content.name} has no column {int(text)}: it has {count_noun(len(names), 'column')}, "
             "numbered from 1."
         )
     lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(text, names, n=3)
     if not close and text.lower() in lower:
         close = [lower[text.lower()]]
-    guess = f" Did you mean {' or '.join(quoted(name) for name in close)}?" if close else ""
-    listed = joined([quoted(name) for name in names], shown=20)
-    raise TableError(f"{content.name} has no column {quoted(text)}.{guess} Its columns are {listed}.")
+    guess = f" Did you mean {' or '.join(quote(name) for name in close)}?" if close else ""
+    listed = join_list([quote(name) for name in names], shown=20)
+    raise TableError(f"{content.name} has no column {quote(text)}.{guess} Its columns are {listed}.")
 
 
 def _ambiguous(content: Content, name: str) -> TableError:
     numbers = [str(i) for i, column in enumerate(content.columns, start=1) if column.name == name]
     return TableError(
-        f"{content.name} has {len(numbers)} columns called {quoted(name)} (columns {joined(numbers)}): "
+        f"{content.name} has {len(numbers)} columns called {quote(name)} (columns {join_list(numbers)}): "
         "rename them, or choose one by its number with --columns."
     )
 
@@ -146,10 +146,10 @@ def match_columns(first: Content, choice: ColumnChoice, other: Content, *, must_
     names, others = ([column.name for column in content.columns] for content in (first, other))
     if must_agree and sorted(names) != sorted(others):
         missing, further = (
-            [quoted(name) for name in a if name not in set(b)] for a, b in ((names, others), (others, names))
+            [quote(name) for name in a if name not in set(b)] for a, b in ((names, others), (others, names))
         )
-        parts = [f"it has no {joined(missing)}"] if missing else []
-        parts += [f"only it has {joined(further)}"] if further else []
+        parts = [f"it has no {join_list(missing)}"] if missing else []
+        parts += [f"only it has {join_list(further)}"] if further else []
         raise TableError(
             f"{other.name} has other columns than {first.name}: {' and '.join(parts) or 'some are repeated'}."
             " Give files with the same columns, or choose columns with --columns."

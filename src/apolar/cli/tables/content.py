@@ -17,19 +17,19 @@ class TableError(ValueError):
     """A problem with the user's file or request; its message is one line that names the remedy."""
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a string from a file in quotes, shortened, on one line."""
     return repr(text if len(text) <= 40 else f"{text[:39]}…")
 
 
-def joined(members: Sequence[str], *, shown: int = 5) -> str:
+def join_list(members: Sequence[str], *, shown: int = 5) -> str:
     """Return "a, b and c", or "a, b and 7 more" if there are more members than are shown."""
     first = list(members[:shown])
     last = f"{len(members) - shown:,} more" if len(members) > shown else first.pop()
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Return "1 row" or "2,000 rows"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -118,7 +118,7 @@ class Column:
             return "is empty"
         if self.kind == "row numbers":
             return "numbers the rows"
-        return f"holds {self.kind}" + (f" such as {quoted(self.example)}" if self.example else "")
+        return f"holds {self.kind}" + (f" such as {quote(self.example)}" if self.example else "")
 
 
 class NumberParser:

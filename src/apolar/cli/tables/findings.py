@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.tables.content import Column, TableError, joined, quoted
+from apolar.cli.tables.content import Column, TableError, join_list, quote
 
 KINDS = ("constant", "row numbers", "few values", "duplicate")
 """The kinds of columns that say nothing about clusters, or would decide them alone. A further one, "rating",
@@ -80,8 +80,8 @@ class ColumnFinding:
     def problem(self) -> str:
         """What is said after the column."""
         if self.is_rescaled:
-            return f"is column {quoted(self.other)} in other units"
-        return _PHRASES[self.kind][0].format(n=self.n_values, other=quoted(self.other))
+            return f"is column {quote(self.other)} in other units"
+        return _PHRASES[self.kind][0].format(n=self.n_values, other=quote(self.other))
 
 
 def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding, ...]:
@@ -253,7 +253,9 @@ def notes_on_skipped(columns: Sequence[Column]) -> tuple[str, ...]:
     for kind in dict.fromkeys(column.kind for column in columns):
         names = [column.name for column in columns if column.kind == kind]
         one, several = _PHRASES.get(kind, (f"holds {kind}", f"hold {kind}"))
-        notes.append(_dropped(names, one if len(names) == 1 else several, has_remedy=kind == "row numbers"))
+        notes.append(
+            _note_dropped(names, one if len(names) == 1 else several, has_remedy=kind == "row numbers")
+        )
     return tuple(notes)
 
 
@@ -283,12 +285,12 @@ def notes_on_findings(
                 others.append(finding)
                 continue
             reason = f"({option})" if is_kept else "because other parts of the table may differ"
-            notes.append(f"Column {quoted(finding.name)} {finding.problem}; kept {reason}.")
+            notes.append(f"Column {quote(finding.name)} {finding.problem}; kept {reason}.")
         dropped += others
         if len(others) > 3:
-            notes.append(_dropped([finding.name for finding in others], _PHRASES[kind][1]))
+            notes.append(_note_dropped([finding.name for finding in others], _PHRASES[kind][1]))
         else:
-            notes += [_dropped([finding.name], finding.problem) for finding in others]
+            notes += [_note_dropped([finding.name], finding.problem) for finding in others]
     ratings = [finding.n_values for finding in findings if finding.kind == "rating"]
     if ratings:
         notes.append(
@@ -303,16 +305,16 @@ def refuse_if_none_left(source: str, names: Sequence[str], dropped: Sequence[Col
     if len(dropped) == len(names):
         if all(finding.kind == "constant" for finding in dropped):
             raise TableError(f"{source}: all rows are equal, so nothing separates clusters.")
-        reasons = joined([f"{quoted(finding.name)} {finding.problem}" for finding in dropped])
+        reasons = join_list([f"{quote(finding.name)} {finding.problem}" for finding in dropped])
         raise TableError(
             f"{source} has no column left to cluster by: {reasons}. Use --keep all to include them."
         )
 
 
-def _dropped(names: Sequence[str], problem: str, *, has_remedy: bool = True) -> str:
+def _note_dropped(names: Sequence[str], problem: str, *, has_remedy: bool = True) -> str:
     """Return the sentence on columns that were dropped, with the option that includes them."""
     nouns, it, them = ("column", "it", "it") if len(names) == 1 else ("columns", "they", "them")
-    sentence = f"Dropped {nouns} {joined([quoted(name) for name in names])}: {it} {problem}."
+    sentence = f"Dropped {nouns} {join_list([quote(name) for name in names])}: {it} {problem}."
     if not has_remedy:
         return sentence
     buffer = io.StringIO()

@@ -26,8 +26,8 @@ from apolar.cli.tables.content import (
     ReadOptions,
     TableError,
     TableInput,
-    joined,
-    quoted,
+    join_list,
+    quote,
     size_text,
 )
 from apolar.cli.tables.text import SAMPLE_ROWS, describe_columns, open_text
@@ -90,7 +90,7 @@ def _typed_column(source: str, name: str, dtype: pl.DataType) -> Column:
     kinds |= {pl.Boolean: "true and false", pl.Null: "nothing"}
     kind = "dates" if dtype.is_temporal() else kinds.get(dtype.base_type(), str(dtype).lower())
     problem = (
-        f"{source}: column {quoted(name)} holds {kind}, not numbers. Choose other columns with --columns."
+        f"{source}: column {quote(name)} holds {kind}, not numbers. Choose other columns with --columns."
     )
     return Column(name, kind, problem=problem)
 
@@ -143,8 +143,8 @@ def open_workbook(file: TableInput) -> Content:
                 (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height), None
             )
         if sheet not in book.sheet_names:
-            listed = joined([quoted(title) for title in book.sheet_names])
-            what = "table in its sheets" if sheet is None else f"sheet {quoted(sheet)}: its sheets are"
+            listed = join_list([quote(title) for title in book.sheet_names])
+            what = "table in its sheets" if sheet is None else f"sheet {quote(sheet)}: its sheets are"
             raise TableError(f"{file.name} has no {what} {listed}.")
         cells, numbers = (_load_sheet(book, sheet, dtype) for dtype in ("string", "float"))
     parse = NumberParser(missing=file.options.missing)
@@ -153,7 +153,7 @@ def open_workbook(file: TableInput) -> Content:
     )
     cells = cells[places].with_columns(pl.all().fill_null(""))
     if not len(cells):
-        raise TableError(f"{file.name}: the sheet {quoted(sheet)} is empty. Give another with --sheet.")
+        raise TableError(f"{file.name}: the sheet {quote(sheet)} is empty. Give another with --sheet.")
     first, *sample = [
         (place + 1, list(row))
         for place, row in zip(places.tolist(), cells[: SAMPLE_ROWS + 1].rows(), strict=False)
@@ -236,7 +236,7 @@ def open_table(source: Source, format: str | None, options: ReadOptions) -> Iter
     options : ReadOptions
     """
     if format is not None and format not in FORMATS:
-        raise TableError(f"Unknown format {quoted(str(format))}: use one of {joined(tuple(FORMATS))}.")
+        raise TableError(f"Unknown format {quote(str(format))}: use one of {join_list(tuple(FORMATS))}.")
     name = source_name(source)
     with ExitStack() as stack:
         path, is_copy = Path(os.fspath(source) if isinstance(source, str | os.PathLike) else "-"), False
@@ -342,11 +342,11 @@ def _tables_in(folder: Path) -> list[Path]:
             by_format.setdefault(format, []).append(name)
     if not by_format:
         listed = (
-            f" (it has {joined([quoted(name) for name in names], shown=3)})" if names else " (it is empty)"
+            f" (it has {join_list([quote(name) for name in names], shown=3)})" if names else " (it is empty)"
         )
         raise TableError(f"No table in the folder {folder}{listed}. Give a folder of CSV files.")
     if len(by_format) > 1:
-        shown = joined([quoted(tables[0]) for tables in by_format.values()])
+        shown = join_list([quote(tables[0]) for tables in by_format.values()])
         pattern = folder / f"*{Path(next(iter(by_format.values()))[0]).suffix}"
         raise TableError(
             f"The folder {folder} has tables of several formats, such as {shown}: name the files, as in "

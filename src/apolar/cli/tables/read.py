@@ -21,9 +21,9 @@ from apolar.cli.tables.content import (
     NumberParser,
     ReadOptions,
     TableError,
-    counted,
-    joined,
-    quoted,
+    count_noun,
+    join_list,
+    quote,
     size_text,
 )
 from apolar.cli.tables.findings import (
@@ -90,11 +90,11 @@ class TableFile:
         if self.n_missing is None:
             return ""
         pairs = zip(self.names, self.n_missing.tolist(), strict=True)
-        holed = [f"{quoted(name)} ({n:,})" for name, n in pairs if n]
+        holed = [f"{quote(name)} ({n:,})" for name, n in pairs if n]
         total = int(self.n_missing.sum())
         return (
             f"{total:,} of {self.X.size:,} values {'is' if total == 1 else 'are'} missing (column"
-            f"{'' if len(holed) == 1 else 's'} {joined(holed)}); incomplete rows are kept."
+            f"{'' if len(holed) == 1 else 's'} {join_list(holed)}); incomplete rows are kept."
         )
 
     @property
@@ -238,7 +238,7 @@ def read_table(
                 with open_table(other, format, options) as following:
                     chosen = match_columns(content, choice, following, must_agree=columns is None)
                     rows.read(following, chosen, names)
-            shown = joined([source_name(each) for each in sources], shown=3)
+            shown = join_list([source_name(each) for each in sources], shown=3)
             table = rows.finish(shown, min_rows)
     skipped = [content.columns[position] for position in choice.skipped]
     names_of_skipped = tuple(column.name for column in skipped)
@@ -331,7 +331,7 @@ class _Rows:
         if infinite.any():
             row, i = np.argwhere(infinite)[0]
             raise TableError(
-                f"{content.name}, {content.unit} {places[row]:,}, column {quoted(self.names[i])}: the number "
+                f"{content.name}, {content.unit} {places[row]:,}, column {quote(self.names[i])}: the number "
                 "is infinite or too large. Correct it, or leave the cell empty and use --drop-missing."
             )
         return values
@@ -349,7 +349,7 @@ class _Rows:
             most = self.names[int(np.argmax(self.n_missing))]
             raise TableError(
                 f"{source}: {'no row is' if left == 0 else 'only one row is'} left without missing values; "
-                f"column {quoted(most)} has the most of them. Exclude such columns with --columns."
+                f"column {quote(most)} has the most of them. Exclude such columns with --columns."
             )
         X, remove = self.store.finish()
         is_dropped = self.drops and self.n_incomplete > 0
@@ -367,7 +367,7 @@ class _Rows:
         )
 
     def _missing_message(self, source: str) -> str:
-        holed = [quoted(name) for name, n in zip(self.names, self.n_missing.tolist(), strict=True) if n]
+        holed = [quote(name) for name, n in zip(self.names, self.n_missing.tolist(), strict=True) if n]
         several = self.n_incomplete > 1
         if all(file == source for file, _, _ in self.incomplete):
             unit = f"{self.incomplete[0][1]}{'s' if several else ''} "
@@ -375,9 +375,9 @@ class _Rows:
         else:
             unit, places = "", [f"{unit} {place:,} of {file}" for file, unit, place in self.incomplete]
         return (
-            f"{source}: {counted(self.n_incomplete, 'row')} {'have' if several else 'has'} missing values, "
-            f"in column{'s' if len(holed) > 1 else ''} {joined(holed)}; "
-            f"{'the first are on' if self.n_incomplete > len(places) else 'see'} {unit}{joined(places)}. "
+            f"{source}: {count_noun(self.n_incomplete, 'row')} {'have' if several else 'has'} missing values,"
+            f" in column{'s' if len(holed) > 1 else ''} {join_list(holed)}; "
+            f"{'the first are on' if self.n_incomplete > len(places) else 'see'} {unit}{join_list(places)}. "
             "Fill them in, or leave those rows out with --drop-missing."
         )
 

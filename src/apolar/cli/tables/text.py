@@ -23,8 +23,8 @@ from apolar.cli.tables.content import (
     NumberParser,
     TableError,
     TableInput,
-    counted,
-    quoted,
+    count_noun,
+    quote,
     size_text,
 )
 
@@ -77,7 +77,7 @@ def check_encoding(encoding: str) -> str:
         return codecs.lookup(encoding).name
     except (LookupError, ValueError) as error:
         raise TableError(
-            f"Unknown encoding {quoted(encoding)}: give one such as --encoding latin-1."
+            f"Unknown encoding {quote(encoding)}: give one such as --encoding latin-1."
         ) from error
 
 
@@ -295,7 +295,7 @@ def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decim
         sign = "comma, like the other numbers," if decimal == "," else "point"
         remedy = f"Write it with a decimal {sign} and without thousands separators"
     return (
-        f"{source}, {unit} {place:,}, column {quoted(name)}: {quoted(cell)} is not a number. "
+        f"{source}, {unit} {place:,}, column {quote(name)}: {quote(cell)} is not a number. "
         f"{remedy}, or exclude the column with --columns."
     )
 
@@ -458,7 +458,7 @@ class _TextTable:
         if any("\n" in cell for cell in cells):
             hint = "A quoted cell spans several lines there: check whether it should."
         return TableError(
-            f"{self.source}, line {line:,}: {counted(len(cells), 'cell')} instead of {expected:,}. {hint}"
+            f"{self.source}, line {line:,}: {count_noun(len(cells), 'cell')} instead of {expected:,}. {hint}"
         )
 
     def _unclosed(self, line: int, what: str) -> TableError:
