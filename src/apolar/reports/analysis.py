@@ -22,8 +22,14 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
 from apolar.plots.mixtures import MixtureView
-from apolar.reports.scoring import OUTLIER_LEVEL, score_table
-from apolar.reports.standardise import column_deviations, column_statistics, divide_columns, select_in_units
+from apolar.reports.scoring import (
+    OUTLIER_LEVEL,
+    column_deviations,
+    column_statistics,
+    divide_columns,
+    score_table,
+    select_in_units,
+)
 from apolar.scores import adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
 

@@ -24,7 +24,16 @@ from apolar.plots.table import TableView
 from apolar.reports.analysis import Analysis, describe
 from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
 from apolar.reports.rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
-from apolar.reports.text import Finding, agreement, candidates, choice, findings, headline, terms, traits
+from apolar.reports.text import (
+    Finding,
+    agreement,
+    choice,
+    findings,
+    headline,
+    ranked_candidates,
+    terms,
+    traits,
+)
 from apolar.scores import criterion_title
 
 # Columns of which the page shows numbers.
@@ -98,7 +107,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     need_report()
     numbers = provenance.row_numbers
     selection = analysis.selection
-    listed = candidates(selection)
+    listed = ranked_candidates(selection)
     return render_page(
         "apolar.reports",
         {

@@ -347,7 +347,7 @@ def draw_svg(
                     at = _places(np.array([place]), panel.ylim, h, panel.y_scale == "log")[0]
                     marks += _text(text, f"translate(-5 {_number(h - at)})", "left")
             if diagonal is not None and i == j:
-                shown = chart.shortened(diagonal[i], int(w / (0.62 * TEXT)))
+                shown = chart.shorten(diagonal[i], int(w / (0.62 * TEXT)))
                 marks += _text(shown, f"translate({_number(w / 2)} {_number(0.22 * h)})", "middle")
             parts.append(
                 f'<g transform="translate({_number(x)} {_number(y)})">'
@@ -432,7 +432,7 @@ def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] 
             together.setdefault(place, []).append(words[row])
     uses = []
     for place, a, b, level in zip(places, x, y, levels, strict=True):
-        inside = f"<title>{escape(_joined(together[place]), quote=False)}</title>" if together else ""
+        inside = f"<title>{escape(_join_words(together[place]), quote=False)}</title>" if together else ""
         uses.append(f'<use href="#{name}m{level}" x="{a:.1f}" y="{b:.1f}">{inside}</use>')
     style = f"fill: {_colour(points.look[0])}; fill-opacity: {points.alpha:g}"
     if points.edge is not None:
@@ -441,7 +441,7 @@ def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] 
     return f"{head}<defs>{marks}</defs>{''.join(uses)}</g>"
 
 
-def _joined(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     """Return the words of rows at one place, a line each."""
     left = len(words) - MAX_TOGETHER
     return "\n".join([*words[:MAX_TOGETHER], *([f"and {left} more here"] if left > 0 else [])])

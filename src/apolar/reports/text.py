@@ -12,7 +12,7 @@ from apolar.estimator import summary
 from apolar.plots.mixtures import MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.rows import DOUBT, is_doubtful, is_outlying
-from apolar.selection import Selection
+from apolar.selection import Row, Selection
 
 # Candidates that are listed.
 MAX_CANDIDATES = 60
@@ -187,31 +187,12 @@ def is_at_the_end(analysis: Analysis) -> bool:
     return len(numbers) > 1 and len(analysis.model.weights_) == max(numbers)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A candidate as the page lists it; `behind` is how far its criterion is above the best."""
-
-    family: str
-    n_components: int
-    n_parameters: int
-    value: float
-    behind: float
-
-
-def candidates(selection: Selection | None) -> list[Candidate]:
+def ranked_candidates(selection: Selection | None) -> list[Row]:
     """Return the candidates that were fitted, the best first."""
     if selection is None:
         return []
     fitted = [row for row in selection.table if row.is_fitted]
-    values = {id(row): float(getattr(row, selection.criterion)) for row in fitted}
-    ranked = sorted(fitted, key=lambda row: values[id(row)])[:MAX_CANDIDATES]
-    best = values[id(ranked[0])]
-    return [
-        Candidate(
-            row.covariance_type, row.n_components, row.n_parameters, values[id(row)], values[id(row)] - best
-        )
-        for row in ranked
-    ]
+    return sorted(fitted, key=lambda row: float(getattr(row, selection.criterion)))[:MAX_CANDIDATES]
 
 
 # --- words --------------------------------------------------------------------------------
