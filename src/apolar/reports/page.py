@@ -84,9 +84,7 @@ def need_report() -> None:
     need_jinja2()
 
 
-def report_page(
-    analysis: Analysis, X: Array, provenance: Provenance, *, wording: Callable[[str], str] = str
-) -> str:
+def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     """Return the report as HTML.
 
     Everything that comes from the user's table (names of columns and classes,
@@ -98,9 +96,6 @@ def report_page(
     analysis : Analysis
     X : ndarray, shape (n_samples, n_features)
     provenance : Provenance
-    wording : callable, optional
-        Takes a message of the library, which names parameters of Python, and returns it as the readers of
-        the page know it.
 
     Returns
     -------
@@ -127,10 +122,8 @@ def report_page(
         dark=DARK,
         headline=headline(analysis),
         agreement=agreement(analysis),
-        choice=wording(choice(analysis, is_fitted_before=provenance.is_python)),
-        findings=[
-            Finding(finding.level, wording(finding.text)) for finding in _all_findings(analysis, provenance)
-        ],
+        choice=choice(analysis, is_fitted_before=provenance.is_python),
+        findings=_all_findings(analysis, provenance),
         pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
         clusters=_clusters(analysis),
         means_beside=MEANS_BESIDE,
