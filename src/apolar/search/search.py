@@ -278,8 +278,6 @@ class Search:
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
-        if self.starts_agree:
-            return self.optima(ranked[:1])
         # The moments, which do not depend on chance, are always among them.
         chosen = [fit for fit in ranked if fit.start == "moments"]
         chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
