@@ -22,6 +22,7 @@ FUNCTIONS = {
     "label_stats": (4, 2),
     "merge_costs": (9, 1),
     "merge_tree": (4, 2),
+    "added_gains": (6, 4),
 }
 REFUSED = (TypeError, ValueError, OverflowError, BufferError, MemoryError)
 

@@ -350,9 +350,7 @@ class Search:
         sample, prior = self.sample, self.prior
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters)]
-        if not proposals:
-            return []
+        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
         larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
         merged = []
         for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
