@@ -128,7 +128,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Shape (n_components, n_features, n_features) full, (n_features, n_features) tied, (n_components,
         n_features) diag, (n_components,) spherical, (n_features,) tied_diag, () tied_spherical.
     precisions_, precisions_cholesky_ : ndarray
-        Of the same shape.
+        In the same shape.
     converged_ : bool
     n_iter_ : int
         Passes over the data of the run that won.
@@ -243,7 +243,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like, sparse matrix, dataframe, or another source of rows
-            Of shape (n_samples, n_features). Other sources are a memory map, a pyarrow data set, an array of
+            Shape (n_samples, n_features). Other sources are a memory map, a pyarrow data set, an array of
             torch or CuPy, an array or dataframe of Dask, what `apolar.on_device` returns, and an iterable of
             chunks that can be read again: these are neither loaded into memory nor moved. NaN stands for a
             value that is missing, at random: the likelihood is that of the values that are there

@@ -112,7 +112,7 @@ class StandardErrors:
         identity if the component of each row were known: near 1 if the components hardly overlap, large if
         the rows hardly determine some direction. None after a bootstrap, which computes no information.
     noise_weight : float
-        Of the weight of the noise; zero without a noise component.
+        The error of the weight of the noise; zero without a noise component.
     """
 
     weights: Array
@@ -247,7 +247,7 @@ def standard_errors(
         One mixture, in the units of the data.
     prior : Prior or None, default=None
         The prior of the fit. It only serves to check that the mixture is at the maximum of what was fitted,
-        and is no part of the information.
+        and is not part of the information.
 
     Returns
     -------
@@ -463,22 +463,22 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
     size = len(coordinates.origin)
 
     def statistic(block: StatsBlock) -> Array:
-        row_stats, weights = block.row_stats, block.weights
+        row_stats, weights = block.row_stats, 1.0 if block.weights is None else block.weights
         responsibilities = posteriors((natural @ row_stats)[None])[0][0]
         mean = np.zeros((size, row_stats.shape[1]))
         total = np.zeros((size, size))
         if coordinates.has_noise:
-            # Of the noise only the weight has a coordinate, the last.
+            # The weight of the noise has the last coordinate; its box has none.
             part = responsibilities[-1] / coordinates.noise_root
             mean[-1] = part
-            total[-1, -1] = (part if weights is None else part * weights).sum() / coordinates.noise_root
+            total[-1, -1] = (part * weights).sum() / coordinates.noise_root
         of_components = responsibilities[:n_components]
         for moving, slope, responsibility in zip(positions, slopes, of_components, strict=True):
             score = slope @ row_stats
             part = responsibility * score
             mean[moving] += part
-            total[np.ix_(moving, moving)] += (part if weights is None else part * weights) @ score.T
-        return total - (mean if weights is None else mean * weights) @ mean.T
+            total[np.ix_(moving, moving)] += (part * weights) @ score.T
+        return total - (mean * weights) @ mean.T
 
     # With far fewer rows per chunk than coordinates, adding up the matrices would cost more than making them.
     depth = min(size + 3 * n_moving + 2 * n_components, CHUNK_SIZE // size)
@@ -601,7 +601,7 @@ def _reweighted_problems(data: Problem, rng: np.random.Generator) -> Iterator[Pr
 def _drawn_problems(
     data: Problem, parameters: MixtureParameters, rng: np.random.Generator
 ) -> Iterator[Problem]:
-    """Yield samples from the mixture, each of as many rows as the data."""
+    """Yield samples from the mixture, each with the number of rows of the data."""
     family, n_rows = data.family, max(1, round(data.weight))
     whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
     while True:
