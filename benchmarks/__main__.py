@@ -1,10 +1,8 @@
-"""Run every benchmark, or those named: ``python -m benchmarks exact noise speed approximation moments``."""
+"""Run every benchmark, or those named: ``python -m benchmarks exact noise speed``."""
 
 import sys
 
 from benchmarks import (
-    approximation,
-    cluster,
     disk,
     em,
     evidence,
@@ -22,7 +20,6 @@ from benchmarks import (
     selection,
     small_clusters,
     speed,
-    starts,
     subspace,
     table,
     tensor_peers,
@@ -32,17 +29,14 @@ BENCHMARKS = {
     "exact": exact.main,
     "noise": noise.main,
     "speed": speed.main,
-    "approximation": approximation.main,
     "subspace": subspace.main,
     "rank_search": rank_search.main,
     "implicit": implicit.main,
     "em": em.main,
     "kernels": kernels.main,
-    "starts": starts.main,
     "table": table.main,
     "tensor_peers": tensor_peers.main,
     "disk": disk.main,
-    "cluster": cluster.main,
     "small_clusters": small_clusters.main,
     "generalise": generalise.main,
     "selection": selection.main,

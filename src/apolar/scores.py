@@ -145,7 +145,7 @@ def mclust_bic(log_likelihood: float, n_parameters: int, n_samples: float) -> fl
     Parameters
     ----------
     log_likelihood : float
-        Of all rows together.
+        The sum over all rows.
     n_parameters : int
     n_samples : float
 
@@ -170,7 +170,7 @@ def lower_is_better_aic(log_likelihood: float, n_parameters: int) -> float:
 
 
 def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
-    """Return the integrated completed likelihood [biernacki2000], from a BIC of which lower is better.
+    """Return the integrated completed likelihood [biernacki2000], from a BIC where lower is better.
 
     The BIC plus twice the uncertainty of the labels, which is -log of the largest posterior, summed over the
     rows: components that overlap make it worse.
@@ -178,7 +178,7 @@ def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) 
     Parameters
     ----------
     bic : float
-        Of which lower is better.
+        Lower is better.
     posteriors : array_like, shape (n_samples, n_components)
     sample_weight : array_like, shape (n_samples,), optional
 
@@ -197,14 +197,14 @@ def icl_from_certainty(bic: float, log_certainty: float) -> float:
     Parameters
     ----------
     bic : float
-        Of which lower is better.
+        Lower is better.
     log_certainty : float
         The sum over the rows, weighted, of the log of the largest posterior.
 
     Returns
     -------
     icl : float
-        Of which lower is better.
+        Lower is better.
     """
     return float(bic - 2 * log_certainty)
 
@@ -226,7 +226,7 @@ class FitSummary:
     Attributes
     ----------
     log_likelihood : float
-        Of all rows together.
+        The sum over all rows.
     n_parameters : int
     n_samples : float
         The sum of the weights of the rows.

@@ -123,7 +123,7 @@ INLINE double *workspace(Buffers *buffers, isize n) {
 /* The functions, one step each. */
 #define SMALL_FUNCTIONS(X) \
   X(inverses) X(natural) X(merging_terms) X(log_prior) X(common_covariance) X(relative_scatter) \
-  X(gradient) X(log_marginals) X(joint_rotation) X(label_stats) X(merge_costs) \
+  X(gradient) X(joint_rotation) X(merge_costs) \
   X(merge_tree) X(maximising) X(family_m_step) \
   X(plain_run)
 

@@ -8,7 +8,6 @@
 #include "kernels.h"
 
 #define LOG_2PI 1.8378770664093454836
-#define LOG_PI 1.1447298858494001741
 
 typedef ptrdiff_t isize;
 

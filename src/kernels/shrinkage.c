@@ -1,4 +1,4 @@
-/* Covariances that are shrunk towards a common one, and the evidence of how strongly. */
+/* Covariances that are shrunk towards a common one, and the scatters relative to it. */
 
 #include "calls.h"
 
@@ -98,49 +98,4 @@ PyObject *py_relative_scatter(PyObject *Py_UNUSED(module), PyObject *const *args
     congruent(inverse, scatter, half, values_of(&b, 2) + i * mm, m);
   }
   return done(&b, u, is_positive);
-}
-
-/* log_marginals(counts (n), spectra (n, s), strengths (p), values (p, n), m, kind): see `Family.log_marginal`. A
-   spectrum has s numbers, one for each variance. */
-PyObject *py_log_marginals(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
-  Buffers b;
-  Form form;
-  if (!take(&b, args, n_args, 4, 1, 2)) return NULL;
-  if (!is_form(args + 4, &form)) return mismatch(&b);
-  /* Variances are drawn together, or each by itself. */
-  isize n = length_of(&b, 0), n_strengths = length_of(&b, 2), size = form.kind == SPHERICAL ? 1 : form.m;
-  isize n_joint = form.kind == FULL ? form.m : 1;
-  if (length_of(&b, 1) != n * size || length_of(&b, 3) != n * n_strengths) return mismatch(&b);
-  for (isize s = 0; s < n_strengths; s++) {
-    double strength = form.unit * values_of(&b, 2)[s], dof = strength + (double)n_joint + 1.0, before = 0.0;
-    for (isize j = 0; j < n_joint; j++) before += lgamma(0.5 * (dof - j));
-    before -= 0.5 * dof * (double)n_joint * log(strength);
-    for (isize i = 0; i < n; i++) {
-      double n_values = values_of(&b, 0)[i] - 1.0, logs = 0.0, gammas = 0.0, product = 1.0;
-      n_values = n_values > 0.0 ? form.unit * n_values : 0.0;
-      double after = dof + n_values;
-      const double *spectrum = values_of(&b, 1) + i * size;
-      for (isize j = 0; j < size; j++) {
-        product *= strength + spectrum[j];
-        if (product > 1e150 || product < 1e-150) {
-          logs += log(product);
-          product = 1.0;
-        }
-      }
-      logs += log(product);
-      /* lgamma(x - 1) = lgamma(x) - log(x - 1): two values of lgamma are enough for all steps of 1 / 2. */
-      for (isize parity = 0; parity < 2 && parity < n_joint; parity++) {
-        double x = 0.5 * (after - parity), value = lgamma(x);
-        gammas += value;
-        for (isize j = parity + 2; j < n_joint; j += 2) {
-          x -= 1.0;
-          value -= log(x);
-          gammas += value;
-        }
-      }
-      double each = gammas - before - 0.5 * n_values * (double)n_joint * LOG_PI;
-      values_of(&b, 3)[s * n + i] = (double)(size / n_joint) * each - 0.5 * after * logs;
-    }
-  }
-  return done(&b, NULL, 1);
 }

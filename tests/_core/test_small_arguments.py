@@ -17,9 +17,7 @@ FUNCTIONS = {
     "common_covariance": (3, 7),
     "relative_scatter": (4, 1),
     "gradient": (8, 4),
-    "log_marginals": (4, 2),
     "joint_rotation": (2, 3),
-    "label_stats": (4, 2),
     "merge_costs": (9, 1),
     "merge_tree": (4, 2),
 }

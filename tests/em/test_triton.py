@@ -108,9 +108,7 @@ def test_what_is_not_finite_is_seen(name, bad):
 def test_rows_far_from_all_components_have_responsibilities():
     rows, kind, whitening, natural = problem("spherical", 6, 4, dtype=np.float64)
     rows[::7] *= 1e6
-    responsibilities, density = posteriors(
-        on_host(rows, kind, whitening).logits(natural).copy()[None], Scratch()
-    )
+    responsibilities, density = posteriors(on_host(rows, kind, whitening).logits(natural).copy()[None])
     parameters, tensor = parameters_of(whitening, natural), torch.tensor(rows, device=DEVICE)
     probabilities, check = launch.predict(tensor, None, parameters, "probabilities")
     assert float(check) == 0

@@ -9,9 +9,9 @@ from apolar.em.problem import Problem
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.noise import noise_weights
+from apolar.search.candidates import start_candidates
 from apolar.search.merging import MergeCosts
 from apolar.search.proposals import dropped_stats
-from apolar.search.search import start_candidates
 from apolar.search.starts import STARTS
 from mixtures import FAMILY_NAMES, pairs
 

@@ -15,9 +15,10 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.shrinkage import AdaptivePrior
 from apolar.search import starts
+from apolar.search.candidates import start_candidates
 from apolar.search.merging import greedily_merged_stats, mixture_distances
 from apolar.search.proposals import with_one_more
-from apolar.search.search import portfolio, race, start_candidates
+from apolar.search.search import portfolio, race
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,

@@ -210,28 +210,6 @@ def part_rows(n_rows: int, n_numbers: int) -> int:
     return _Parts.of(n_rows, n_numbers).part_rows
 
 
-def label_stats(columns: Array, weights: Array | None, labels: Array, n_labels: int, kind: int) -> Array:
-    """Return the row statistics, summed over the rows of each label.
-
-    Parameters
-    ----------
-    columns : ndarray of float64, shape (n_columns, n_rows)
-    weights : ndarray of float64, shape (n_rows,), or None
-    labels : ndarray of int64, shape (n_rows,)
-    n_labels, kind : int
-
-    Returns
-    -------
-    stats : ndarray, shape (n_labels, n_stats)
-    """
-    n_columns = len(columns)
-    stats = np.empty((n_labels, n_stats(kind, n_columns)))
-    given = np.empty(0) if weights is None else np.ascontiguousarray(weights)
-    arrays = (np.ascontiguousarray(columns), given, np.ascontiguousarray(labels, np.int64), stats)
-    _module().label_stats(*arrays, n_columns, stats.shape[1] - 1 - n_columns)
-    return stats
-
-
 @dataclass(eq=False)
 class RowResults:
     """What is asked for of each row of one mixture: arrays that are written, or None.

@@ -72,7 +72,7 @@ def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Collec
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """Return a table as HTML, with everything escaped; a caption in words stands below it.
+    """Return a table as HTML, with everything escaped; with the caption below it.
 
     Colours and fonts are those of the notebook, light or dark.
 

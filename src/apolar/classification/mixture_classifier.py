@@ -61,7 +61,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     class_prior : array_like, shape (n_classes,), or None, default=None
         The probabilities of the classes, in the order of `classes_`; None: their shares of the rows.
     prior : {"default", "conjugate"}, Prior or None, default=None
-        Of the parameters of the mixtures, as in `GaussianMixture`. None: maximum likelihood, as in mclust.
+        The prior of the mixtures, as in `GaussianMixture`. None: maximum likelihood, as in mclust.
         With `shared=True` and "default", "full" covariances of the classes are moved towards a common one, as
         far as predicts rows left out best, and these, as is "tied", towards its diagonal: between quadratic
         and linear discriminant analysis and naive Bayes [friedman1989], [ledoit2004].
@@ -223,7 +223,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return the logarithms of class probability times density, shape (n_samples, n_classes).
 
-        Of two classes their difference, shape (n_samples,): above zero for the second.
+        For two classes their difference, shape (n_samples,): above zero for the second.
         """
         joint = self._joint(X)
         return np.asarray(joint[:, 1] - joint[:, 0]) if len(self.classes_) == 2 else joint

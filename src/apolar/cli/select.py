@@ -67,7 +67,7 @@ def select(
 
     from apolar.cli.tables import read_table
     from apolar.cli.tables.findings import KINDS
-    from apolar.reports.standardise import column_deviations, column_statistics, select_in_units
+    from apolar.reports.scoring import column_deviations, column_statistics, select_in_units
 
     with Bar() as bar:
         bar.begin("reading")

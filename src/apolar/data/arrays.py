@@ -113,35 +113,13 @@ class Scratch:
         xp = namespace(array)
         return xp.empty(shape, dtype=xp.float64, device=array.device)
 
-    def matmul(self, name: str, a: Any, b: Any) -> Any:
-        """Return the product of two matrices."""
-        if isinstance(b, np.ndarray):
-            return np.matmul(a, b, out=self(name, a.shape[0], b.shape[1]))
-        return a @ b
-
-    def subtract(self, name: str, a: Any, b: Any) -> Any:
-        """Return the difference of two arrays, in the shape of the first."""
-        if isinstance(a, np.ndarray):
-            return np.subtract(a, b, out=self(name, *a.shape))
-        return a - b
-
-    def multiply(self, name: str, a: Any, b: Any) -> Any:
-        """Return the elementwise product of two arrays."""
-        if isinstance(a, np.ndarray):
-            return np.multiply(a, b, out=self(name, *np.broadcast_shapes(a.shape, b.shape)))
-        return a * b
-
-    def max(self, name: str, array: Any, axis: int) -> Any:
-        """Return the maxima along an axis."""
-        if isinstance(array, np.ndarray):
-            return np.max(array, axis=axis, out=self(name, *np.delete(array.shape, axis)))
-        return namespace(array).max(array, axis=axis)
-
-    def sum(self, name: str, array: Any, axis: int) -> Any:
-        """Return the sums along an axis."""
-        if isinstance(array, np.ndarray):
-            return np.sum(array, axis=axis, out=self(name, *np.delete(array.shape, axis)))
-        return namespace(array).sum(array, axis=axis)
+    def compute(self, function: str, name: str, a: Any, b: Any) -> Any:
+        """Return a function of two arrays: "matmul" of matrices, "subtract" or "multiply"."""
+        if not isinstance(b, np.ndarray):
+            return getattr(namespace(b), function)(a, b)
+        is_product = function == "matmul"
+        shape = (a.shape[0], b.shape[1]) if is_product else np.broadcast_shapes(a.shape, b.shape)
+        return getattr(np, function)(a, b, out=self(name, *shape))
 
 
 _local = threading.local()

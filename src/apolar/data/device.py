@@ -155,33 +155,35 @@ def _sent_chunks(chunks: Iterator[tuple[Any, Any]], device_template: Any) -> Ite
     device = device_template.device
     stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def send(values: Any, weights: Any) -> tuple[Any, Any, Any]:
-        """Return tensors on the device, and the event that their copy is complete, or None."""
-        block, block_weights = _tensor(values), None if weights is None else _tensor(weights)
+    def send(*arrays: Any) -> tuple[list[Any], Any]:
+        """Return rows and weights on the device, and the event that their copy is complete, or None."""
+        tensors = [None if array is None else _tensor(array) for array in arrays]
         if stream is None:
-            return block.to(device), None if block_weights is None else block_weights.to(device), None
+            return [None if tensor is None else tensor.to(device) for tensor in tensors], None
         with torch.cuda.stream(stream):
             # Only copies from pinned memory run at the same time as computations.
-            block = block.pin_memory().to(device, non_blocking=True)
-            if block_weights is not None:
-                block_weights = block_weights.pin_memory().to(device, non_blocking=True)
+            sent = [
+                None if tensor is None else tensor.pin_memory().to(device, non_blocking=True)
+                for tensor in tensors
+            ]
             copied = torch.cuda.Event()
             copied.record(stream)
-        return block, block_weights, copied
+        return sent, copied
 
-    def receive(block: Any, block_weights: Any, copied: Any) -> tuple[Any, Any]:
-        """Return tensors that the current stream may use: it waits for their copy."""
+    def receive(sent: list[Any], copied: Any) -> tuple[Any, Any]:
+        """Return rows and weights that the current stream may use: it waits for their copy."""
         if copied is not None:
             current_stream = torch.cuda.current_stream(device)
             current_stream.wait_event(copied)
-            # torch would otherwise reuse their memory while this stream still computes with them.
-            block.record_stream(current_stream)
-            if block_weights is not None:
-                block_weights.record_stream(current_stream)
-        return block, block_weights
+            for tensor in sent:
+                if tensor is not None:
+                    # torch would otherwise reuse its memory while this stream still computes with it.
+                    tensor.record_stream(current_stream)
+        values, weights = sent
+        return values, weights
 
     with ThreadPoolExecutor(1) as pool:
-        pending: deque[Future[tuple[Any, Any, Any]]] = deque()
+        pending: deque[Future[tuple[list[Any], Any]]] = deque()
         for values, weights in chunks:
             pending.append(pool.submit(send, values, weights))
             if len(pending) > PREFETCHED_CHUNKS:

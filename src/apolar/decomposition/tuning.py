@@ -92,6 +92,8 @@ class Tuning:
     # Steps from one value of a coefficient to another; the terms must stay within this condition, and
     # this size, relative to the form.
     family_steps: int = 8
+    # Powers of two that bound the denominators of the values at which a coefficient of a family is held.
+    family_denominators: int = 6
     max_family_condition: float = 1e7
     max_family_weight: float = 1e3
 

@@ -140,7 +140,7 @@ class StatsBlock(Block):
 
     def logits(self, natural: Array) -> Any:
         """Return natural parameters times row statistics."""
-        return self.scratch.matmul("logits", to_device_of(natural, self.row_stats), self.row_stats)
+        return self.scratch.compute("matmul", "logits", to_device_of(natural, self.row_stats), self.row_stats)
 
     def stats(self, responsibilities: Any) -> Any:
         """Return the row statistics, summed under responsibilities."""

@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 from scipy.special import gammaln
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.data import fetch_rows, open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
@@ -26,24 +27,8 @@ from apolar.moments.covariance import column_moments, is_constant
 
 __all__ = ["as_start_on", "with_noise_component", "with_noise_share", "without_low_density"]
 
-# The distance is that to this neighbour, among so many rows.
-NEIGHBOUR = 5
-NEIGHBOUR_ROWS = 3000
-# The box of the noise is that of so many rows.
-BOX_ROWS = 20_000
-# Rows whose density is above that of the noise by less than this factor may be noise.
-NOISE_LIKE = 5.0
-# So many rows before a gap, at least, are looked at to see whether they are noise too.
-MAX_BEFORE_GAP = 5
-# A gap in the logarithms of densities that parts noise from clusters.
-WIDE_GAP = float(np.log(10.0))
-# The shares of noise from which a share is looked for that agrees with the density of its rows.
-FIRST_SHARES = (0.02, 0.5)
-ROUNDS = 100
-# Two shares that differ by less than this factor are one.
-SAME_SHARE = 1.25
-# The least and the most noise that a start begins with.
-MIN_SHARE, MAX_SHARE = 0.01, 0.9
+# Steps to the share: it moves in one direction, and most often stops after a few.
+MAX_ROUNDS = 100
 # A start with less noise is one without.
 MIN_GIVEN = 1e-6
 # The least width of the box, in deviations: that of rows spread evenly in a direction in which they vary no
@@ -84,7 +69,7 @@ def with_noise_component(data: Problem, expected: bool | float, box: NoiseBox | 
             f"noise={expected!r} needs the volume of the rows, and sparse rows of {data.n_features} columns "
             "fill hardly any of it: project them on fewer columns first, or leave noise out."
         )
-    sample = data.subsample(BOX_ROWS, np.random.default_rng(0))
+    sample = data.subsample(SETTINGS.box_rows, np.random.default_rng(0))
     values, weights = _rows_of(sample)
     log_densities = _relative_densities(values, weights, data.family)
     is_found = isinstance(expected, bool | np.bool_)
@@ -131,7 +116,7 @@ def without_low_density(data: Problem, share: float) -> Problem:
 
 def with_noise_share(parameters: AnyParameters, share: float) -> AnyParameters:
     """Return a mixture as the start of one with noise of a share, but not of so little that it stays so."""
-    share = min(max(share, MIN_SHARE), MAX_SHARE)
+    share = min(max(share, SETTINGS.min_share), SETTINGS.max_share)
     weights = parameters.weights
     return replace(parameters, weights=weights / weights.sum(axis=-1, keepdims=True) * (1 - share))
 
@@ -179,13 +164,14 @@ def _relative_densities(values: Array, weights: Array | None, family: Family) ->
     n, m = z.shape
     row_weights = np.ones(n) if weights is None else weights
     rng = np.random.default_rng(0)
-    among = np.arange(n) if n <= NEIGHBOUR_ROWS else np.sort(rng.choice(n, NEIGHBOUR_ROWS, replace=False))
+    n_among = min(n, SETTINGS.neighbour_rows)
+    among = np.arange(n) if n == n_among else np.sort(rng.choice(n, n_among, replace=False))
     # A list of numbers, as one number would give arrays without an axis of neighbours where it is 1.
-    numbers = list(range(1, min(NEIGHBOUR + 1, len(among)) + 1))
+    numbers = list(range(1, min(SETTINGS.neighbour + 1, len(among)) + 1))
     distances, neighbours = cKDTree(z[among]).query(z, k=numbers)
     # A row of weight two counts as two: the neighbour is the one at which the weights reach the number.
     reached = np.cumsum(row_weights[among][neighbours], axis=1)
-    position = np.minimum((reached < NEIGHBOUR + 1).sum(axis=1), distances.shape[1] - 1)
+    position = np.minimum((reached < SETTINGS.neighbour + 1).sum(axis=1), distances.shape[1] - 1)
     distance = distances[np.arange(n), position]
     n_within = np.maximum(reached[np.arange(n), position] - 1, 1.0)
     smallest = np.min(distance[distance > 0], initial=np.inf)
@@ -216,16 +202,16 @@ def _noise_shares(log_densities: Array, weights: Array | None) -> tuple[float, .
     sorted_densities = log_densities[order]
     cumulative = np.concatenate([[0.0], np.cumsum(row_weights[order])]) / row_weights.sum()
     shares = []
-    for share in FIRST_SHARES:
-        for _ in range(ROUNDS):
-            limit = np.log(NOISE_LIKE * max(share, 1e-300))
+    for share in SETTINGS.first_shares:
+        for _ in range(MAX_ROUNDS):
+            limit = np.log(SETTINGS.noise_like * max(share, 1e-300))
             share, before = float(cumulative[np.searchsorted(sorted_densities, limit)]), share
             if share == before:
                 break
         position = _up_to_gap(sorted_densities, int(np.searchsorted(cumulative, share)))
-        shares.append(min(float(cumulative[position]), MAX_SHARE))
+        shares.append(min(float(cumulative[position]), SETTINGS.max_share))
     low, high = min(shares), max(shares)
-    return (high,) if high <= SAME_SHARE * low or high == 0 else (low, high)
+    return (high,) if high <= SETTINGS.same_share * low or high == 0 else (low, high)
 
 
 def _up_to_gap(sorted_densities: Array, position: int) -> int:
@@ -233,10 +219,10 @@ def _up_to_gap(sorted_densities: Array, position: int) -> int:
 
     Rows of noise near a cluster have a higher one. If there are a few more before a wide gap, they are meant.
     """
-    n_more = max(MAX_BEFORE_GAP, round(0.25 * position))
+    n_more = max(SETTINGS.rows_before_gap, round(0.25 * position))
     densities = sorted_densities[max(position - 1, 0) : position + n_more + 1]
     gaps = np.diff(densities)
-    if position == 0 or not len(gaps) or gaps.max() < WIDE_GAP:
+    if position == 0 or not len(gaps) or gaps.max() < np.log(SETTINGS.wide_gap):
         return position
     return position + int(np.argmax(gaps))
 
@@ -246,7 +232,7 @@ def _is_lowest(log_densities: Array, weights: Array | None, share: float) -> Arr
     row_weights = np.ones(len(log_densities)) if weights is None else weights
     order = np.argsort(log_densities, kind="stable")
     is_lowest = np.zeros(len(order), dtype=bool)
-    is_lowest[order] = np.cumsum(row_weights[order]) <= min(share, MAX_SHARE) * row_weights.sum()
+    is_lowest[order] = np.cumsum(row_weights[order]) <= min(share, SETTINGS.max_share) * row_weights.sum()
     return is_lowest
 
 

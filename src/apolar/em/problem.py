@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import is_device_array, namespace, to_numpy
@@ -126,11 +125,6 @@ class Problem(RowSamples):
             other._kept = self._kept.with_family(family, whitening)
         return other
 
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether values of the rows may be missing."""
-        return self.whitening.is_incomplete
-
     def imputed(self, parameters: WhitenedParameters | None = None) -> Problem:
         """Return the rows with the expected value in place of each missing one; themselves if none is.
 
@@ -226,11 +220,7 @@ class Problem(RowSamples):
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
-        columns = self.kept_columns
-        if columns is None:
-            return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
-        weights, n_axes = self.row_weights(), self.family.n_axes
-        return self._with_measurement(compiled.label_stats(columns, weights, labels, n_components, n_axes))
+        return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""

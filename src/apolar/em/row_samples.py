@@ -42,9 +42,9 @@ class RowSamples(ABC):
         return is_wide(self.rows)
 
     @property
-    @abstractmethod
     def is_incomplete(self) -> bool:
         """Whether values of the rows may be missing."""
+        return self.whitening.is_incomplete
 
     @abstractmethod
     def imputed(self) -> Any:

@@ -46,7 +46,7 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     mixture_ : GaussianMixture
-        Of the columns with observed values.
+        The mixture of the columns with observed values.
     n_iter_ : int
         Its passes over the rows.
     indicator_ : MissingIndicator or None

@@ -368,7 +368,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState | None:
-    """Return the mixture of the file that a fit resumes from; None if there is none.
+    """Return the mixture of the file that a fit resumes from; None without such a file.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     Raises
     ------
     FileNotFoundError
-        If `warm_start` is a path, and there is no such file.
+        If `warm_start` is a path, and the file does not exist.
     ValueError
         If the file is damaged, or its mixture is not of that family and size.
     """

@@ -31,8 +31,8 @@ from apolar.moments.available import observed_sums
 from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
+from apolar.search.candidates import start_candidates
 from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical
-from apolar.search.search import start_candidates
 
 
 @dataclass(eq=False)

@@ -231,19 +231,6 @@ def common_covariance(
     return out if kernels.common_covariance(*arrays, *numbers) else None
 
 
-def log_marginals(
-    n_axes: int, counts: Array, spectrum: Array, strength: Array, n_features: int
-) -> Array | None:
-    """Return the log-marginal of each component under each of some strengths, shape (n, *counts.shape)."""
-    is_table = strength.ndim == counts.ndim + 1 and strength.size == len(strength)
-    if not is_table or not _applies(n_axes, n_features):
-        return None
-    out = np.empty((len(strength), *counts.shape))
-    arrays = (_contiguous(counts), _contiguous(spectrum), _contiguous(strength), out)
-    kernels.log_marginals(*arrays, n_features, n_axes)
-    return out
-
-
 # --- matrices -----------------------------------------------------------------------------------
 
 

@@ -190,9 +190,6 @@ class Covariances:
             The number of rows that the target counts as.
         n_features : int
         """
-        known = compiled_steps.log_marginals(self.n_axes, counts, spectrum, strength, n_features)
-        if known is not None:
-            return known
         n_values = self.divisor(np.maximum(counts - 1, 0.0), n_features)[..., None]
         strength = self.divisor(np.asarray(strength), n_features)[..., None]
         dof = strength + 2
@@ -403,9 +400,6 @@ class Matrices(Covariances):
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:
         """Return the same with an inverse Wishart distribution of matrices."""
-        known = compiled_steps.log_marginals(self.n_axes, counts, spectrum, strength, n_features)
-        if known is not None:
-            return known
         n_values = np.maximum(counts - 1, 0.0)
         dof = strength + n_features + 1
         after = dof + n_values

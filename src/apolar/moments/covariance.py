@@ -172,7 +172,7 @@ class ColumnSquares:
                 weight, first, squares = np.split(stats, [1, 1 + block.shape[1]])
                 return float(weight[0]), _n_weighted(block, weights), first, squares
             x = shifted(block, self.shift)
-            squares = x.multiply(x) if sparse.issparse(x) else thread_scratch().multiply("squares", x, x)
+            squares = _squares(x)
             if weights is None:
                 return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
             return (
@@ -216,7 +216,7 @@ def shifted(block: Any, shift: DeviceCopies | None) -> Any:
     if shift is None:
         return block
     dense = block.toarray() if sparse.issparse(block) else block
-    return thread_scratch().subtract("shifted", dense, shift.to_device_of(dense))
+    return thread_scratch().compute("subtract", "shifted", dense, shift.to_device_of(dense))
 
 
 def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
@@ -231,6 +231,12 @@ def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
 
 def _sums_on_host(block: Any, weights: Any) -> list[Any]:
     return on_host(ColumnSquares(None)(block, weights) or ())
+
+
+def _squares(block: Any) -> Any:
+    if sparse.issparse(block):
+        return block.multiply(block)
+    return thread_scratch().compute("multiply", "squares", block, block)
 
 
 def _weighted(block: Any, weights: Any) -> Any:

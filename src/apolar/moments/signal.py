@@ -305,7 +305,8 @@ class SignalSums:
         x = shifted(block, self.shift)
         # One row per direction, and one for x . offset: operations along long rows are fast.
         directions = self.directions.to_device_of(x)
-        projected = directions @ x.T if sparse.issparse(x) else scratch.matmul("projected", directions, x.T)
+        is_sparse = sparse.issparse(x)
+        projected = directions @ x.T if is_sparse else scratch.compute("matmul", "projected", directions, x.T)
         y = projected[:-1, ...]
         y -= self.centre.to_device_of(x)
         squares = row_squares(x) - 2 * projected[-1, ...] + self.offset_square

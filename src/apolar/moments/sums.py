@@ -216,9 +216,9 @@ class MomentStatistic:
                 lower = self._by_kernel(dense, weights, centre)
                 if self.order == 3:
                     return (lower,)
-                z = scratch.subtract("centred", dense, centre)
+                z = scratch.compute("subtract", "centred", dense, centre)
                 return (replace(lower, higher=self._higher(z, weights, scratch)),)
-            z = scratch.subtract("centred", dense, to_device_of(centre, dense))
+            z = scratch.compute("subtract", "centred", dense, to_device_of(centre, dense))
             weighted = z if weights is None else weights[:, None] * z
             y = _contiguous_transpose(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
             n_rows = z.shape[0]

@@ -168,7 +168,7 @@ def ticks(scale: str | list[str], ends: tuple[float, float], most: int) -> tuple
 
     if not isinstance(scale, str):
         step = -(-len(scale) // most)
-        names = [shortened(name, 24) for name in scale]
+        names = [shorten(name, 24) for name in scale]
         return FixedLocator(list(range(0, len(scale), step))), FixedFormatter(names[::step])
     formatter = FuncFormatter(partial(tick_text, 0.0 if scale == "log" else ends[1] - ends[0]))
     if scale == "zero":
@@ -195,13 +195,13 @@ def tick_text(span: float, value: float, _: int | None = None) -> str:
 # --- text ---------------------------------------------------------------------------------
 
 
-def shortened(text: str, length: int = LONGEST_NAME) -> str:
+def shorten(text: str, length: int = LONGEST_NAME) -> str:
     """Return text on one line, cut to a length."""
     text = " ".join(text.split())
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def wrapped(text: str, inches: float) -> str:
+def wrap_text(text: str, inches: float) -> str:
     """Return text in lines of about that width."""
     return textwrap.fill(" ".join(text.split()), max(int(CHARACTERS * inches), 20))
 
@@ -275,7 +275,7 @@ def legend_of(owner: Any, entries: list[tuple[str, Look]], **place: Any) -> Any:
     )
     for text, (words, _) in zip(legend.get_texts(), entries, strict=True):
         # Only now: what begins with an underscore is left out of a legend when it is made.
-        write(text, shortened(words, LONGEST_NAME + 20))
+        write(text, shorten(words, LONGEST_NAME + 20))
     return legend
 
 
@@ -302,13 +302,13 @@ def draw_chart(chart: Chart, ax: Any, size: tuple[float, float] = (7.0, 4.2)) ->
         if sum(map(len, chart.x_scale)) + len(chart.x_scale) > 1.1 * CHARACTERS * width:
             ax.tick_params(axis="x", labelrotation=90)
     for text, words in zip((ax.xaxis.label, ax.yaxis.label), chart.names, strict=True):
-        write(text, wrapped(words, width) if len(words) > CHARACTERS * width else words)
-    write(ax.title, wrapped(chart.title, width))
+        write(text, wrap_text(words, width) if len(words) > CHARACTERS * width else words)
+    write(ax.title, wrap_text(chart.title, width))
     ax.title.set_fontsize(TITLE_SIZE)
     columns = -(-len(chart.legend) // MAX_ENTRIES)
     legend_of(ax, chart.legend, loc="upper left", bbox_to_anchor=(1.02, 1.0), ncols=columns)
     ax.annotate(
-        "\n".join(wrapped(note, width) for note in chart.notes if note), (0.5, 0), xycoords=ax.xaxis.label,
+        "\n".join(wrap_text(note, width) for note in chart.notes if note), (0.5, 0), xycoords=ax.xaxis.label,
         xytext=(0, -8), textcoords="offset points", fontsize=TEXT_SIZE, color=INK, ha="center", va="top",
         annotation_clip=False,
     )  # fmt: skip

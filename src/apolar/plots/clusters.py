@@ -114,31 +114,31 @@ def numbered_clusters(
     true = found = values = numbers = None
     names: list[str] = []
     if labels is not None:
-        values, true = _coded(labels, "labels", n_rows)
-        names = _named(values, class_names, kind)
+        values, true = _encode(labels, "labels", n_rows)
+        names = _label_names(values, class_names, kind)
     if predicted is not None:
         if by_component:
             values, found = np.arange(n_components or 0), _column(predicted, "predicted", n_rows)
         else:
-            values, found = _coded(predicted, "predicted", n_rows)
+            values, found = _encode(predicted, "predicted", n_rows)
         numbers = np.arange(len(values))
         if true is None:
-            names = _named(values, class_names, kind)
+            names = _label_names(values, class_names, kind)
         elif by_component:
-            classes, names = names, _named(values, None, "cluster")
-            true, extra = _renumbered(true, found, len(classes), len(values))
+            classes, names = names, _label_names(values, None, "cluster")
+            true, extra = _renumber(true, found, len(classes), len(values))
             for number, name in zip(extra.tolist(), classes, strict=True):
                 if number < len(values):
                     names[number] += f": {name}"
             names += [name for number, name in zip(extra, classes, strict=True) if number >= len(values)]
         else:
-            found, numbers = _renumbered(found, true, len(values), len(names))
-            others = _named(values[numbers >= len(names)], None, "cluster")
+            found, numbers = _renumber(found, true, len(values), len(names))
+            others = _label_names(values[numbers >= len(names)], None, "cluster")
             names += [f"extra {name}" for name in others]
     return Clusters(true, found, names, _component_numbers(values, numbers))
 
 
-def _renumbered(codes: Array, others: Array, n_codes: int, n_others: int) -> tuple[Array, Array]:
+def _renumber(codes: Array, others: Array, n_codes: int, n_others: int) -> tuple[Array, Array]:
     """Return labels with the numbers of the other ones that match them best; without a match, new numbers."""
     both = (codes != NOISE) & (others != NOISE)
     counts = np.zeros((n_codes, n_others), dtype=np.intp)
@@ -166,7 +166,7 @@ def _column(labels: Any, name: str, n_rows: int) -> Array:
     return array
 
 
-def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
+def _encode(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
     """Return the different labels in sorted order, and the number of that of each row; -1 for noise."""
     array = _column(labels, name, n_rows)
     try:
@@ -181,7 +181,7 @@ def _coded(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
     return values, codes
 
 
-def _named(values: Array, class_names: Any, kind: str) -> list[str]:
+def _label_names(values: Array, class_names: Any, kind: str) -> list[str]:
     if isinstance(class_names, Mapping):
         missing = [value for value in values.tolist() if value not in class_names]
         if missing:

@@ -52,7 +52,7 @@ class MixtureView:
             np.asarray(model.weights_), np.asarray(model.means_), covariances, family(model.covariance_type)
         )
 
-    def checked(self, n_features: int) -> MixtureView:
+    def check_columns(self, n_features: int) -> MixtureView:
         """Return the mixture, if it has as many columns as X."""
         if self.means.shape[1] != n_features:
             raise ValueError(

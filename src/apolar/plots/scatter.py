@@ -28,7 +28,7 @@ from apolar.plots.chart import (
     limits,
     need_matplotlib,
     style,
-    wrapped,
+    wrap_text,
     write,
 )
 from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors
@@ -117,7 +117,7 @@ def scatter_matrix(
     rng = random_generator(random_state)
     mixture, n_components = None, None
     if model is not None:
-        mixture = MixtureView.of(model).checked(table.n_features)
+        mixture = MixtureView.of(model).check_columns(table.n_features)
         if predicted is None or (labels is None and _are_components(predicted, len(mixture.means))):
             n_components = len(mixture.means)
         if predicted is None and (isinstance(model, SphericalMixture) or hasattr(model, "predict")):
@@ -143,16 +143,16 @@ def scatter_matrix(
     entries = clusters.legend() if k > 1 else clusters.legend()[: len(clusters.names) + 1]
     width = drawing.bbox.width / whole.dpi
     if title:
-        write(drawing.suptitle("", fontsize=TITLE_SIZE), wrapped(title, 0.75 * width))
+        write(drawing.suptitle("", fontsize=TITLE_SIZE), wrap_text(title, 0.75 * width))
     if entries:
         longest = min(max(len(words) for words, _ in entries), 60) + 5
         most = max(int(CHARACTERS * width) // longest, 1)
         n_lines = -(-len(entries) // most)
         legend = legend_of(drawing, entries, loc="outside lower center", ncols=-(-len(entries) // n_lines))
-        legend.set_title(wrapped(caption, width), {"size": TEXT_SIZE})
-        write(legend.get_title(), wrapped(caption, width))
+        legend.set_title(wrap_text(caption, width), {"size": TEXT_SIZE})
+        write(legend.get_title(), wrap_text(caption, width))
     else:
-        write(drawing.supxlabel("", fontsize=TEXT_SIZE), wrapped(caption, width))
+        write(drawing.supxlabel("", fontsize=TEXT_SIZE), wrap_text(caption, width))
     return drawing
 
 

@@ -90,7 +90,7 @@ def uncertainty(
     """
     need_matplotlib()
     table = TableView.of(X)
-    mixture = MixtureView.of(model).checked(table.n_features)
+    mixture = MixtureView.of(model).check_columns(table.n_features)
     max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
     plane, names = _plane(mixture, table, columns, feature_names)
     probabilities = posteriors(model, X, table)

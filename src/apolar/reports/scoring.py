@@ -1,26 +1,31 @@
-"""Rows under a fitted mixture, a chunk at a time: clusters, their probabilities, densities and outliers."""
+"""Tables read a chunk at a time: columns, standardised rows, and rows under a fitted mixture."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
 from apolar._core.arrays import Array
+from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
 from apolar.estimator.outliers import OutlierRule
 from apolar.estimator.predict import NOISE_LABEL, Likelihood
+from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import FULL, min_distances
+from apolar.moments.available import available_moments
+from apolar.moments.covariance import column_moments, is_constant
+from apolar.reports.limits import LIMITS
+from apolar.scores import CRITERIA
+from apolar.selection import Selection, select
+from apolar.selection.result import reason
 
 # Rows that are read at a time.
 CHUNK = 65_536
-# A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
-MIN_DENSITY = -1e270
-# By so much a squared distance may be wrong that is computed from a density.
-MARGIN = 1e-3
 # The probability of any outlier at all among the rows of a fit, if they were drawn from the mixture.
 OUTLIER_LEVEL = 0.05
 
@@ -79,7 +84,7 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
         most_probable = posteriors.argmax(axis=1)
         predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE_LABEL)
         outliers = rule(rows, densities, posteriors)
-        far = np.flatnonzero(~(densities > MIN_DENSITY))
+        far = np.flatnonzero(~(densities > LIMITS.min_density))
         if len(far):
             posteriors = np.array(posteriors, dtype=np.float64)
             posteriors[far], outliers[far] = np.nan, True
@@ -120,7 +125,11 @@ class _Outliers:
             log_terms = log_densities + np.log(posteriors[np.arange(len(rows)), top])
             squares = 2 * (self.log_heights[top] - log_terms)
         # Also rows with missing values, of which the densities are those of the values that are there.
-        suspects = ~(squares < self.limit - MARGIN) | np.isnan(rows).any(axis=1) | ~self.exact.is_cluster[top]
+        suspects = (
+            ~(squares < self.limit - LIMITS.distance_error)
+            | np.isnan(rows).any(axis=1)
+            | ~self.exact.is_cluster[top]
+        )
         outliers = np.zeros(len(rows), dtype=bool)
         if suspects.any():
             outliers[suspects] = self.exact(rows[suspects])
@@ -176,3 +185,95 @@ def _nearest(rule: OutlierRule, rows: Array) -> Array:
         for row, scale in zip(rows, scales, strict=True)
     ]
     return np.argmin(distances, axis=1)
+
+
+# --- columns ------------------------------------------------------------------------------
+
+
+def column_statistics(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
+    """Return means and variances of the columns, and the number of missing values of each."""
+    rows = open_rows(X)
+    moments = column_moments(rows, allows_missing=True)
+    if not np.any(np.isnan(moments.mean)):
+        return moments.mean, moments.variances, np.zeros(rows.n_features, dtype=np.int64)
+    try:
+        available = available_moments(rows)
+    except ColumnError as error:
+        raise error.with_name(names) from error
+    n_missing = np.rint(available.weight - available.counts).astype(np.int64)
+    return available.mean, available.variances, n_missing
+
+
+class StandardisedRows:
+    """Rows with each column divided by its unit, a chunk at a time; can be read again."""
+
+    def __init__(self, X: Array, units: Array) -> None:
+        self.X, self.units = X, units
+
+    def __iter__(self) -> Iterator[Array]:
+        for start in range(0, len(self.X), CHUNK):
+            yield self.X[start : start + CHUNK] / self.units
+
+
+def divide_columns(X: Array, units: Array) -> Any:
+    """Return rows with each column divided by its unit; of a memory map, a chunk at a time."""
+    if np.all(units == 1):
+        return X
+    return StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
+
+
+def column_deviations(mean: Array, variances: Array, names: Sequence[str]) -> Array:
+    """Return the standard deviation of each column; refuse constant columns."""
+    constant = np.flatnonzero(is_constant(mean, variances))
+    if len(constant):
+        raise ColumnError(names[constant[0]], "is constant: it cannot be standardised. Leave it out.")
+    return np.sqrt(variances)
+
+
+def select_in_units(
+    X: Array,
+    n_components: Sequence[int],
+    covariance_type: Any,
+    criterion: str,
+    *,
+    units: Array,
+    n_missing: Array,
+    **parameters: Any,
+) -> Selection:
+    """Choose among mixtures of rows whose columns are divided by units.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n_samples, n_features)
+    n_components : sequence of int
+    covariance_type : str, sequence of str or None
+    criterion : str
+    units : ndarray, shape (n_features,)
+    n_missing : ndarray of int, shape (n_features,)
+        The number of missing values of each column, which have no density.
+    **parameters
+        Of `select`.
+
+    Returns
+    -------
+    selection : Selection
+        Its mixtures are those of the divided columns; its table and reason are in the units of X, as other
+        criteria of the same rows are.
+    """
+    selection = select(divide_columns(X, units), n_components, covariance_type, criterion, **parameters)
+    if np.all(units == 1):
+        return selection
+    log_units = float(np.log(units) @ (len(X) - n_missing))
+    table = tuple(
+        replace(
+            row,
+            log_likelihood=row.log_likelihood - log_units,
+            **{name: getattr(row, name) + 2 * log_units for name in CRITERIA},
+        )
+        for row in selection.table
+    )
+    ranked = sorted(
+        (row for row in table if row.is_fitted), key=lambda row: (getattr(row, criterion), row.n_parameters)
+    )
+    numbers = tuple(dict.fromkeys(row.n_components for row in table))
+    return replace(selection, table=table, reason=reason(ranked, numbers, criterion, selection.note))

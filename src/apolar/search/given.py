@@ -15,8 +15,9 @@ from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior
+from apolar.search.candidates import start_candidates
 from apolar.search.moment_starts import whitened_spherical
-from apolar.search.search import Candidates, start_candidates
+from apolar.search.search import Candidates
 
 # The least weight of a component of given parameters, in rows.
 MIN_ROWS = 1e-3

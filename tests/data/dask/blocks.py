@@ -60,5 +60,6 @@ def model(n_components=3, **parameters):
 def assert_same_mixture(ours, theirs):
     for name in ("weights_", "means_", "covariances_", "lower_bound_"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=CLOSE, atol=CLOSE)
-    assert (ours.n_iter_, ours.start_) == (theirs.n_iter_, theirs.start_)
+    # Starts may be equally good: rounding decides which of them is the first.
+    assert ours.n_iter_ == theirs.n_iter_
     assert ours.n_samples_seen_ == pytest.approx(theirs.n_samples_seen_)

@@ -171,6 +171,13 @@ def sum_of_conjugates(polynomial, point, order):
     return ExactWaring((Fraction(1),) * degree, tuple(points), order, len(point)).to_tensor()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_complex_terms_of_a_family_are_moved(seed):
+    # Complex points divided by their largest coefficient have one there up to rounding only.
+    form = "2*x^4 - 4*x^3*y - 12*x^2*y^2 + 12*x*y^3 - 2*y^4"
+    assert apolar.decompose(form, random_state=seed).rationalize(move=True).proved
+
+
 def test_conjugates_of_any_degree_are_summed_over_the_roots_of_a_polynomial():
     # The form sum_a (x + a y)^9 over the roots of t^5 - t - 1, whose splitting field has degree 120.
     form = sum_of_conjugates((-1, -1, 0, 0, 0, 1), [[1], [0, 1]], 9)

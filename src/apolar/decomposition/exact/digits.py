@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import floor
 from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.exact.numbers import load_flint
+from apolar.decomposition.exact.numbers import load_flint, to_fmpq
 from apolar.decomposition.terms import power_jacobian
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import (
@@ -23,9 +22,6 @@ from apolar.tensor.monomials import (
     positions,
     sum_of_powers,
 )
-
-# Denominators of the values at which a coefficient of a family is held, the simplest first.
-DENOMINATORS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -145,8 +141,8 @@ def refine_digits(
     working = bits + terms.lost_bits + guard
     with flint.ctx.workprec(working + guard):
         weights, forms = as_balls(terms.weights), as_balls(terms.forms)
-        for place, value in held.items():
-            forms[place] = flint.acb(flint.fmpq(value.numerator, value.denominator))
+        for place in zip(*np.nonzero(terms.fixed), strict=True):
+            forms[place] = flint.acb(to_fmpq(held.get(place, 1)))
         wanted = np.array([flint.acb(value) for value in target], dtype=object)
         best, n_failures = working, 0
         while True:
@@ -244,13 +240,9 @@ def move_terms(terms: ScaledTerms, goal: Array) -> tuple[ScaledTerms, dict[tuple
 
 
 def _simple_numbers(near: float) -> list[Fraction]:
-    """Return fractions around a number, the simplest first."""
-    simple: dict[Fraction, None] = {}
-    for denominator in DENOMINATORS:
-        below = floor(near * denominator)
-        pair = (Fraction(below, denominator), Fraction(below + 1, denominator))
-        simple.update(dict.fromkeys(sorted(pair, key=lambda value: abs(value - near))))
-    return list(simple)
+    """Return fractions next to a number, the simplest first."""
+    simple = (Fraction(near).limit_denominator(2**k) for k in range(TUNING.family_denominators))
+    return list(dict.fromkeys(simple))
 
 
 def _freedom(terms: ScaledTerms, place: tuple[int, int]) -> float:

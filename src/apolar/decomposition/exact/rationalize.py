@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations
@@ -28,6 +28,7 @@ from apolar.decomposition.exact.exact_waring import (
 from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_kernel
 from apolar.decomposition.exact.numbers import evaluate, load_flint, roots_of, to_fmpq
 from apolar.decomposition.tuning import TUNING
+from apolar.exceptions import listed
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.conversion import as_tensor
 from apolar.tensor.monomials import sum_of_powers
@@ -151,7 +152,7 @@ def _prove(
             "seen in floating point."
         )
     raise ValueError(
-        f"The coordinates of {_listed(unknown, rank)} are not recognised: to {n_digits} digits they are "
+        f"The coordinates of {_name_terms(unknown, rank)} are not recognised: to {n_digits} digits they are "
         f"neither rational, nor in a number field of degree up to {max_degree}, nor together those of all "
         "roots of a rational polynomial. Allow more digits if the numbers are long."
     )
@@ -159,40 +160,45 @@ def _prove(
 
 def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) -> ExactWaring:
     """Return what the numbers look like to their last digit, where there is no exact form to compare with."""
-    unknown: list[int] = []
     # The weights that rational coefficients near those of the tensor would have.
-    near = [
-        Fraction(value).limit_denominator(TUNING.max_denominator) for value in tensor.coefficients.tolist()
-    ]
+    fractions = (Fraction(value) for value in tensor.coefficients.tolist())
+    near = [to_fmpq(value.limit_denominator(TUNING.max_denominator)) for value in fractions]
+
+    def is_sum(exact: ExactWaring) -> bool:
+        return (exact.to_tensor() - tensor).norm() <= TUNING.exact_residual * tensor.norm()
+
     for bits in TUNING.float_bits:
-        groups, unknown = _exact_forms(as_balls(terms.forms), bits, max_degree)
-        exact = None if unknown else solve_weights(groups, [to_fmpq(value) for value in near], terms.order)
-        try:
-            if exact and (exact.to_tensor() - tensor).norm() <= TUNING.exact_residual * tensor.norm():
-                return _in_order(exact, terms.forms)
-        except ValueError:
-            continue
+        exact, unknown = _recognise(as_balls(terms.forms), bits, max_degree, near, terms.order, is_sum)
+        if exact is not None:
+            return exact
+    who = _name_terms(unknown, len(terms.weights))
     raise ValueError(
-        f"The numbers of {_listed(unknown, len(terms.weights))} are not recognised in floating point, and "
-        "the form has no exact coefficients from which more digits could be computed: pass it as a string, "
-        "or with integers and fractions."
+        f"The numbers of {who} are not recognised in floating point, "
+        "and the form has no exact coefficients from which more digits could be computed: pass it as a "
+        "string, or with integers and fractions."
     )
 
 
 def _recognise(
-    forms: Any, bits: int, max_degree: int, target: list[Any], order: int
+    forms: Any,
+    bits: int,
+    max_degree: int,
+    target: list[Any],
+    order: int,
+    is_sum: Callable[[ExactWaring], bool] | None = None,
 ) -> tuple[ExactWaring | None, list[int]]:
-    """Return exact terms whose sum is the form, or None, and which forms are not recognised."""
+    """Return exact terms with the sum that is wanted, or None, and which forms are not recognised."""
     groups, unknown = _exact_forms(forms, bits, max_degree)
     exact = None if unknown else solve_weights(groups, target, order)
+    if exact is None:
+        return None, unknown
     try:
         # From the terms alone, as they are given out, and not from the equations for the weights.
-        proved = exact is not None and exact_sum(exact) == target
+        found = exact_sum(exact) == target if is_sum is None else is_sum(exact)
     except ValueError:
-        proved = False
-    if exact is None or not proved:
-        return None, unknown
-    return _in_order(replace(exact, proved=True), forms.astype(complex)), unknown
+        found = False
+    exact = replace(exact, proved=is_sum is None)
+    return (_in_order(exact, forms.astype(complex)) if found else None), []
 
 
 def _in_order(exact: ExactWaring, forms: Array) -> ExactWaring:
@@ -403,11 +409,8 @@ def _certain_bits(value: Any, degree: int, bits: int) -> int:
     return bits - TUNING.margin_bits - int((degree - 1) * log2(size) + degree)
 
 
-def _listed(unknown: list[int], rank: int) -> str:
-    """Return which terms, counted from 1, in words."""
+def _name_terms(unknown: list[int], rank: int) -> str:
+    """Return which terms are unknown, counted from 1."""
     if not unknown or len(unknown) == rank:
         return "the terms"
-    if len(unknown) == 1:
-        return f"term {unknown[0] + 1}"
-    shown = ", ".join(str(i + 1) for i in unknown[:6])
-    return f"terms {shown}" + (", ..." if len(unknown) > 6 else "")
+    return f"term{'s' * (len(unknown) > 1)} {listed([str(i + 1) for i in unknown])}"

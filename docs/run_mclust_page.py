@@ -1,6 +1,6 @@
 """Run every line of docs/mclust.md, those of R in R and those of Python here, and compare what they print.
 
-``python -m benchmarks.mclust_page`` needs R with mclust. ``--write`` puts what is printed into the page.
+``python docs/run_mclust_page.py`` needs R with mclust. ``--write`` puts what is printed into the page.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "mclust.md"
+PAGE = Path(__file__).parent / "mclust.md"
 BLOCK = re.compile(r"^```(r|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # R prints what a console would, after a line that says of which command it is.

@@ -1,0 +1,157 @@
+"""Candidates of a fit by the name of a start, some of them from a simpler problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from apolar._core.settings import SETTINGS
+from apolar.data import open_rows
+from apolar.em.low_density import with_noise_component, without_low_density
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
+from apolar.em.rounding import has_rounding
+from apolar.mixture.prior import Prior
+from apolar.moments.covariance import column_moments, leading_directions
+from apolar.search.search import beside_noise, portfolio
+from apolar.search.starts import STARTS
+
+__all__ = ["start_candidates"]
+
+
+def start_candidates(
+    name: str, data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
+) -> list[Fit]:
+    """Return the candidates of a start, the best first.
+
+    Parameters
+    ----------
+    name : str
+        One of `STARTS`.
+    data : Problem
+    n_components : int
+    prior : Prior or None
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    candidates : list of Fit
+        Those of "auto" are optima of EM on a sample of the rows; the others are where EM is to start.
+    """
+    entry = STARTS[name]
+    if n_components == 1:
+        return portfolio(data, n_components, prior, rng)
+    if data.whitening.has_noise_component and entry.start is not None:
+        share = data.whitening.noise_shares[-1]
+        kept = without_low_density(data.subsample(2 * SETTINGS.sample_rows, rng), share)
+        return beside_noise(start_candidates(name, kept, n_components, prior, rng), share)
+    simpler = (
+        None if entry.sees_all_rows else _simpler(data, n_components, rng, is_search=entry.start is None)
+    )
+    if simpler is not None:
+        return simpler.starts(start_candidates(name, simpler.data, n_components, prior, rng), prior)
+    if entry.start is None:
+        return portfolio(data, n_components, prior, rng)
+    try:
+        seen = data if entry.sees_all_rows else data.subsample(2 * SETTINGS.sample_rows, rng).distinct()
+        made = entry.start(seen, n_components, prior, rng)
+        # Moments describe spherical components: for other families they are only a rough start.
+        return [Fit(made, name, is_from_all_rows=entry.sees_all_rows and data.family.is_spherical)]
+    except ValueError as error:
+        if entry.fallback is None:
+            raise
+        remark = f"{name} was skipped, and {entry.fallback} used in its place: {error}"
+    candidates = start_candidates(entry.fallback, data, n_components, prior, rng)
+    return [replace(candidate, skipped=(remark, *candidate.skipped)) for candidate in candidates]
+
+
+@dataclass(frozen=True, eq=False)
+class _Simpler:
+    """A simpler problem, in which good starts cost less, or are more reliable.
+
+    Attributes
+    ----------
+    data : Problem
+        Its rows.
+    sample : Problem
+        The same rows in the original problem.
+    n_candidates : int
+        How many of its candidates are starts of the original one.
+    remark : str
+        What was done, for the user.
+    """
+
+    data: Problem
+    sample: Problem
+    n_candidates: int
+    remark: str
+
+    def starts(self, candidates: list[Fit], prior: Prior | None) -> list[Fit]:
+        """Return candidates of the simpler problem as starts: the M-steps from their responsibilities."""
+        starts = []
+        for candidate in candidates[: self.n_candidates]:
+            stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(candidate.parameters)[0])
+            parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
+            starts.append(Fit(parameters, candidate.start, skipped=(*candidate.skipped, self.remark)))
+        return starts
+
+
+def _simpler(
+    data: Problem, n_components: int, rng: np.random.Generator, *, is_search: bool
+) -> _Simpler | None:
+    """Return a simpler problem, if starts are better found there.
+
+    Sparse rows of many columns are never made dense: starts are found in their leading directions. Of full
+    covariances of many columns, or of fewer rows than columns, starts are found among diagonal ones.
+    """
+    if data.is_wide:
+        sample = data.subsample(2 * SETTINGS.sample_rows, rng)
+        simple = _on_leading_directions(sample, n_components, rng)
+        where = f"in the {simple.n_features} leading directions of the sparse rows."
+        return _Simpler(simple, sample, 1, f"Starts were looked for {where}")
+    if data.family.is_axis_aligned:
+        return None
+    if is_search and data.n_features > SETTINGS.max_columns:
+        reason = f"with more than {SETTINGS.max_columns} columns that costs far less"
+    elif _has_few_distinct_rows(data):
+        # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
+        reason = "with no more different rows than columns, any row is as far from the others as any"
+    else:
+        return None
+    sample = data.subsample(SETTINGS.sample_rows, rng)
+    simple = Problem(sample.rows, data.family.without_correlations, threads=data.threads)
+    if has_rounding(data):
+        simple = simple.with_measurement(np.asarray(data.whitening.measurement))
+    if data.whitening.has_noise_component:
+        simple = with_noise_component(simple, data.whitening.noise_shares[-1])
+    remark = f"Starts were looked for among diagonal covariances: {reason}."
+    return _Simpler(simple, sample, SETTINGS.kept, remark)
+
+
+def _has_few_distinct_rows(data: Problem) -> bool:
+    """Return whether there are no more distinct rows than columns, as far as that can be told at low cost."""
+    rows = data.rows
+    if rows.is_distributed or rows.device_template is not None or data.n_rows > 2 * SETTINGS.sample_rows:
+        return False
+    return not data.has_distinct_rows(data.n_features + 2)
+
+
+def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Generator) -> Problem:
+    """Return sparse rows projected on their leading directions, for spherical components.
+
+    The means of a spherical mixture of r components lie in an affine space of r - 1 dimensions, which the
+    directions of largest variance span. Projected on them, components keep their variances.
+    """
+    rows = data.rows
+    weight, _, mean, variances = column_moments(rows)
+    # With some directions beyond those in which the means lie.
+    n_directions = min(n_components + 10, rows.n_features, max(data.n_rows - 1, 1))
+    directions = leading_directions(rows, mean, float(variances.sum()), weight, n_directions, rng)[1]
+    parts = [
+        np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - mean @ directions
+        for block, _ in rows.read(rows.chunk_rows(n_directions))
+    ]
+    projected = open_rows(np.concatenate(parts), data.row_weights())
+    return Problem(projected, data.family.as_spherical, threads=data.threads)
