@@ -266,18 +266,19 @@ def _compiled_runs(
             except IndexError:  # another thread took the last one
                 return
             end = compiled_steps.plain_run(family, *rows, starts[i].parameters, terms, n_steps, relative)
-            converged = not end.is_collapsed and end.n_steps < n_steps
+            parameters, stats, (log_likelihood, objective, n_iter), is_collapsed = end
+            converged = not is_collapsed and n_iter < n_steps
             ends[i] = starts[i].updated(
-                parameters=end.parameters,
+                parameters=parameters,
                 status=FitStatus.CONVERGED if converged else FitStatus.MAX_ITER,
-                log_likelihood=end.log_likelihood,
-                objective=end.objective,
-                history=(end.objective,),
+                log_likelihood=float(log_likelihood),
+                objective=float(objective),
+                history=(float(objective),),
                 evidence=None,
-                stats=end.stats,
+                stats=stats,
                 prior=prior,
-                n_iter=end.n_steps,
-                is_collapsed=end.is_collapsed,
+                n_iter=int(n_iter),
+                is_collapsed=is_collapsed,
             )
 
     run_in_threads(run_those_left, min(n_threads, len(starts)))
