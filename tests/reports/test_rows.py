@@ -1,5 +1,6 @@
 """Rows that a reader should look at."""
 
+from dataclasses import replace
 from urllib.parse import unquote
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import apolar
 from apolar.reports.analysis import analyse, describe
+from apolar.reports.limits import LIMITS
 from apolar.reports.rows import (
     choose_rows,
     doubtful_rows,
@@ -75,5 +77,5 @@ def test_labels_of_few_rows_are_on_the_page_and_of_many_are_not(flowers, monkeyp
     _, analysis = flowers
     text = unquote(labels_link(analysis, None).partition(",")[2])
     assert text.splitlines()[1].startswith(f"1,{analysis.predicted[0] + 1},")
-    monkeypatch.setattr("apolar.reports.rows.MAX_LABELS", 149)
+    monkeypatch.setattr("apolar.reports.rows.LIMITS", replace(LIMITS, labelled_rows=149))
     assert labels_link(analysis, None) == ""

@@ -24,8 +24,10 @@ class Settings:
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
     tree_rows: int = 1000
     max_tree_rows: int = 5000
-    # Rows on which mergers are compared.
+    # Rows on which proposals are compared, and those that are tried as means of an added component.
     merge_rows: int = 1000
+    split_rows: int = 2000
+    tried_rows: int = 128
 
     # --- search: starts and races (benchmarks/small_clusters, benchmarks/generalise) ---
     overseeded_starts: int = 4
@@ -72,6 +74,9 @@ class Settings:
     # the largest, have no skewness to be seen.
     min_fraction: float = 0.02
     min_axis_variance: float = 1e-10
+    # The weight of an added component, and the steps of EM for it.
+    first_weight: float = 0.02
+    weight_steps: int = 4
     # Numbers of row statistics that comparisons keep, and entries of densities that one call computes.
     kept_numbers: int = 2**21
     chunk_numbers: int = 2**18

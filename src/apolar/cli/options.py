@@ -74,7 +74,7 @@ CRITERION = NameOf("NAME", "apolar.scores", "CRITERIA")
 METHOD = NameOf("NAME", "apolar.decomposition.methods", "METHODS")
 
 
-class Fraction(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
+class FractionType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
     """A number between 0 and 1 that may be omitted; True if it is.
 
     Parameters
@@ -156,7 +156,7 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             show_default=True,
             help="What decides among several: bic, aic, icl or evidence.",
         ),
-        Fraction("--noise", "to estimate it").as_option(
+        FractionType("--noise", "to estimate it").as_option(
             "[FRACTION]",
             "Rows may be noise, in no cluster: their label is -1. With a number, the fraction expected.",
         ),
@@ -170,7 +170,7 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
     )
 
 
-outliers_option = Fraction("--outliers", "for 0.05").as_option(
+outliers_option = FractionType("--outliers", "for 0.05").as_option(
     "[LEVEL]",
     "List the rows that are too far from every cluster. With a number, the probability of any such row "
     "in a table without outliers; 0.05 by default.",

@@ -16,6 +16,7 @@ from apolar.cli.fit import provenance, why_no_report
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,
+    cluster_numbers,
     csv_text,
     label_frames,
     outliers_sentence,
@@ -156,21 +157,18 @@ def _as_object(
 ) -> dict[str, Any]:
     """Return the labels as JSON can hold them; null where there is no probability."""
     import numpy as np
-    import polars as pl
 
     from apolar.reports.scoring import score_chunks
 
-    labels = pl.concat(label_frames(mixture, table, level))
-    exact = np.concatenate([scores.posteriors for scores in score_chunks(mixture, table.X, level)])
-    is_far = np.isnan(exact[:, 0]).tolist()
-    rows = [
-        [None] * len(row) if has_none else row for row, has_none in zip(exact.tolist(), is_far, strict=True)
-    ]
+    chunks = list(score_chunks(mixture, table.X, level))
+    numbers = np.arange(len(table.X)) if table.row_numbers is None else table.row_numbers
+    exact = np.concatenate([chunk.posteriors for chunk in chunks])
+    rows = [None if np.isnan(row[0]) else row for row in exact.tolist()]
     return {
-        "row": labels["row"].to_list(),
-        "cluster": labels["cluster"].to_list(),
-        "probability": [None if row[0] is None else max(row) for row in rows],
-        "probabilities": rows,
+        "row": (numbers + 1).tolist(),
+        "cluster": cluster_numbers(np.concatenate([chunk.predicted for chunk in chunks])).tolist(),
+        "probability": [None if row is None else max(row) for row in rows],
+        "probabilities": [[None] * exact.shape[1] if row is None else row for row in rows],
         "outliers": outlying,
         "outlier_level": level,
     }

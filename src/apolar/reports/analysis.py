@@ -22,6 +22,7 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
 from apolar.plots.mixtures import MixtureView
+from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import (
     OUTLIER_LEVEL,
     column_deviations,
@@ -36,12 +37,6 @@ from apolar.selection import Selection
 MAX_COMPONENTS = 9
 """The largest number of components that is tried, unless others are given."""
 
-# Standard errors cost about one pass over the rows per parameter: above this many numbers they are left out.
-MAX_NUMBERS = 2e9
-# The largest mean of a column whose square does not overflow.
-MAX_MEAN = 1e150
-# Rows with the same mean log-likelihood, to this relative accuracy, as those of the fit are these.
-SAME_LIKELIHOOD = 1e-6
 # In place of the cluster of a class that none matches.
 UNMATCHED = -2
 
@@ -237,7 +232,7 @@ def analyse(
     """
     began = time.perf_counter()
     mean, variances, n_missing = column_statistics(X, names)
-    vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > MAX_MEAN))
+    vast = np.flatnonzero(~np.isfinite(variances) | (np.abs(mean) > LIMITS.max_mean))
     if len(vast):
         problem = "has numbers whose squares overflow: divide it by its scale first."
         raise ColumnError(names[vast[0]], problem)
@@ -368,7 +363,7 @@ def describe(
 def _is_fitted_to(model: GaussianMixture, likelihood: Likelihood) -> bool:
     """Return whether rows are those of the fit: as many, and as likely."""
     mean = likelihood.log_likelihood / likelihood.weight
-    is_same = abs(mean - model.lower_bound_) <= SAME_LIKELIHOOD * max(1.0, abs(mean))
+    is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
     return bool(is_same and likelihood.weight == model.n_samples_seen_)
 
 
@@ -377,7 +372,7 @@ def _standard_errors(
 ) -> tuple[StandardErrors | None, str, str]:
     """Return the standard errors in the units of the table, or why there are none, or what is at fault."""
     n_numbers = model.n_samples_seen_ * len(units) * model.n_parameters_
-    if n_numbers > MAX_NUMBERS:
+    if n_numbers > LIMITS.max_numbers:
         return (
             None,
             "The table is too large to work out standard errors here; model.standard_errors(X) does.",

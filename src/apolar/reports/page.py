@@ -22,6 +22,7 @@ from apolar.mixture.families import family
 from apolar.plots.chart import need_matplotlib
 from apolar.plots.table import TableView
 from apolar.reports.analysis import Analysis, describe
+from apolar.reports.limits import LIMITS
 from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
 from apolar.reports.rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
 from apolar.reports.text import (
@@ -36,12 +37,8 @@ from apolar.reports.text import (
 )
 from apolar.scores import criterion_title
 
-# Columns of which the page shows numbers.
-MAX_COLUMNS = 30
 # Clusters side by side in a table: as many as a printed page has room for.
 MEANS_BESIDE, COUNTS_BESIDE = 5, 10
-# Candidates that show at once.
-FIRST_CANDIDATES = 12
 
 
 @dataclass(frozen=True)
@@ -87,9 +84,7 @@ def need_report() -> None:
     need_jinja2()
 
 
-def report_page(
-    analysis: Analysis, X: Array, provenance: Provenance, *, wording: Callable[[str], str] = str
-) -> str:
+def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     """Return the report as HTML.
 
     Everything that comes from the user's table (names of columns and classes,
@@ -101,9 +96,6 @@ def report_page(
     analysis : Analysis
     X : ndarray, shape (n_samples, n_features)
     provenance : Provenance
-    wording : callable, optional
-        Takes a message of the library, which names parameters of Python, and returns it as the readers of
-        the page know it.
 
     Returns
     -------
@@ -130,19 +122,17 @@ def report_page(
         dark=DARK,
         headline=headline(analysis),
         agreement=agreement(analysis),
-        choice=wording(choice(analysis, is_fitted_before=provenance.is_python)),
-        findings=[
-            Finding(finding.level, wording(finding.text)) for finding in _all_findings(analysis, provenance)
-        ],
+        choice=choice(analysis, is_fitted_before=provenance.is_python),
+        findings=_all_findings(analysis, provenance),
         pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
         clusters=_clusters(analysis),
         means_beside=MEANS_BESIDE,
         counts_beside=COUNTS_BESIDE,
         columns=_columns(analysis, X),
-        n_hidden=max(len(analysis.names) - MAX_COLUMNS, 0),
+        n_hidden=max(len(analysis.names) - LIMITS.listed_columns, 0),
         selection=selection,
-        first_candidates=listed[:FIRST_CANDIDATES],
-        more_candidates=listed[FIRST_CANDIDATES:],
+        first_candidates=listed[: LIMITS.first_candidates],
+        more_candidates=listed[LIMITS.first_candidates :],
         family=family(analysis.covariance_type).words,
         criteria={name: value for name, value in analysis.criteria.items() if np.isfinite(value)},
         doubtful=doubtful_rows(analysis, X, numbers),
@@ -174,7 +164,7 @@ def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
     """Return number, rows, weight, means and deviations of each cluster, with standard errors."""
     model, errors = analysis.model, analysis.errors
     counts, deviations, differences = analysis.counts, analysis.deviations, traits(analysis)
-    shown = slice(0, MAX_COLUMNS)
+    shown = slice(0, LIMITS.listed_columns)
     return [
         {
             "index": k,
@@ -202,7 +192,7 @@ def _matched_names(analysis: Analysis) -> dict[int, str]:
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     """Return name, range, mean and deviation of the first columns."""
     columns: list[dict[str, object]] = []
-    for position, name in enumerate(analysis.names[:MAX_COLUMNS]):
+    for position, name in enumerate(analysis.names[: LIMITS.listed_columns]):
         values = np.asarray(X[:, position])
         values = values[~np.isnan(values)] if analysis.n_missing[position] else values
         # In units of the largest, whose square may overflow.

@@ -23,21 +23,12 @@ from apolar.plots.scatter import matrix_charts
 from apolar.plots.summaries import profile_chart, spectrum_chart
 from apolar.plots.uncertainty import row_chart
 from apolar.reports.analysis import Analysis
+from apolar.reports.limits import LIMITS
 from apolar.reports.rows import ShownRows, choose_rows, is_doubtful, is_outlying, nameless
 from apolar.scores import criterion_title
 
-# Columns of the scatter-plot matrix and of the profiles.
-MAX_COLUMNS, MAX_PROFILES = 5, 16
-# Points of a panel, of all panels of the matrix, and of those of the matrix that say what they are.
-MAX_POINTS, MAX_MARKS, MAX_TITLES = 1200, 10_000, 3600
-# Rows and columns of which the spectrum is taken.
-SPECTRUM_ROWS, SPECTRUM_COLUMNS = 200_000, 300
-# Rows at one place that are named.
-MAX_TOGETHER = 4
 # In points: a panel that can be read on a phone, the space between panels, and text.
 PANEL, GAP, TEXT = (259.0, 194.0), 5.0, 8.0
-# The sizes of points of one kind are rounded to this many, so that each is written once.
-N_SIZES = 8
 # Of a swatch, in units of its own, and the part of it that the mark fills.
 SWATCH, FILLED = 12.0, 9.0
 
@@ -103,8 +94,10 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
     n_clusters, n_columns = mixture.means.shape
     pictures = [_matrix(analysis, X, row_numbers, mixture)]
     if n_clusters > 1 and n_columns > 2:
-        width = 6.1 * (n_clusters + 1) * min(n_columns, MAX_PROFILES)
-        profile = profile_chart(mixture, names, [f"cluster {k + 1}" for k in range(n_clusters)], MAX_PROFILES)
+        width = 6.1 * (n_clusters + 1) * min(n_columns, LIMITS.profile_columns)
+        profile = profile_chart(
+            mixture, names, [f"cluster {k + 1}" for k in range(n_clusters)], LIMITS.profile_columns
+        )
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
         pictures.append(_of_chart("Profiles", alt, profile, "p", min(max(width, PANEL[0]), 576.0)))
     if n_clusters > 1 and n_columns > 1:
@@ -116,10 +109,12 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
         alt = f"{name} against the number of clusters; lower is better."
         pictures.append(_of_chart("How many clusters", alt, curves, "h"))
     # Only spherical clusters leave a flat level of noise.
-    is_whole = not np.any(analysis.n_missing) and 2 < n_columns <= SPECTRUM_COLUMNS
+    is_whole = not np.any(analysis.n_missing) and 2 < n_columns <= LIMITS.spectrum_columns
     if family(analysis.covariance_type).is_spherical and is_whole:
         alt = "Eigenvalues of the covariance of the table, largest first, and the level of noise."
-        pictures.append(_of_chart("Spectrum", alt, spectrum_chart(np.asarray(X[:SPECTRUM_ROWS])), "s"))
+        pictures.append(
+            _of_chart("Spectrum", alt, spectrum_chart(np.asarray(X[: LIMITS.spectrum_rows])), "s")
+        )
     bounds = model.lower_bounds_
     if len(bounds) > 3 and (bounds[-1] - bounds[0]) * analysis.n_rows > 1:
         alt = "What is left to gain, after each pass over the data."
@@ -128,17 +123,19 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
 
 
 def _matrix(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
-    columns = mixture.separating_columns(MAX_COLUMNS)
+    columns = mixture.separating_columns(LIMITS.matrix_columns)
     k = len(columns)
     n_panels = max(k * (k - 1), 1)
-    shown = choose_rows(analysis, X, columns, min(MAX_POINTS, MAX_MARKS // n_panels), row_numbers)
+    shown = choose_rows(
+        analysis, X, columns, min(LIMITS.panel_points, LIMITS.matrix_points // n_panels), row_numbers
+    )
     values, n, side = shown.values[:, columns], len(shown.values), min(max(5.0 / k, 1.9), 2.7)
     clusters = numbered_clusters(None, shown.predicted, None, n, len(mixture.means))
     grid = matrix_charts(values, clusters, mixture, columns, np.arange(n), side)
     for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
         grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
     caption = ["Colours and marks are clusters.", *shown.remarks, *([ELLIPSES] if k > 1 else [])]
-    words = shown.words if n_panels * n <= MAX_TITLES else None
+    words = shown.words if n_panels * n <= LIMITS.named_points else None
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
     names = [analysis.names[i] for i in columns]
     svg, width = draw_svg(grid, (72 * side, 72 * side), "m", alt, words, names)
@@ -148,7 +145,7 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: Mi
 
 def _plane(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
     columns = mixture.separating_columns(2)
-    shown = choose_rows(analysis, X, columns, MAX_POINTS, row_numbers)
+    shown = choose_rows(analysis, X, columns, LIMITS.panel_points, row_numbers)
     values, n, n_clusters = shown.values[:, columns], len(shown.values), len(mixture.means)
     clusters = numbered_clusters(None, shown.predicted, None, n, n_clusters)
     names = (analysis.names[columns[0]], analysis.names[columns[1]])
@@ -367,7 +364,7 @@ def draw_svg(
 
 def _ticks(scale: str | list[str], ends: tuple[float, float], most: int) -> list[tuple[float, str]]:
     """Return the places and the text of ticks."""
-    locator, formatter = chart.ticks(scale, ends, most if isinstance(scale, str) else MAX_PROFILES)
+    locator, formatter = chart.ticks(scale, ends, most if isinstance(scale, str) else LIMITS.profile_columns)
     places = locator.tick_values(*ends)
     return [(place, formatter(place, n)) for n, place in enumerate(places) if ends[0] <= place <= ends[1]]
 
@@ -419,7 +416,7 @@ def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] 
     """Return points: marks of each size, and the places where they are used."""
     sizes = np.sqrt(points.areas)
     least = float(sizes.min())
-    step = max((float(sizes.max()) - least) / (N_SIZES - 1), 1e-9)
+    step = max((float(sizes.max()) - least) / (LIMITS.n_sizes - 1), 1e-9)
     levels = np.rint((sizes - least) / step).astype(int)
     path = _marker_path(points.look[1])
     marks = "".join(
@@ -443,5 +440,5 @@ def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] 
 
 def _join_words(words: list[str]) -> str:
     """Return the words of rows at one place, a line each."""
-    left = len(words) - MAX_TOGETHER
-    return "\n".join([*words[:MAX_TOGETHER], *([f"and {left} more here"] if left > 0 else [])])
+    left = len(words) - LIMITS.named_together
+    return "\n".join([*words[: LIMITS.named_together], *([f"and {left} more here"] if left > 0 else [])])

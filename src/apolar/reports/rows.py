@@ -14,21 +14,7 @@ from apolar.estimator import GaussianMixture
 from apolar.estimator.predict import NOISE_LABEL
 from apolar.plots.clusters import kept_rows
 from apolar.reports.analysis import Analysis
-
-# The cluster of a row is in doubt if its probability is below this.
-DOUBT = 0.9
-# A second cluster is named from this probability on.
-MIN_SHOWN = 0.005
-# Rows of a list.
-MAX_LISTED = 15
-# Rows of which a page holds the labels: about 20 bytes each.
-MAX_LABELS = 50_000
-# Larger tables are randomly subsampled to this many rows first.
-MAX_CANDIDATES = 20_000
-# Rows with a ring.
-MAX_RINGS = 100
-# Of an outlier that is outside of the frame, in ranges of the other rows.
-FAR = 1.0
+from apolar.reports.limits import LIMITS
 
 
 @dataclass(frozen=True)
@@ -58,7 +44,7 @@ class OutlyingRow:
 
 def is_doubtful(analysis: Analysis) -> Array:
     """Return which rows have a cluster in doubt."""
-    return 1 - analysis.uncertainty < DOUBT
+    return 1 - analysis.uncertainty < LIMITS.doubt
 
 
 def is_outlying(analysis: Analysis) -> Array:
@@ -87,7 +73,7 @@ def posteriors_of(analysis: Analysis, rows: Array) -> Array:
 def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[DoubtfulRow]:
     """Return the rows that are most in doubt, the first ones first."""
     candidates = np.flatnonzero(is_doubtful(analysis))
-    order = np.argsort(-analysis.uncertainty[candidates], kind="stable")[:MAX_LISTED]
+    order = np.argsort(-analysis.uncertainty[candidates], kind="stable")[: LIMITS.listed_rows]
     positions = candidates[order]
     if not len(positions) or len(analysis.model.weights_) + analysis.has_noise < 2:
         return []
@@ -117,7 +103,7 @@ def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
         offsets = (np.asarray(X[positions]) - analysis.model.means_[clusters]) / analysis.deviations[clusters]
     sizes = np.where(np.isnan(offsets), -1.0, np.abs(offsets))
     columns = sizes.argmax(axis=1)
-    order = np.argsort(-sizes.max(axis=1), kind="stable")[:MAX_LISTED]
+    order = np.argsort(-sizes.max(axis=1), kind="stable")[: LIMITS.listed_rows]
     return [
         OutlyingRow(
             _number(int(positions[i]), row_numbers),
@@ -138,7 +124,7 @@ def row_words(
     lines = []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
-        shown = [first, *(k for k in others if probabilities[k] >= MIN_SHOWN)]
+        shown = [first, *(k for k in others if probabilities[k] >= LIMITS.min_probability)]
         words = ", ".join(f"{_name(_cluster(analysis, k))} ({probabilities[k]:.2f})" for k in shown)
         if truth is not None and truth.codes[position] >= 0:
             words += f"; class {truth.names[truth.codes[position]]}"
@@ -150,7 +136,7 @@ def row_words(
 
 def labels_link(analysis: Analysis, row_numbers: Array | None) -> str:
     """Return the labels as a link that a browser saves, or nothing if they are many."""
-    if analysis.n_rows > MAX_LABELS:
+    if analysis.n_rows > LIMITS.labelled_rows:
         return ""
     lines = ["row,cluster,probability"]
     for position in range(analysis.n_rows):
@@ -249,7 +235,7 @@ def choose_rows(
     posteriors = posteriors_of(analysis, X[positions[kept]])
     words = row_words(analysis, positions[kept], posteriors, row_numbers)
     n_wrong = int(np.count_nonzero(wrong))
-    if n_wrong > MAX_RINGS:
+    if n_wrong > LIMITS.n_rings:
         # So many rings would hide the rows.
         wrong, n_wrong = np.zeros_like(wrong), 0
     return ShownRows(
@@ -267,15 +253,15 @@ def choose_rows(
 def _candidates(analysis: Analysis) -> Array:
     """Return rows to choose among: all if they are few, else some of every cluster."""
     n_rows = analysis.n_rows
-    if n_rows <= MAX_CANDIDATES:
+    if n_rows <= LIMITS.sampled_rows:
         return np.arange(n_rows)
     rng = np.random.default_rng(0)
-    chosen = [rng.choice(n_rows, MAX_CANDIDATES // 2, replace=False)]
+    chosen = [rng.choice(n_rows, LIMITS.sampled_rows // 2, replace=False)]
     n_clusters = len(analysis.model.weights_)
     for cluster in range(n_clusters):
         members = np.flatnonzero(analysis.predicted == cluster)
-        chosen.append(rng.permutation(members)[: max(50, MAX_CANDIDATES // (4 * n_clusters))])
-    chosen.append(np.flatnonzero(analysis.outliers)[: MAX_CANDIDATES // 10])
+        chosen.append(rng.permutation(members)[: max(50, LIMITS.sampled_rows // (4 * n_clusters))])
+    chosen.append(np.flatnonzero(analysis.outliers)[: LIMITS.sampled_rows // 10])
     return np.unique(np.concatenate(chosen))
 
 
@@ -284,7 +270,7 @@ def _inside(values: Array, outliers: Array) -> Array:
     if not outliers.any() or outliers.all():
         return np.ones(len(values), dtype=bool)
     low, high = values[~outliers].min(axis=0), values[~outliers].max(axis=0)
-    room = FAR * (high - low)
+    room = LIMITS.far * (high - low)
     is_near = np.all((values >= low - room) & (values <= high + room), axis=1)
     return is_near | ~outliers
 

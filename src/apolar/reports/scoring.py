@@ -19,16 +19,13 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import FULL, min_distances
 from apolar.moments.available import available_moments
 from apolar.moments.covariance import column_moments, is_constant
+from apolar.reports.limits import LIMITS
 from apolar.scores import CRITERIA
 from apolar.selection import Selection, select
 from apolar.selection.result import reason
 
 # Rows that are read at a time.
 CHUNK = 65_536
-# A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
-MIN_DENSITY = -1e270
-# By so much a squared distance may be wrong that is computed from a density.
-MARGIN = 1e-3
 # The probability of any outlier at all among the rows of a fit, if they were drawn from the mixture.
 OUTLIER_LEVEL = 0.05
 
@@ -87,7 +84,7 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
         most_probable = posteriors.argmax(axis=1)
         predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE_LABEL)
         outliers = rule(rows, densities, posteriors)
-        far = np.flatnonzero(~(densities > MIN_DENSITY))
+        far = np.flatnonzero(~(densities > LIMITS.min_density))
         if len(far):
             posteriors = np.array(posteriors, dtype=np.float64)
             posteriors[far], outliers[far] = np.nan, True
@@ -128,7 +125,11 @@ class _Outliers:
             log_terms = log_densities + np.log(posteriors[np.arange(len(rows)), top])
             squares = 2 * (self.log_heights[top] - log_terms)
         # Also rows with missing values, of which the densities are those of the values that are there.
-        suspects = ~(squares < self.limit - MARGIN) | np.isnan(rows).any(axis=1) | ~self.exact.is_cluster[top]
+        suspects = (
+            ~(squares < self.limit - LIMITS.distance_error)
+            | np.isnan(rows).any(axis=1)
+            | ~self.exact.is_cluster[top]
+        )
         outliers = np.zeros(len(rows), dtype=bool)
         if suspects.any():
             outliers[suspects] = self.exact(rows[suspects])

@@ -11,19 +11,9 @@ from apolar._core.arrays import Array
 from apolar.estimator import summary
 from apolar.plots.mixtures import MixtureView
 from apolar.reports.analysis import Analysis
-from apolar.reports.rows import DOUBT, is_doubtful, is_outlying
+from apolar.reports.limits import LIMITS
+from apolar.reports.rows import is_doubtful, is_outlying
 from apolar.selection import Row, Selection
-
-# Candidates that are listed.
-MAX_CANDIDATES = 60
-# A cluster of fewer rows may be due to chance.
-FEW_ROWS = 5
-# Above this part of the rows in doubt, clusters are hardly apart.
-MUCH_DOUBT = 0.1
-# With a larger condition number of the information, the rows hardly determine some parameters.
-ILL_CONDITIONED = 1e4
-# What makes a cluster: so many columns at most, whose means are so many deviations from those of the others.
-MAX_TRAITS, MIN_DIFFERENCE = 3, 1.0
 
 
 def headline(analysis: Analysis) -> str:
@@ -69,7 +59,7 @@ def _of_the_fit(analysis: Analysis) -> Finding:
     passes += " over the data"
     if not model.converged_:
         return Finding("problem", NOT_CONVERGED)
-    if errors is not None and (errors.information_condition or 0) > ILL_CONDITIONED:
+    if errors is not None and (errors.information_condition or 0) > LIMITS.ill_conditioned:
         return Finding(
             "note",
             f"The fit converged after {passes}, but the rows hardly determine some of the parameters: their "
@@ -89,7 +79,7 @@ def _of_the_fit(analysis: Analysis) -> Finding:
 def _of_small_clusters(analysis: Analysis) -> list[Finding]:
     found = []
     for k, count in enumerate(analysis.counts.tolist()):
-        if count < FEW_ROWS:
+        if count < LIMITS.few_rows:
             rows = "1 row" if count == 1 else f"{count} rows"
             text = f"Cluster {k + 1} has {rows}: it may be chance. Try fewer clusters."
             found.append(Finding("problem", text))
@@ -103,10 +93,12 @@ def _of_rows(analysis: Analysis) -> list[Finding]:
         share = doubtful / analysis.n_rows
         if doubtful:
             which = "For 1 row" if doubtful == 1 else f"For {doubtful:,} rows"
-            text = f"{which} ({share:.1%}) the cluster is in doubt: its probability is below {DOUBT:.0%}."
-            found.append(Finding("note" if share < MUCH_DOUBT else "problem", text))
+            text = (
+                f"{which} ({share:.1%}) the cluster is in doubt: its probability is below {LIMITS.doubt:.0%}."
+            )
+            found.append(Finding("note" if share < LIMITS.much_doubt else "problem", text))
         else:
-            text = f"No cluster of a row is in doubt: each has a probability of {DOUBT:.0%} or more."
+            text = f"No cluster of a row is in doubt: each has a probability of {LIMITS.doubt:.0%} or more."
             found.append(Finding("good", text))
     outlying = int(np.count_nonzero(is_outlying(analysis)))
     if outlying:
@@ -145,8 +137,8 @@ def traits(analysis: Analysis) -> list[list[Trait]]:
 
 
 def _largest(differences: Array) -> list[int]:
-    order = np.argsort(-np.abs(differences), kind="stable")[:MAX_TRAITS]
-    return [int(i) for i in order if abs(differences[i]) >= MIN_DIFFERENCE]
+    order = np.argsort(-np.abs(differences), kind="stable")[: LIMITS.n_traits]
+    return [int(i) for i in order if abs(differences[i]) >= LIMITS.min_difference]
 
 
 # --- known classes ------------------------------------------------------------------------
@@ -192,7 +184,9 @@ def ranked_candidates(selection: Selection | None) -> list[Row]:
     if selection is None:
         return []
     fitted = [row for row in selection.table if row.is_fitted]
-    return sorted(fitted, key=lambda row: float(getattr(row, selection.criterion)))[:MAX_CANDIDATES]
+    return sorted(fitted, key=lambda row: float(getattr(row, selection.criterion)))[
+        : LIMITS.listed_candidates
+    ]
 
 
 # --- words --------------------------------------------------------------------------------
@@ -218,7 +212,7 @@ def terms(analysis: Analysis) -> list[tuple[str, str]]:
         )
     listed += [
         ("probability", "How likely it is, given the mixture, that a row belongs to a cluster."),
-        ("in doubt", f"A row is in doubt if its most probable cluster has less than {DOUBT:.0%}."),
+        ("in doubt", f"A row is in doubt if its most probable cluster has less than {LIMITS.doubt:.0%}."),
         (
             "outlier",
             "A row farther from every cluster than rows of such a mixture are; were all rows drawn from it, "

@@ -1,0 +1,73 @@
+"""The numbers that say what a report shows, and from when on it says something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a report shows, and from when on it says something.
+
+    They bound the size of the page and the time it takes, or are conventions that the page states; none
+    changes a fit.
+    """
+
+    # --- rows under a mixture ---
+    # A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
+    min_density: float = -1e270
+    # The error of a squared distance that is computed from a density.
+    distance_error: float = 1e-3
+    # The largest mean of a column whose square does not overflow.
+    max_mean: float = 1e150
+    # Standard errors cost about a pass over the rows per parameter: above this many numbers there are none.
+    max_numbers: float = 2e9
+    # Rows with the same mean log-likelihood, to this relative accuracy, as those of the fit are these.
+    same_likelihood: float = 1e-6
+
+    # --- findings ---
+    # The cluster of a row is in doubt if its probability is below this.
+    doubt: float = 0.9
+    # A second cluster is named from this probability on.
+    min_probability: float = 0.005
+    # Above this fraction of the rows in doubt, clusters are hardly apart.
+    much_doubt: float = 0.1
+    # A cluster of fewer rows may be due to chance.
+    few_rows: int = 5
+    # With a larger condition number of the information, the rows hardly determine some parameters.
+    ill_conditioned: float = 1e4
+    # What makes a cluster: this many columns, whose means are at least this many standard deviations apart.
+    n_traits: int = 3
+    min_difference: float = 1.0
+
+    # --- tables of the page ---
+    listed_rows: int = 15
+    # Rows of which the page holds the labels: about 20 bytes each.
+    labelled_rows: int = 50_000
+    listed_columns: int = 30
+    listed_candidates: int = 60
+    # Candidates that show at once.
+    first_candidates: int = 12
+
+    # --- pictures ---
+    # Larger tables are randomly subsampled to this many rows first.
+    sampled_rows: int = 20_000
+    # Rows with a ring; more would hide the others.
+    n_rings: int = 100
+    # How far outside of the other rows an outlier is still shown, in their range.
+    far: float = 1.0
+    matrix_columns: int = 5
+    profile_columns: int = 16
+    # Points of a panel, of all panels of the matrix, and of a matrix that says which row each is.
+    panel_points: int = 1200
+    matrix_points: int = 10_000
+    named_points: int = 3600
+    # Rows at one place that are named.
+    named_together: int = 4
+    # The sizes of points of one kind are rounded to this many, so that each is written once.
+    n_sizes: int = 8
+    spectrum_rows: int = 200_000
+    spectrum_columns: int = 300
+
+
+LIMITS = Limits()
