@@ -114,6 +114,10 @@ def _search_rank(
     source : str
     """
     tensor, rank, size = problem.tensor, first.rank, len(problem.tensor.coefficients)
+    if first.residual <= TUNING.far and not (first.refined.converged or first.diverging):
+        # Terms that grow without bound do so slowly: only a longer run tells them from noisy ones.
+        max_iter = TUNING.long_run * problem.budget.max_iter
+        first = converge(tensor, first, replace(problem.budget, max_iter=max_iter))
     generic = ranks.generic_rank(tensor.dim, tensor.order)
     lower, upper = rank_bounds(problem, generic)
     says_something = first.refined.vectors.size <= TUNING.max_share * size
