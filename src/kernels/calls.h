@@ -124,7 +124,7 @@ INLINE double *workspace(Buffers *buffers, isize n) {
 #define SMALL_FUNCTIONS(X) \
   X(inverses) X(natural) X(merging_terms) X(log_prior) X(common_covariance) X(relative_scatter) \
   X(gradient) X(joint_rotation) X(merge_costs) \
-  X(merge_tree) X(maximising) X(family_m_step) \
+  X(merge_tree) X(added_gains) X(maximising) X(family_m_step) \
   X(plain_run)
 
 #define DECLARED(name) PyObject *py_##name(PyObject *, PyObject *const *, Py_ssize_t);

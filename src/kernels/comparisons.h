@@ -83,3 +83,61 @@ static int NAME(merge_costs)(const ComparedRows *rows, const Mergers *mergers, d
   return 0;
 }
 
+/* The weights, by some steps of EM, of components that are added to a mixture one at a time, and their gains. */
+static int NAME(added_gains)(const ComparedRows *rows, const Additions *additions, double *weights, double *gains) {
+  int64_t n = additions->n_candidates, n_rows = rows->n_rows;
+  double *ratios = malloc((size_t)(2 * n_rows) * sizeof(double));
+  if (!ratios) return -1;
+  for (int64_t candidate = 0; candidate < n; candidate += 2) {
+    int n_here = candidate + 1 < n ? 2 : 1;
+    const double *natural = additions->natural + candidate * rows->n_stats;
+    for (int64_t start = 0; start < n_rows; start += VECTORS * LANES) {
+      VEC logits[2][VECTORS];
+      NAME(two_logits)(rows, natural, natural + (n_here - 1) * rows->n_stats, start, logits);
+      for (int i = 0; i < 2; i++)
+        for (int v = 0; v < VECTORS; v++) {
+          int64_t at = start + v * LANES;
+          VEC x = MAXIMUM(logits[i][v] - READ_AT(additions->density + at), SPLAT(MIN_LOGIT));
+          x = MINIMUM(x, SPLAT(MAX_LOG_RATIO));
+          WRITE_AT(ratios + i * n_rows + at, NAME(rough_exponential)(x) - SPLAT(1.0));
+        }
+    }
+    for (int i = 0; i < n_here; i++) {
+      const double *ratio = ratios + i * n_rows;
+      double weight = additions->first_weight;
+      /* weight <- mean of weight (1 + ratio) / (1 + weight ratio). */
+      for (int64_t step = 0; step < additions->n_steps; step++) {
+        VEC sum = SPLAT(0.0), w = SPLAT(weight);
+        for (int64_t at = 0; at < n_rows; at += VECTORS * LANES) {
+          VEC x[VECTORS], y[VECTORS];
+          for (int v = 0; v < VECTORS; v++) {
+            x[v] = READ_AT(ratio + at + v * LANES);
+            y[v] = MAXIMUM(w * x[v] + SPLAT(1.0), SPLAT(MIN_RATIO));
+            if (rows->weights) x[v] *= READ_AT(rows->weights + at + v * LANES);
+          }
+          /* Four fractions with one denominator: a division takes longer than all the products. */
+          VEC first = x[0] * y[1] + x[1] * y[0], second = x[2] * y[3] + x[3] * y[2];
+          VEC below = y[0] * y[1], other = y[2] * y[3];
+          sum += (first * other + second * below) / (below * other);
+        }
+        weight *= 1.0 + (1.0 - weight) * NAME(sum_of)(sum) / additions->total_weight;
+      }
+      VEC sum = SPLAT(0.0), w = SPLAT(weight);
+      for (int64_t at = 0; at < n_rows; at += VECTORS * LANES) {
+        VEC product = SPLAT(1.0);
+        for (int v = 0; v < VECTORS; v++) {
+          VEC x = MAXIMUM(w * READ_AT(ratio + at + v * LANES) + SPLAT(1.0), SPLAT(MIN_RATIO));
+          if (rows->weights)
+            sum += READ_AT(rows->weights + at + v * LANES) * NAME(logarithm)(x);
+          else
+            product *= x;
+        }
+        if (!rows->weights) sum += NAME(logarithm)(product);
+      }
+      weights[candidate + i] = weight;
+      gains[candidate + i] = NAME(sum_of)(sum) / additions->total_weight;
+    }
+  }
+  free(ratios);
+  return 0;
+}

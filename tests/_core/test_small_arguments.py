@@ -20,6 +20,7 @@ FUNCTIONS = {
     "joint_rotation": (2, 3),
     "merge_costs": (9, 1),
     "merge_tree": (4, 2),
+    "added_gains": (6, 4),
 }
 REFUSED = (TypeError, ValueError, OverflowError, BufferError, MemoryError)
 

@@ -18,9 +18,7 @@ X, Y = np.asarray(IRIS.data), np.asarray(IRIS.target)
 
 
 def expected_failures(estimator):
-    if estimator.shared:
-        return {}
-    if estimator.shared is None and estimator.n_components == "auto":
+    if estimator.n_components == "auto":
         return {}
     # Fifteen rows of thirty columns: some class has no two rows that differ.
     return {"check_sample_weight_equivalence_on_dense_data": "a class without two rows that differ"}
@@ -36,8 +34,8 @@ def test_the_checks_of_scikit_learn(estimator, check):
 
 @parametrize_with_checks(
     [
+        # Classes that share a covariance or not, and mixtures.
         MixtureClassifier(random_state=0, covariance_type=("full", "diag", "tied")),
-        MixtureClassifier(random_state=0, shared=True),
     ],
     expected_failed_checks=expected_failures,
 )

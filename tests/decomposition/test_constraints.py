@@ -189,7 +189,7 @@ def test_sums_of_powers_of_rows_are_formed(constraint):
     assert waring.status is apolar.Status.EXACT
     np.testing.assert_allclose(waring.points, np.eye(3)[::-1], atol=1e-9)
     wide = apolar.SymmetricTensor.from_rows(np.ones((2, 400)), None, order=3)
-    with pytest.raises(ValueError, match="reduce the columns"):
+    with pytest.raises(ValueError, match="Reduce the columns"):
         apolar.decompose(wide, 1, constraint=constraint)
 
 

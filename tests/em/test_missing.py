@@ -293,8 +293,8 @@ def test_expected_values_and_draws_are_those_of_the_conditional_distribution():
     slopes = mixture.covariances[:, 1:, 0] / variances[:, None]
     means = mixture.means[:, 1:] + slopes * (row[0] - mixture.means[:, :1])
     expected = shares @ means
-    np.testing.assert_allclose(completion.expected(row[None])[0, 1:], expected, rtol=1e-10)
-    draws = completion.drawn(np.repeat(row[None], 20_000, axis=0), np.random.default_rng(0))[:, 1:]
+    np.testing.assert_allclose(completion.impute(row[None])[0, 1:], expected, rtol=1e-10)
+    draws = completion.draw(np.repeat(row[None], 20_000, axis=0), np.random.default_rng(0))[:, 1:]
     left = mixture.covariances[:, 1:, 1:] - variances[:, None, None] * slopes[:, :, None] * slopes[:, None]
     between = means - expected
     covariance = np.tensordot(shares, left + between[:, :, None] * between[:, None], axes=1)

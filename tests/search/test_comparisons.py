@@ -1,4 +1,4 @@
-"""Mergers, compared by the compiled kernels and by NumPy."""
+"""Mergers and added components, compared by the compiled kernels and by NumPy."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from apolar.mixture import compiled_steps
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.search import merging
-from apolar.search.merging import Densities, MergeCosts, greedily_merged_stats
+from apolar.search.merging import Densities, MergeCosts, added_gains, greedily_merged_stats
 
 pytestmark = pytest.mark.skipif(merging.kernels is None, reason="The kernels are not compiled.")
 
@@ -82,3 +82,18 @@ def test_statistics_of_labels(name, is_weighted):
     shares = labels[None] == np.arange(6)[:, None]
     hard, soft = data.hard_stats(labels, 6).array, data.soft_stats(shares).array
     np.testing.assert_allclose(hard, soft, rtol=1e-12, atol=1e-12 * data.weight)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_gains_of_added_components(name, is_weighted):
+    data, parameters = example(name, is_weighted=is_weighted)
+    natural, density = data.family.natural(parameters), data.row_responsibilities(parameters)[1]
+    # As mixtures of one component each.
+    natural[:, 0] -= np.log(parameters.weights)
+    for compared in (slice(None), slice(None, None, 2)):
+        given = (data, compared, natural[:7], density[compared], 4)
+        here, there = added_gains(*given), without_kernels(lambda given=given: added_gains(*given))
+        for one, other in zip(here, there, strict=True):
+            # The exponential of the kernel has errors of 2e-10.
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-8)

@@ -129,8 +129,8 @@ def test_seeds_are_rows_far_apart():
 def test_proposals_have_one_component_more(name):
     rows, _ = data(name)
     components = from_overseeding(rows, 3, Prior(), np.random.default_rng(0))
-    proposals = with_one_more(rows, components)
-    assert len(proposals) >= 3
+    proposals = with_one_more(rows, components, np.random.default_rng(0))
+    assert len(proposals) >= 3 + 1
     for proposal in proposals:
         assert proposal.is_finite
         assert proposal.means.shape == (4, 6)
@@ -140,6 +140,7 @@ def test_proposals_have_one_component_more(name):
 
 def test_splitting_finds_the_component_that_is_two():
     # Three components for four clusters: the best proposal must separate the two that share a component.
+    rng = np.random.default_rng(1)
     X, labels = apolar.datasets.make_example(1, 2000, random_state=1)
     rows = Problem(open_rows(X), family("spherical"))
     heavy = np.argsort(-np.bincount(labels))
@@ -151,7 +152,7 @@ def test_splitting_finds_the_component_that_is_two():
     def objective(mixture):
         return objective_of(rows, mixture[None], Prior())
 
-    best = max(objective(proposal) for proposal in with_one_more(rows, components))
+    best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
     before, top = objective(components), objective(truth)
     assert best > before + 0.5 * (top - before)
 
@@ -165,7 +166,7 @@ def test_splits_see_a_small_cluster_beside_the_longest_axis(name):
     rows = Problem(open_rows(X), family(name))
     component = rows.family.m_step(rows.soft_stats(np.ones((1, 2000))), Prior())
     found = []
-    for proposal in with_one_more(rows, component):
+    for proposal in with_one_more(rows, component, rng):
         small, large = np.argsort(proposal.weights)
         apart = rows.whitening.inverse_transform(proposal.means)[[large, small]]
         step = np.diff(apart, axis=0)[0]
@@ -181,7 +182,7 @@ def test_wide_data_are_split_along_an_iterated_axis(name):
     X[:45, 0] += 30
     rows = Problem(open_rows(X), family(name))
     component = rows.family.m_step(rows.soft_stats(np.ones((1, 90))), Prior())
-    proposals = with_one_more(rows, component)
+    proposals = with_one_more(rows, component, rng)
     moved = [np.abs(np.diff(rows.whitening.inverse_transform(p.means), axis=0))[0] for p in proposals]
     if rows.family.is_axis_aligned:  # decorrelated rows have no longest axis
         assert any(np.argmax(step) == 0 for step in moved)

@@ -93,7 +93,7 @@ def power_of_two_above(size: int, least: int) -> int:
     return max(least, 1 << (size - 1).bit_length())
 
 
-def padded(array: Array, *shape: int, fill: float = 0.0) -> Array:
+def pad(array: Array, *shape: int, fill: float = 0.0) -> Array:
     """Return an array with entries appended along each axis, up to a shape."""
     out = np.full(shape, fill)
     out[tuple(slice(0, length) for length in array.shape)] = array

@@ -44,7 +44,7 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
 
 
-def detached(array: Any) -> Any:
+def detach(array: Any) -> Any:
     """Return a tensor without its autograd graph, other arrays as they are; refuse sparse or meta tensors."""
     if not array_api_compat.is_torch_array(array):
         return array

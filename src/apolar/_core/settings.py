@@ -24,8 +24,10 @@ class Settings:
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
     tree_rows: int = 1000
     max_tree_rows: int = 5000
-    # Rows on which mergers are compared.
+    # Rows on which proposals are compared, and those that are tried as means of an added component.
     merge_rows: int = 1000
+    split_rows: int = 2000
+    tried_rows: int = 128
 
     # --- search: starts and races (benchmarks/small_clusters, benchmarks/generalise) ---
     overseeded_starts: int = 4
@@ -72,6 +74,9 @@ class Settings:
     # the largest, have no skewness to be seen.
     min_fraction: float = 0.02
     min_axis_variance: float = 1e-10
+    # The weight of an added component, and the steps of EM for it.
+    first_weight: float = 0.02
+    weight_steps: int = 4
     # Numbers of row statistics that comparisons keep, and entries of densities that one call computes.
     kept_numbers: int = 2**21
     chunk_numbers: int = 2**18
@@ -136,6 +141,81 @@ class Settings:
     # The least and the most noise that a start begins with.
     min_share: float = 0.01
     max_share: float = 0.9
+
+    # --- EM to an optimum (benchmarks/em, benchmarks/small_clusters) ---
+    # The least number of plain steps before accelerated ones: far from an optimum plain EM is the better of
+    # the two. Plain steps continue while each gains less than this fraction of the step before.
+    first_steps: int = 3
+    fast_ratio: float = 0.1
+    # A gain that is smaller, relative to the objective, is within rounding errors.
+    gain_rounding: float = 1e-14
+    # Successive accelerated steps that must gain less than the tolerance before a run can end, and the pairs
+    # of the L-BFGS history from which on its estimate of the remaining gain is trusted.
+    quiet_steps: int = 2
+    trusted_pairs: int = 4
+    # The local coordinates are re-centred when the logarithm of a weight or a deviation has changed by more
+    # than this; no single step changes one by more.
+    max_log_change: float = 1.0
+    # The most times that the prior is adapted to the end of a run, the tolerance of the run before the first,
+    # and how often short runs adapt it.
+    max_adaptations: int = 12
+    rough_tolerance: float = 0.5
+    adapted_every: int = 5
+    # L-BFGS: pairs that its history holds, and the least cosine between a step and its gradient difference;
+    # Wolfe's conditions: the least rise as a fraction of what the slope predicts, and the largest slope after
+    # a step; the longest step of a line search, relative to the first, and its most evaluations.
+    lbfgs_pairs: int = 12
+    min_cosine: float = 1e-10
+    min_rise: float = 1e-4
+    max_slope: float = 0.9
+    longest_step: float = 16.0
+    max_trials: int = 12
+    # Saddles: the most that a run leaves, and the least gain of leaving one; the most products with the
+    # Hessian, by gradient differences of this step; the curvatures, relative to the complete information,
+    # above which a direction shows a saddle, and below which the search for one ends.
+    max_saddles: int = 10
+    saddle_rise: float = 1e-6
+    max_products: int = 20
+    gradient_difference: float = 1e-4
+    min_rising: float = 2e-5
+    clearly_falling: float = -0.2
+    # The estimate of the remaining gain has settled when a further product raises it by at most this factor.
+    settled: float = 1.02
+    # Lengths that are tried along a rising direction, and along a Newton step.
+    saddle_lengths: tuple[float, ...] = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
+    newton_lengths: tuple[float, ...] = (1.0, 0.3, 0.1)
+    # A component of fewer rows is almost empty, and a variance above its floor by no more than this fraction
+    # is at it.
+    min_component_rows: float = 0.9
+    at_floor: float = 1e-6
+    # Tails are long if the ratio of this quantile of the squared distances to their median is larger than
+    # that of Gaussian rows by more than this factor, and by more than chance: this many standard errors.
+    tail_quantile: float = 0.9
+    long_tails: float = 1.4
+    tail_errors: float = 2.0
+    # The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of
+    # two values of which each is in half of the rows.
+    max_rounding: float = 1 / 3
+
+    # --- the prior and the M-steps (benchmarks/evidence, benchmarks/generalise) ---
+    # The scale of the default prior of matrices, relative to that of the other covariances.
+    full_prior_scale: float = 0.01
+    # The least strength of a prior that adapts, in rows per component, of which one makes up for the
+    # estimated mean; and, while starts are searched for, the strength above it per parameter and column.
+    min_strength: float = 1.25
+    search_strength: float = 0.4
+    # Rows of the common volume that the volume of each component is shrunk by, and rounds of estimates of
+    # both; and one row of this fraction of the variance of all rows, where rows do not vary at all.
+    volume_rows: float = 1.0
+    volume_rounds: int = 2
+    prior_floor: float = 1e-3
+    # Common axes of many columns: the most steps, the gain per row that ends them, and the correlation up to
+    # which axes are those of covariances.
+    majorisations: int = 100
+    min_axes_gain: float = 1e-9
+    same_axes: float = 1e-7
+    # The least information of a row about an angle: that of axes of about the same variance is near zero.
+    min_angle_information: float = 0.1
 
 
 SETTINGS = Settings()

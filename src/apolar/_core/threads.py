@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
@@ -38,7 +38,8 @@ def _forget_threads() -> None:
     global _POOL_LOCK, _LOCK
     _POOL.clear()
     _POOL_LOCK, _LOCK = threading.Lock(), threading.Lock()
-    _THREADS.intersection_update({threading.get_ident()})
+    for thread in set(_THREADS) - {threading.get_ident()}:
+        del _THREADS[thread]
 
 
 if hasattr(os, "register_at_fork"):
@@ -115,16 +116,9 @@ def loaded_libraries() -> list[dict[str, Any]]:
     return info
 
 
-class _Limit(threading.local):
-    """How many contexts a thread is in: the outermost sets the limit, and ends it."""
-
-    depth = 0
-
-
-_LIMIT = _Limit()
 _LOCK = threading.Lock()
-# The threads inside the context, and the settings before the first of them entered.
-_THREADS: set[int] = set()
+# How many contexts each thread is in, and the settings before the first of them entered.
+_THREADS: Counter[int] = Counter()
 _SETTINGS: list[tuple[Any, int]] = []
 
 
@@ -148,29 +142,21 @@ def one_blas_thread() -> Iterator[None]:
     only the main thread can change it. So each thread sets it when it enters. When it leaves, it restores the
     number from before the first thread entered: the one from before itself may be the limit of another.
     """
-    _LIMIT.depth += 1
-    if _LIMIT.depth == 1:
-        _enter()
+    me = threading.get_ident()
+    with _LOCK:
+        if not _THREADS:
+            libraries = [library for library in _libraries().lib_controllers if library.user_api == "blas"]
+            _SETTINGS[:] = [(library, library.num_threads) for library in libraries]
+        _THREADS[me] += 1
+        if _THREADS[me] == 1:
+            for library, _ in _SETTINGS:
+                library.set_num_threads(1)
     try:
         yield
     finally:
-        _LIMIT.depth -= 1
-        if _LIMIT.depth == 0:
-            _leave()
-
-
-def _enter() -> None:
-    with _LOCK:
-        libraries = [library for library in _libraries().lib_controllers if library.user_api == "blas"]
-        if not _THREADS:
-            _SETTINGS[:] = [(library, library.num_threads) for library in libraries]
-        _THREADS.add(threading.get_ident())
-        for library in libraries:
-            library.set_num_threads(1)
-
-
-def _leave() -> None:
-    with _LOCK:
-        _THREADS.discard(threading.get_ident())
-        for library, n_threads in _SETTINGS:
-            library.set_num_threads(n_threads)
+        with _LOCK:
+            _THREADS[me] -= 1
+            if not _THREADS[me]:
+                del _THREADS[me]
+                for library, n_threads in _SETTINGS:
+                    library.set_num_threads(n_threads)

@@ -147,7 +147,7 @@ class DaskRows(Rows):
         if n_values <= MAX_SAMPLE_VALUES:
             # Otherwise each pass would compute all rows again, or read them from files, to sample them.
             sample.parts = list(dask.persist(*parts))
-            sample = sample.merged()
+            sample = sample.merge()
         return DaskRows(lambda: sample, self.n_features, row_size=self.row_size)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
@@ -261,7 +261,7 @@ class Partitions:
         n_parts = len(self.parts)
         return list(zip(self.parts, range(n_parts), _first_rows(self.lengths, n_parts), strict=True))
 
-    def merged(self) -> Partitions:
+    def merge(self) -> Partitions:
         """Return partitions that a cluster holds as one for each thread of its workers, in their order.
 
         Scheduling a task takes longer than the arithmetic of a small partition. Few partitions are left as
@@ -274,9 +274,9 @@ class Partitions:
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
         task = PartitionTask(_values_and_weights, self.n_features, self.names)
-        merge, parts = dask.delayed(_merge, pure=False), self._numbered_parts()
+        join, parts = dask.delayed(_merge, pure=False), self._numbered_parts()
         groups = np.array_split(np.arange(len(parts)), n_merged)
-        merged = dask.persist(*(merge(task, [parts[i] for i in group]) for group in groups))
+        merged = dask.persist(*(join(task, [parts[i] for i in group]) for group in groups))
         n_rows = np.array([lengths[group].sum() for group in groups])
         return Partitions(list(merged), self.n_features, self.is_weighted, n_rows)
 
@@ -291,7 +291,7 @@ def open_partitions(
         weights, _ = _parts(_aligned_weights(sample_weight, rows))
         pairs = list(zip(parts, weights, strict=True))
         rows = Partitions(pairs, n_features, is_weighted=True, lengths=rows.lengths, names=names)
-    return rows.merged() if is_held else rows
+    return rows.merge() if is_held else rows
 
 
 def _parts(X: Any) -> tuple[list[Any], bool]:

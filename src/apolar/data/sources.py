@@ -13,7 +13,7 @@ from numpy.lib.array_utils import byte_bounds
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import detached, is_dask, is_device_array, namespace, to_device_of, to_numpy
+from apolar._core.namespaces import detach, is_dask, is_device_array, namespace, to_device_of, to_numpy
 from apolar.data.arrays import take_both
 from apolar.data.checks import objects_to_float64, refuse_bad_weights, table_shape
 from apolar.data.dataframes import DatasetRows, FrameValues, is_dataset
@@ -85,7 +85,7 @@ def source_kind(X: Any) -> SourceKind:
 
 
 def _as_array(sample_weight: Any) -> Any:
-    return detached(sample_weight) if is_device_array(sample_weight) else np.asarray(sample_weight)
+    return detach(sample_weight) if is_device_array(sample_weight) else np.asarray(sample_weight)
 
 
 def _weights(sample_weight: Any, n_rows: int) -> Any:
@@ -126,7 +126,7 @@ def _open_array(X: Any, sample_weight: Any) -> Rows:
 
 
 def _open_device_array(X: Any, sample_weight: Any) -> Rows:
-    X = detached(X)
+    X = detach(X)
     weights = _weights(sample_weight, table_shape(X)[0])
     if weights is not None and not is_device_array(weights):
         weights = to_device_of(weights, X)

@@ -146,10 +146,12 @@ class TermsModel:
         return np.asarray(np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots)
 
     def _solution(self, where: Array, roots: Array, damping: float) -> Array:
-        scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
+        matrix = self.matrix if len(where) == self.vectors.size else self.matrix[np.ix_(where, where)]
+        scaled = matrix / (roots[:, None] * roots)
         target = -self.gradient.ravel()[where] / roots
         while True:
-            damped = scaled + damping * np.eye(len(where))
+            damped = scaled.copy()
+            damped.flat[:: len(where) + 1] += damping
             try:
                 factor = cho_factor(damped, overwrite_a=True, check_finite=False)
                 return np.asarray(cho_solve(factor, target, check_finite=False) / roots)

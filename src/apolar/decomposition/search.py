@@ -460,7 +460,9 @@ def _runs(
             method, vectors = "hop", _with_new_term(leader.refined.vectors, rng)
             signs = _best_signs(tensor, vectors)
             penalties = np.geomspace(1e-2, 1e-4, 5)
-        if is_penalised and place != 1:  # one start of each round has no penalty
+        # Small problems are also started without a penalty, once in each round.
+        is_plain = place == 1 and len(tensor.coefficients) <= TUNING.few_coefficients
+        if is_penalised and not is_plain:
             vectors = penalised_descent(tensor, vectors, signs, penalties)
             terms = Refined(vectors, signs, float("nan"), float("nan"), False, 0, ())
             candidate = rate(tensor, method, terms)

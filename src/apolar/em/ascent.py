@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.curvature import newton_step, rising_direction
 from apolar.em.lbfgs import Evaluation, LBFGSHistory, line_search
@@ -19,29 +20,6 @@ from apolar.mixture.prior import Prior
 
 if TYPE_CHECKING:
     from apolar.em.run import EMRun
-
-# The least number of plain steps before accelerated ones: far from an optimum plain EM is the better of the
-# two. Plain steps continue while each gains less than this fraction of the step before.
-FIRST_STEPS = 3
-FAST_RATIO = 0.1
-# A gain that is smaller, relative to the objective, is within rounding errors.
-ROUNDING = 1e-14
-# Successive accelerated steps that must gain less than the tolerance before the run can end.
-QUIET_STEPS = 2
-# Pairs in the L-BFGS history from which on its estimate of the remaining gain is trusted.
-TRUSTED_PAIRS = 4
-# The local coordinates are re-centred when the logarithm of a weight or a deviation has changed by more than
-# this; no single step changes one by more.
-MAX_LOG_CHANGE = 1.0
-# The most saddles that a run leaves, and the least gain of leaving one.
-MAX_SADDLES = 10
-SADDLE_RISE = 1e-6
-# The most times that the prior is adapted to the end of a run, and the tolerance of the run before the first.
-MAX_ADAPTATIONS = 12
-ROUGH_TOLERANCE = 0.5
-# Lengths that are tried along a rising direction, and along a Newton step.
-SADDLE_LENGTHS = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
-NEWTON_LENGTHS = (1.0, 0.3, 0.1)
 
 
 def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
@@ -73,10 +51,10 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
     prior, n_components = run.free_prior, start.parameters.n_components
     adapts = prior is not None and prior.shrinks(run.problem.family, n_components)
     is_fresh = start.status is FitStatus.NOT_RUN
-    is_rough = adapts and is_fresh and start.strength is None and tol < ROUGH_TOLERANCE
-    first_tol = ROUGH_TOLERANCE if is_rough else tol
+    is_rough = adapts and is_fresh and start.strength is None and tol < SETTINGS.rough_tolerance
+    first_tol = SETTINGS.rough_tolerance if is_rough else tol
     # A run that continues another one is near the optimum.
-    n_first = FIRST_STEPS if is_fresh else 1
+    n_first = SETTINGS.first_steps if is_fresh else 1
     curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
     _adapt_prior(run, tol, curvature, is_rough=is_rough)
     if checked_on is not None:
@@ -92,7 +70,7 @@ def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_r
     A run that has converged only roughly is continued in any case. Without a `curvature`, plain steps were
     fast.
     """
-    for i in range(MAX_ADAPTATIONS):
+    for i in range(SETTINGS.max_adaptations):
         before, prior = run.best, run.prior
         if run.has_ended or not run.adapt_prior():
             return
@@ -123,7 +101,7 @@ def _plain_steps(
     run: EMRun,
     parameters: WhitenedParameters,
     tol: float,
-    n_first: int = FIRST_STEPS,
+    n_first: int = SETTINGS.first_steps,
     earlier: float = -np.inf,
 ) -> LBFGSHistory | None:
     """Run plain EM, to convergence if it is fast, and else L-BFGS from where it becomes slow.
@@ -137,7 +115,7 @@ def _plain_steps(
         parameters = run.problem.m_step(stats, run.prior, parameters)
         new_gain = value - before
         # A gain within rounding errors counts as zero.
-        is_zero = abs(new_gain) <= ROUNDING * abs(value)
+        is_zero = abs(new_gain) <= SETTINGS.gain_rounding * abs(value)
         ratio = 0.0 if is_zero else new_gain / max(gain, 1e-300)
         gain, before, n_steps = 0.0 if is_zero else new_gain, value, n_steps + 1
         if earlier > -np.inf and n_steps == 1 and gain < tol:
@@ -152,7 +130,7 @@ def _plain_steps(
         if is_zero or is_near:
             run.status = FitStatus.CONVERGED
             return None
-        if not 0 <= ratio < FAST_RATIO:
+        if not 0 <= ratio < SETTINGS.fast_ratio:
             return _accelerate(run, parameters, tol)
     return None
 
@@ -198,13 +176,13 @@ def _accelerate(
         slope = float(gradient @ direction)
         # The gain that the quadratic model predicts, which is trusted after enough steps.
         remaining = 0.5 * slope
-        is_trusted = len(curvature.pairs) >= TRUSTED_PAIRS or remaining < 1e-6 * tol
+        is_trusted = len(curvature.pairs) >= SETTINGS.trusted_pairs or remaining < 1e-6 * tol
         # Differences within rounding errors would lead a line search astray.
-        is_zero = remaining <= ROUNDING * abs(value)
-        if is_zero or (remaining < tol and is_trusted and n_quiet >= QUIET_STEPS):
+        is_zero = remaining <= SETTINGS.gain_rounding * abs(value)
+        if is_zero or (remaining < tol and is_trusted and n_quiet >= SETTINGS.quiet_steps):
             run.status = FitStatus.CONVERGED
             return curvature
-        first = min(1.0, MAX_LOG_CHANGE / max(coordinates.log_change(direction), 1e-300))
+        first = min(1.0, SETTINGS.max_log_change / max(coordinates.log_change(direction), 1e-300))
         step = line_search(_Ray(run, coordinates, point, direction), value, slope, first)
         if run.has_ended:
             return curvature
@@ -220,7 +198,7 @@ def _accelerate(
         point = point + length * direction
         n_quiet = n_quiet + 1 if new_value - value < tol else 0
         value, gradient = new_value, new_gradient
-        if coordinates.log_change(point) > MAX_LOG_CHANGE:
+        if coordinates.log_change(point) > SETTINGS.max_log_change:
             assert run.best.stats is not None
             parameters = coordinates.retract(point)
             coordinates, curvature = run.problem.coordinates(parameters), LBFGSHistory()
@@ -233,7 +211,7 @@ def _accelerate(
 
 def _leave_saddles(run: EMRun, sample: Problem, tol: float) -> None:
     """Continue a run while its end is a saddle, or while Newton's method predicts a gain above `tol`."""
-    for _ in range(MAX_SADDLES):
+    for _ in range(SETTINGS.max_saddles):
         if run.has_ended:
             return
         better = _beyond_saddle(run, sample)
@@ -254,13 +232,13 @@ def _beyond_saddle(run: EMRun, sample: Problem) -> WhitenedParameters | None:
     if rising is None:
         return None
     better, direction = None, rising[1] / max(coordinates.step_size(rising[1]), 1e-300)
-    for length in SADDLE_LENGTHS:
+    for length in SETTINGS.saddle_lengths:
         parameters = coordinates.retract(length * direction)
         before = run.best.objective
         evaluation = run.evaluate(parameters)
         if evaluation is None:
             return None
-        if evaluation[1] > before + SADDLE_RISE:
+        if evaluation[1] > before + SETTINGS.saddle_rise:
             better = parameters
     return better
 
@@ -279,8 +257,8 @@ def _after_newton_step(run: EMRun, sample: Problem, tol: float) -> WhitenedParam
     model = newton_step(lambda point: gradient_at(point) - shift, origin, target, coordinates.null_direction)
     if model is None or not model[0] > tol:
         return None
-    step = model[1] * min(1.0, MAX_LOG_CHANGE / max(coordinates.step_size(model[1]), 1e-300))
-    for length in NEWTON_LENGTHS:
+    step = model[1] * min(1.0, SETTINGS.max_log_change / max(coordinates.step_size(model[1]), 1e-300))
+    for length in SETTINGS.newton_lengths:
         parameters = on_all_rows.retract(length * step)
         evaluation = run.evaluate(parameters)
         if evaluation is None:

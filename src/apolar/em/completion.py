@@ -68,27 +68,27 @@ class Completion:
 
     def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
         """Return the completed chunk, and its weights."""
-        return self.expected(as_float64_rows(values)), weights
+        return self.impute(as_float64_rows(values)), weights
 
-    def expected(self, x: Array) -> Array:
+    def impute(self, x: Array) -> Array:
         """Return rows with the expected value in place of each missing one."""
         out = x.copy()
         for part, given, responsibilities in self.parts(x):
-            self._put(out, part, _mean(responsibilities, part.expected(given)))
+            self._put(out, part, _mean(responsibilities, part.expectations(given)))
         return out
 
     def variances(self, x: Array) -> Array:
         """Return the variances of missing values given the observed ones of the row; zero for the others."""
         out = np.zeros(x.shape)
         for part, given, responsibilities in self.parts(x):
-            expected = part.expected(given)
+            expected = part.expectations(given)
             within = part.by_row(np.diagonal(given.covariances, axis1=-2, axis2=-1))
             between = (expected - _mean(responsibilities, expected)) ** 2
             spread = _mean(responsibilities, np.moveaxis(within, 1, 0) + between)
             out[part.positions] = np.where(part.by_row(part.missing), self.units**2 * spread, 0.0)
         return out
 
-    def drawn(self, x: Array, rng: np.random.Generator) -> Array:
+    def draw(self, x: Array, rng: np.random.Generator) -> Array:
         """Return rows with a draw, given what is observed of the row, in place of each missing value."""
         # In the order of rows, whatever their patterns are.
         draws, noise = rng.random(len(x)), rng.standard_normal(x.shape)
@@ -101,7 +101,7 @@ class Completion:
             covariances = given.covariances + np.eye(x.shape[1]) * ~part.missing[:, None, None]
             roots = part.by_row(_roots(covariances))[rows, chosen]
             drawn = np.einsum("rij,rj->ri", roots, noise[part.positions])
-            self._put(out, part, drawn + part.expected(given)[chosen, rows])
+            self._put(out, part, drawn + part.expectations(given)[chosen, rows])
         return out
 
     def parts(self, x: Array) -> Iterator[tuple[PatternRows, ConditionalComponents, Array]]:

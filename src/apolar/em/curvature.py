@@ -7,17 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from apolar._core.arrays import Array
-
-# The most products with the Hessian, and the step of the gradient differences that approximate them.
-MAX_PRODUCTS = 20
-DIFFERENCE = 1e-4
-# A direction with a curvature above this, relative to the complete information, shows a saddle.
-MIN_RISING = 2e-5
-# The estimate of the remaining gain has settled when a further product raises it by at most this factor.
-SETTLED = 1.02
-# The search for a rising direction ends when the largest curvature is known to be below this.
-CLEARLY_FALLING = -0.2
-
+from apolar._core.settings import SETTINGS
 
 Gradient = Callable[[Array], Array]
 """Takes a tangent vector and returns the gradient there, by one pass over the rows."""
@@ -50,14 +40,14 @@ def rising_direction(
     before = -np.inf
     for basis, hessian, remainder in _krylov(gradient_at, point, gradient, start, null_direction):
         values, vectors = np.linalg.eigh(hessian)
-        if values[-1] > MIN_RISING:
+        if values[-1] > SETTINGS.min_rising:
             largest = float(values[-1]), vectors[:, -1] @ basis
             if values[-1] < 1.1 * before:
                 break
             before = float(values[-1])
         # The last entry of a Ritz vector times the remainder bounds the error of its value. If components
         # hardly overlap, all curvatures are near -1, and two or three products are enough to see that.
-        if values[-1] + 2 * remainder * abs(vectors[-1, -1]) < CLEARLY_FALLING:
+        if values[-1] + 2 * remainder * abs(vectors[-1, -1]) < SETTINGS.clearly_falling:
             break
     return largest
 
@@ -93,7 +83,7 @@ def newton_step(
         coefficients = vectors @ (vectors[0] / values) * size
         before, gain = gain, 0.5 * size * float(coefficients[0])
         step = coefficients @ basis
-        if gain <= SETTLED * before:
+        if gain <= SETTINGS.settled * before:
             break
     return gain, step
 
@@ -120,8 +110,10 @@ def _krylov(
     if not norm > 0:
         return
     vectors, images = [vector / norm], []
-    for _ in range(min(MAX_PRODUCTS, len(point))):
-        image = (gradient_at(point + DIFFERENCE * vectors[-1]) - gradient) / DIFFERENCE
+    for _ in range(min(SETTINGS.max_products, len(point))):
+        image = (
+            gradient_at(point + SETTINGS.gradient_difference * vectors[-1]) - gradient
+        ) / SETTINGS.gradient_difference
         if not np.all(np.isfinite(image)):
             return
         images.append(image)

@@ -8,19 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from apolar._core.arrays import Array
-
-# Pairs of steps and gradient differences that a history holds.
-HISTORY = 12
-# The least cosine between a step and its gradient difference: below, the curvature has the wrong sign or is
-# dominated by rounding.
-MIN_COSINE = 1e-10
-# Wolfe's conditions: a step must gain at least this fraction of what the slope predicts, and reduce the slope
-# to at most this fraction.
-MIN_RISE = 1e-4
-MAX_SLOPE = 0.9
-# The longest step of a line search, relative to the first, and its most evaluations.
-LONGEST = 16.0
-MAX_TRIALS = 12
+from apolar._core.settings import SETTINGS
 
 Evaluation = tuple[float, float, Array]
 """The value, the slope along the line, and the gradient at a point."""
@@ -36,12 +24,12 @@ class LBFGSHistory:
     """
 
     def __init__(self) -> None:
-        self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=HISTORY)
+        self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=SETTINGS.lbfgs_pairs)
 
     def update(self, step: Array, gradient_difference: Array) -> None:
         """Add a step, unless the function is convex along it."""
         product = float(step @ gradient_difference)
-        if product > MIN_COSINE * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
+        if product > SETTINGS.min_cosine * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
             self.pairs.append((step, gradient_difference, product))
 
     def direction(self, gradient: Array) -> Array:
@@ -82,12 +70,12 @@ def line_search(
     low, high = 0.0, np.inf
     length = first
     best: tuple[float, float, Array] | None = None
-    for _ in range(MAX_TRIALS):
+    for _ in range(SETTINGS.max_trials):
         evaluation = evaluate(length)
         if evaluation is None:
             return None
         trial, trial_slope, gradient = evaluation
-        enough = np.isfinite(trial) and trial >= value + MIN_RISE * length * slope
+        enough = np.isfinite(trial) and trial >= value + SETTINGS.min_rise * length * slope
         if enough and (best is None or trial > best[1]):
             best = (length, trial, gradient)
         if not enough:
@@ -99,7 +87,11 @@ def line_search(
             length = min(max(guess, low + 0.1 * (high - low)), low + 0.5 * (high - low))
             if best is not None:
                 return best
-        elif trial_slope > MAX_SLOPE * slope and length < LONGEST * first and high == np.inf:
+        elif (
+            trial_slope > SETTINGS.max_slope * slope
+            and length < SETTINGS.longest_step * first
+            and high == np.inf
+        ):
             low, length = length, 4 * length
         else:
             return best

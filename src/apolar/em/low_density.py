@@ -160,7 +160,7 @@ def _whitening_of(values: Array, weights: Array | None, is_kept: Array, data: Pr
 
 def _relative_densities(values: Array, weights: Array | None, family: Family) -> Array:
     """Return the logarithm of the density of each row, relative to that of rows spread over their box."""
-    z = _scaled(values, family)
+    z = _scale_columns(values, family)
     n, m = z.shape
     row_weights = np.ones(n) if weights is None else weights
     rng = np.random.default_rng(0)
@@ -181,7 +181,7 @@ def _relative_densities(values: Array, weights: Array | None, family: Family) ->
     return np.asarray(np.log(n_within / row_weights[among].sum()) + np.log(widths).sum() - log_ball)
 
 
-def _scaled(values: Array, family: Family) -> Array:
+def _scale_columns(values: Array, family: Family) -> Array:
     """Return rows with columns divided by scales that a few far rows do not change."""
     centre = np.median(values, axis=0)
     low, high = np.percentile(values, [25, 75], axis=0)

@@ -98,7 +98,7 @@ class PatternRows:
     def _slices(self) -> Iterator[slice]:
         return map(slice, self.starts[:-1], self.starts[1:])
 
-    def expected(self, given: ConditionalComponents) -> Array:
+    def expectations(self, given: ConditionalComponents) -> Array:
         """Return the expected rows under each component, shape (n, n_rows, n_features)."""
         if not self.n_large:
             expected = np.einsum("rkij,rj->kri", self.by_row(given.gains), self.values)
@@ -143,7 +143,7 @@ class PatternRows:
         if weights is not None:
             responsibilities *= weights
             densities *= weights
-        responsibilities, expected = responsibilities.reshape(-1, len(self.values)), self.expected(given)
+        responsibilities, expected = responsibilities.reshape(-1, len(self.values)), self.expectations(given)
         weighted = responsibilities[..., None] * expected
         counts = np.add.reduceat(responsibilities, self.starts[:-1], axis=1)
         second = np.swapaxes(weighted, 1, 2) @ expected + np.einsum("kp,pkij->kij", counts, given.covariances)
@@ -265,7 +265,7 @@ class AlignedBlock(IncompleteBlock):
         linear, quadratics = natural[..., 1 : 1 + m], natural[..., 1 + m :]
         return linear, np.broadcast_to(quadratics, linear.shape)
 
-    def _expanded(self, natural: Array) -> Array:
+    def _expand(self, natural: Array) -> Array:
         """Return the natural parameters of the stored columns."""
         linear, quadratics = self._parts(natural)
         # The part of a column in the logit, but for what is linear in the statistics of its value.
@@ -280,7 +280,7 @@ class AlignedBlock(IncompleteBlock):
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
         assert not is_hard
         m, columns = self.n_features, self.incomplete
-        stored, log_likelihood = self.inner.e_step(self._expanded(natural))
+        stored, log_likelihood = self.inner.e_step(self._expand(natural))
         flat = natural.reshape(-1, natural.shape[-1])
         linear, quadratics = self._parts(flat)
         variances = -0.5 / quadratics
@@ -298,11 +298,11 @@ class AlignedBlock(IncompleteBlock):
 
     def logits(self, natural: Array) -> Array:
         """Return the logarithms of weighted densities of what is observed."""
-        return np.asarray(self.inner.logits(self._expanded(natural)))
+        return np.asarray(self.inner.logits(self._expand(natural)))
 
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row."""
-        return self.inner.posteriors(self._expanded(natural), what)
+        return self.inner.posteriors(self._expand(natural), what)
 
 
 class PatternBlock(IncompleteBlock):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.evidence import comparison_score
@@ -18,10 +19,6 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.shrinkage import Shrinkage
 
 __all__ = ["Fit", "FitStatus", "in_canonical_order", "is_empty"]
-
-
-# A component of fewer rows is almost empty.
-MIN_ROWS = 0.9
 
 
 class FitStatus(enum.Enum):
@@ -138,7 +135,7 @@ class Fit:
 
 def is_empty(counts: Array) -> Array:
     """Return which components are almost empty. One of a single row, far from all others, is not."""
-    return np.logical_not(counts >= MIN_ROWS)
+    return np.logical_not(counts >= SETTINGS.min_component_rows)
 
 
 def in_canonical_order(result: Fit, family: Family, whitening: Whitening) -> Fit:

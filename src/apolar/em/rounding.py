@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.data import fetch_rows
 from apolar.data.resolution import column_resolutions
 from apolar.em.problem import Problem
@@ -15,11 +16,6 @@ from apolar.mixture.prior import Prior
 from apolar.mixture.rounded_prior import RoundedPrior
 
 __all__ = ["has_rounding", "is_narrower", "prior_for", "rounding_variances", "with_rounding"]
-
-# The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of two
-# values of which each is in half of the rows. Without this limit, the errors of a column in which nearly all
-# rows have the same value would be larger than the column itself.
-MAX_ROUNDING = 1 / 3
 
 
 def rounding_variances(sample: Problem) -> Array:
@@ -66,7 +62,7 @@ def _rounding_variances(values: Array, weights: Array | None) -> Array:
     if np.any(stepped):
         offsets = values[:, stepped] - np.average(values[:, stepped], axis=0, weights=weights)
         spread = np.average(offsets**2, axis=0, weights=weights)
-        variances[stepped] = np.minimum(steps[stepped] ** 2 / 12, MAX_ROUNDING * spread)
+        variances[stepped] = np.minimum(steps[stepped] ** 2 / 12, SETTINGS.max_rounding * spread)
     return variances
 
 

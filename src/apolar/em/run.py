@@ -10,6 +10,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MAX_FALL, MIN_PART
+from apolar._core.settings import SETTINGS
 from apolar._core.threads import run_in_threads
 from apolar.em.ascent import climb
 from apolar.em.problem import Problem
@@ -23,10 +24,6 @@ from apolar.mixture.shrinkage import Shrinkage
 
 __all__ = ["Callback", "EMRun", "Stop", "comparison_scores", "evidence_of", "evidences", "has_kernel", "run"]
 
-# In short runs, a prior is adapted to every fifth of the mixtures.
-ADAPTED_EVERY = 5
-# A variance is at its floor if it is above it by no more than this, relative to it: rounding, with a margin.
-AT_FLOOR = 1e-6
 
 Callback = Callable[[Fit], bool]
 """Called after each pass with the best result so far; returns whether to stop."""
@@ -152,7 +149,7 @@ def _short_runs(
     parameters, adapted = batch([start.parameters for start in starts]), prior
     for step in range(n_steps):
         stats, likelihoods = problem.e_step(parameters)
-        if prior is not None and step % ADAPTED_EVERY == 0:
+        if prior is not None and step % SETTINGS.adapted_every == 0:
             adapted = prior.adapted_to(problem.family, stats)
         before, parameters = parameters, problem.m_step(stats, adapted, parameters)
     found = None
@@ -225,7 +222,7 @@ def _is_at_floor(
     if family.code in ("VEE", "EVV"):
         # These give any scatter a volume that others have: one that is flat shows without that.
         estimates.append(FAMILIES["full" if family.code == "EVV" else "tied"].m_step(stats, prior))
-    least = (1 + AT_FLOOR) * family.min_variance
+    least = (1 + SETTINGS.at_floor) * family.min_variance
     return not all(one.is_finite and family.smallest_variance(one.covariances) > least for one in estimates)
 
 
@@ -266,18 +263,19 @@ def _compiled_runs(
             except IndexError:  # another thread took the last one
                 return
             end = compiled_steps.plain_run(family, *rows, starts[i].parameters, terms, n_steps, relative)
-            converged = not end.is_collapsed and end.n_steps < n_steps
+            parameters, stats, (log_likelihood, objective, n_iter), is_collapsed = end
+            converged = not is_collapsed and n_iter < n_steps
             ends[i] = starts[i].updated(
-                parameters=end.parameters,
+                parameters=parameters,
                 status=FitStatus.CONVERGED if converged else FitStatus.MAX_ITER,
-                log_likelihood=end.log_likelihood,
-                objective=end.objective,
-                history=(end.objective,),
+                log_likelihood=float(log_likelihood),
+                objective=float(objective),
+                history=(float(objective),),
                 evidence=None,
-                stats=end.stats,
+                stats=stats,
                 prior=prior,
-                n_iter=end.n_steps,
-                is_collapsed=end.is_collapsed,
+                n_iter=int(n_iter),
+                is_collapsed=is_collapsed,
             )
 
     run_in_threads(run_those_left, min(n_threads, len(starts)))

@@ -7,17 +7,12 @@ from scipy.special import gammaincinv, gammaln
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
+from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["has_long_tails", "tail_ratio"]
-
-# Tails are long if the ratio of this quantile of the squared distances to their median is larger than that of
-# Gaussian rows by more than this factor, and by more than chance: this many standard errors.
-QUANTILE = 0.9
-LONG = 1.4
-CHANCE_ERRORS = 2.0
 
 
 def has_long_tails(data: Problem, parameters: WhitenedParameters) -> bool:
@@ -33,7 +28,7 @@ def has_long_tails(data: Problem, parameters: WhitenedParameters) -> bool:
         One mixture.
     """
     ratio, error = tail_ratio(data, parameters)
-    return bool(np.log(ratio) > np.log(LONG) + CHANCE_ERRORS * error)
+    return bool(np.log(ratio) > np.log(SETTINGS.long_tails) + SETTINGS.tail_errors * error)
 
 
 def tail_ratio(data: Problem, parameters: WhitenedParameters) -> tuple[float, float]:
@@ -48,7 +43,7 @@ def tail_ratio(data: Problem, parameters: WhitenedParameters) -> tuple[float, fl
     if not data.n_rows:
         return 1.0, np.inf
     distances, weights = _squared_distances(data, parameters)
-    levels = np.array([QUANTILE, 0.5])
+    levels = np.array([SETTINGS.tail_quantile, 0.5])
     upper, median = _weighted_quantiles(distances, weights, levels)
     # The chi-squared distribution of as many degrees of freedom as columns.
     shape = n_features / 2

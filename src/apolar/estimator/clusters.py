@@ -26,7 +26,7 @@ Group = tuple[int, ...]
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
 N_POINTS, MAX_POINT_NUMBERS = 2**14, 2**24
 # With more components than this, a display shows the pairs that overlap most.
-MAX_SHOWN, PAIRS_SHOWN = 12, 10
+MAX_MATRIX_SIZE, PAIRS_SHOWN = 12, 10
 # A row of a component with a probability within this of one adds nothing to any entropy that could be seen.
 CERTAIN = 1e-14
 
@@ -85,7 +85,7 @@ class Overlap(Displayed):
 
     def _display(self) -> tuple[str, TableCells]:
         n, shares = self.n_components, self.misclassification
-        if n <= MAX_SHOWN:
+        if n <= MAX_MATRIX_SIZE:
             title = "Percentage of the rows of a cluster (line) that would be assigned to another (column)"
             rows = [
                 [str(i + 1), *("" if i == j else _percentage(shares[i, j]) for j in range(n))]

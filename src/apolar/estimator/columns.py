@@ -59,9 +59,9 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
         return rows.map_lazily(expected, rows.n_features, dtype)
 
     def drawn(values: Array) -> Array:
-        return np.stack([completion.drawn(values, rng) for _ in range(n_draws or 0)])
+        return np.stack([completion.draw(values, rng) for _ in range(n_draws or 0)])
 
-    out = map_rows(rows, completion.expected if n_draws is None else drawn, axis=-2)
+    out = map_rows(rows, completion.impute if n_draws is None else drawn, axis=-2)
     with np.errstate(over="ignore"):
         cast = out.astype(dtype, copy=False)
     # In double precision if values leave the range of single precision.
@@ -71,7 +71,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
 
 
 def _fill_partition(completion: Completion, dtype: np.dtype[Any], values: Array) -> Array:
-    return completion.expected(values).astype(dtype, copy=False)
+    return completion.impute(values).astype(dtype, copy=False)
 
 
 def marginal(model: Model, columns: Any) -> Model:
@@ -93,7 +93,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
     row = np.full((1, predictor.parameters.n_features), np.nan)
     row[0, given] = x
     ((part, components, responsibilities),) = completion.parts(row)
-    means, units = part.expected(components)[:, 0, others], completion.units[others]
+    means, units = part.expectations(components)[:, 0, others], completion.units[others]
     kind, covariances = _without_shared_parts(predictor)
     if kind.is_axis_aligned:
         covariances = kind.marginal(covariances, others)
@@ -126,7 +126,7 @@ def regress(model: Any, columns: Any, values: Any) -> Regression:
     def described(block: Array) -> Array:
         full = np.full((len(block), model.n_features_in_), np.nan)
         full[:, given] = as_float64_rows(block)
-        moments = completion.expected(full), np.sqrt(completion.variances(full))
+        moments = completion.impute(full), np.sqrt(completion.variances(full))
         return np.stack([moment[:, others] for moment in moments])
 
     moments = map_rows(rows, described, n_working=4 * model.n_features_in_, axis=1)

@@ -35,14 +35,7 @@ from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
 from apolar.estimator.storage import check_writable, load_model, save_model
 from apolar.estimator.stream import Stream, update_from_batch
 from apolar.estimator.summary import Summary, summary_of
-from apolar.estimator.uncertainty import (
-    Bootstrap,
-    StandardErrors,
-    bootstrap,
-    check_columns_vary,
-    fitted_problem,
-    standard_errors,
-)
+from apolar.estimator.uncertainty import Bootstrap, StandardErrors, errors_of_model, resamples_of_model
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
@@ -581,10 +574,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         errors : StandardErrors
             Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
         """
-        data, prior = fitted_problem(self, X, sample_weight)
-        check_columns_vary(data)
-        with one_blas_thread():
-            return standard_errors(data, predictor_of(self).parameters, prior)
+        check_is_fitted(self)
+        return errors_of_model(self, X, sample_weight)
 
     def bootstrap(
         self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
@@ -605,20 +596,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         resamples : Bootstrap
             With `standard_errors()` and `interval(level)`.
         """
-        check_integer(n_resamples, "n_resamples", least=2)
-        data, prior = fitted_problem(self, X, sample_weight, is_drawn=parametric)
-        rng = random_generator(self.random_state)
-        with one_blas_thread():
-            return bootstrap(
-                data,
-                predictor_of(self).parameters,
-                prior,
-                rng=rng,
-                n_resamples=n_resamples,
-                parametric=parametric,
-                tol=max(self.tol, 1e-9),
-                max_iter=max(self.max_iter, 1),
-            )
+        check_is_fitted(self)
+        return resamples_of_model(self, X, sample_weight, n_resamples, parametric=parametric)
 
     # --- description --------------------------------------------------------------------------
 

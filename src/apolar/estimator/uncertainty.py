@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.checks import check_fraction, check_integer
+from apolar._core.checks import check_fraction, check_integer, random_generator
 from apolar._core.numbers import figures
 from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, cluster_table, html_table
+from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, open_rows
 from apolar.data.derived import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
@@ -23,7 +23,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.rounding import with_rounding
 from apolar.em.run import Stop, run
-from apolar.estimator.fitted import FittedState
+from apolar.estimator.fitted import FittedState, fitted_parameters
 from apolar.estimator.inputs import open_input
 from apolar.estimator.parameters import check_parameters, n_threads_of
 from apolar.exceptions import ColumnError, ComponentError
@@ -39,10 +39,9 @@ __all__ = [
     "Bootstrap",
     "Interval",
     "StandardErrors",
-    "align_components",
     "bootstrap",
-    "check_columns_vary",
-    "fitted_problem",
+    "errors_of_model",
+    "resamples_of_model",
     "standard_errors",
 ]
 
@@ -60,31 +59,9 @@ MAX_AWAY = 1.0
 MIN_ROWS_HELD = 1 - 1e-6
 
 
-def fitted_problem(
-    estimator: Any, X: Any, sample_weight: Any, *, is_drawn: bool = False
-) -> tuple[Problem, Prior | None]:
-    """Return the rows of a fit, on the host and whitened as in the fit, and its prior.
-
-    Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
-    """
-    check_is_fitted(estimator)
-    kind, prior = check_parameters(estimator)
-    state = FittedState.of(estimator)
-    if prior is not None:
-        # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
-        prior = prior.of_strength(state.shrinkage)
-    rows = open_input(estimator, X, sample_weight, reset=False).on_host()
-    data = Problem(rows, kind, threads=n_threads_of(estimator), measurement=estimator.reg_covar or 0.0)
-    box = state.parameters.noise
-    if box is not None:
-        data = with_noise_component(data, estimator.noise or estimator.noise_weight_, box)
-    if state.rounding_variances is not None and state.is_rounded and not is_drawn:
-        return with_rounding(data, prior, state.rounding_variances)
-    return data, prior
-
-
-def check_columns_vary(data: Problem) -> None:
-    """Refuse a constant column: its variance is at its floor, and has no standard error there."""
+def errors_of_model(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
+    """Return standard errors of a fitted estimator, from the observed information of the rows of its fit."""
+    data, prior = _problem_of_fit(model, X, sample_weight)
     if data.scale is None:
         _, _, mean, variances = observed_column_moments(data.rows)
     else:
@@ -92,8 +69,51 @@ def check_columns_vary(data: Problem) -> None:
         mean, variances = data.scale.mean, data.scale.variances
     constant = np.flatnonzero(is_constant(mean, variances))
     if len(constant):
+        # Its variance is at its floor.
         problem = "is constant: its variance has no standard error. Fit without it."
         raise ColumnError(int(constant[0]), problem)
+    with one_blas_thread():
+        return standard_errors(data, fitted_parameters(model), prior)
+
+
+def resamples_of_model(
+    model: Any, X: Any, sample_weight: Any, n_resamples: int, *, parametric: bool
+) -> Bootstrap:
+    """Return fits of a fitted estimator to resamples of the rows of its fit."""
+    data, prior = _problem_of_fit(model, X, sample_weight, is_drawn=parametric)
+    with one_blas_thread():
+        return bootstrap(
+            data,
+            fitted_parameters(model),
+            prior,
+            rng=random_generator(model.random_state),
+            n_resamples=n_resamples,
+            parametric=parametric,
+            tol=max(model.tol, 1e-9),
+            max_iter=max(model.max_iter, 1),
+        )
+
+
+def _problem_of_fit(
+    model: Any, X: Any, sample_weight: Any, *, is_drawn: bool = False
+) -> tuple[Problem, Prior | None]:
+    """Return the rows of a fit, on the host and whitened as in the fit, and its prior.
+
+    Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
+    """
+    kind, prior = check_parameters(model)
+    state = FittedState.of(model)
+    if prior is not None:
+        # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
+        prior = prior.of_strength(state.shrinkage)
+    rows = open_input(model, X, sample_weight, reset=False).on_host()
+    data = Problem(rows, kind, threads=n_threads_of(model), measurement=model.reg_covar or 0.0)
+    box = state.parameters.noise
+    if box is not None:
+        data = with_noise_component(data, model.noise or model.noise_weight_, box)
+    if state.rounding_variances is not None and state.is_rounded and not is_drawn:
+        return with_rounding(data, prior, state.rounding_variances)
+    return data, prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -554,7 +574,7 @@ def bootstrap(
     -------
     bootstrap : Bootstrap
     """
-    n_resamples = check_integer(n_resamples, "n_resamples", least=2)
+    check_integer(n_resamples, "n_resamples", least=2)
     family, whitening = data.family, data.whitening
     fitted = whitening.transform_parameters(parameters)
     resamples = _drawn_problems(data, parameters, rng) if parametric else _reweighted_problems(data, rng)
@@ -562,14 +582,14 @@ def bootstrap(
     stop = Stop(max_iter, gain=tol)
     fits = [fit for _ in range(n_resamples) for fit in run(next(resamples), [start], prior, stop)]
     aligned = whitening.inverse_transform_parameters(
-        batch([align_components(fit.parameters, fitted, family) for fit in fits])
+        batch([_align_components(fit.parameters, fitted, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
     has_noise = whitening.has_noise_component
     return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
 
 
-def align_components(
+def _align_components(
     parameters: WhitenedParameters, to: WhitenedParameters, family: Family
 ) -> WhitenedParameters:
     """Return the components in the order that matches those of another mixture best."""

@@ -12,7 +12,6 @@ it is the same for all covariances, and else for each of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,18 +98,6 @@ def m_step(
     return out if is_known and np.isfinite(out[1]).all() else None
 
 
-@dataclass(frozen=True, eq=False)
-class PlainRun:
-    """The end of plain steps: the mixture of the last E-step, and what that gave."""
-
-    parameters: WhitenedParameters
-    log_likelihood: float
-    objective: float
-    stats: SufficientStats
-    n_steps: int
-    is_collapsed: bool
-
-
 def plain_run(
     family: Family,
     columns: Array,
@@ -119,8 +106,12 @@ def plain_run(
     terms: PriorTerms | None,
     n_steps: int,
     relative: float,
-) -> PlainRun:
-    """Return the end of plain steps of EM on rows in whitened coordinates, shape (n_features, n_rows)."""
+) -> tuple[WhitenedParameters, SufficientStats, Array, bool]:
+    """Return the end of plain steps of EM on rows in whitened coordinates, shape (n_features, n_rows).
+
+    It is the mixture of the last E-step and its statistics; log-likelihood, objective and number of E-steps;
+    and whether a component collapsed.
+    """
     n_components, n_features = start.means.shape
     # Copies, in which the extension writes the ends; a number would not be an array.
     arrays = (start.weights, start.means, np.atleast_1d(start.covariances))
@@ -136,15 +127,8 @@ def plain_run(
         *(*_prior_numbers(terms), constant),
         *(part_rows(columns.shape[1], stats.size), n_steps, relative),
     )
-    covariances = covariances.reshape(np.shape(start.covariances))
-    return PlainRun(
-        parameters=WhitenedParameters(weights, means, covariances),
-        log_likelihood=float(results[0]),
-        objective=float(results[1]),
-        stats=SufficientStats(stats, n_features),
-        n_steps=int(results[2]),
-        is_collapsed=status == COLLAPSED,
-    )
+    parameters = WhitenedParameters(weights, means, covariances.reshape(np.shape(start.covariances)))
+    return parameters, SufficientStats(stats, n_features), results, status == COLLAPSED
 
 
 def maximising(family: Family, scatter: Array, divisor: Array, near: Array | None) -> Array | None:

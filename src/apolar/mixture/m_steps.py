@@ -28,17 +28,11 @@ from apolar._core.constants import (
     VOLUME_ROUNDS,
     VOLUME_TOLERANCE,
 )
+from apolar._core.settings import SETTINGS
 from apolar.mixture.compiled_steps import MAX_COLUMNS
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family
-
-# With more columns than the kernels take there are too many planes: all axes are moved together, so often at
-# most, until the objective changes by less than this per row.
-MAJORISATIONS = 100
-MIN_CHANGE = 1e-9
-# Axes are common to covariances if they are correlated by no more than this.
-SAME_AXES = 1e-7
 
 
 def one_shape(family: Family, scatter: Array, divisor: Array, near: Array | None) -> Array:  # noqa: ARG001
@@ -211,11 +205,11 @@ def _majorise(family: Family, scatter: Array, divisor: Array, axes: Array) -> tu
     """Return the same by steps for all axes at once, each to the minimum of a majoriser [browne2014]."""
     largest = np.linalg.eigvalsh(scatter)[:, -1]
     before = np.inf
-    for _ in range(MAJORISATIONS):
+    for _ in range(SETTINGS.majorisations):
         along = np.einsum("ia,kij,ja->ka", axes, scatter, axes)
         variances = _variances_along(family, positive(along), divisor)
         cost = float(divisor @ np.log(variances).sum(axis=-1))
-        if not before - cost > MIN_CHANGE * float(divisor.sum()):
+        if not before - cost > SETTINGS.min_axes_gain * float(divisor.sum()):
             break
         before = cost
         # Less its largest eigenvalue a scatter is negative, and its part of the cost below its tangent.
@@ -233,9 +227,9 @@ def _common_axes(family: Family, covariances: Array) -> tuple[Array, Array]:
         off = _largest_correlation(axes, covariances)
         if off < least:
             best, least = axes, off
-        if least < SAME_AXES:
+        if least < SETTINGS.same_axes:
             break
-    if least >= SAME_AXES:
+    if least >= SETTINGS.same_axes:
         # Covariances of the family are diagonal along their axes, where the objective is largest.
         best = _rotate(family, covariances, np.ones(len(covariances)), best, NEAR_SWEEPS)[0]
     return best, positive(np.einsum("ia,kij,ja->ka", best, covariances, best))

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apolar._core.arrays import Array, frozen
+from apolar._core.settings import SETTINGS
 from apolar.mixture.m_steps import axes_of
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family
-
-# The least information of a row about an angle: that of axes of about the same variance is near zero.
-MIN_INFORMATION = 0.1
 
 
 @functools.lru_cache(maxsize=64)
@@ -81,7 +79,7 @@ def information(family: Family, counts: Array, root: Array) -> Array:
     if family.is_rotated:
         deviations = _axes_of_root(family, root)[1]
         ratios = deviations[:, rows] / deviations[:, columns]
-        of_angles = counts * np.maximum((ratios - 1 / ratios) ** 2, MIN_INFORMATION)
+        of_angles = counts * np.maximum((ratios - 1 / ratios) ** 2, SETTINGS.min_angle_information)
     return _joined(family, of_volume, of_shape, of_angles)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.mixture import compiled_steps
 from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior, PriorTerms
@@ -19,20 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AdaptivePrior", "Shrinkage", "common_covariance", "evidence_of_strengths", "has_volumes"]
 
-# The least strength, in rows per component. One of them makes up for the estimated mean.
-MIN_STRENGTH = 1.25
 # The strengths that are compared.
-STRENGTHS = np.geomspace(MIN_STRENGTH, 2000.0, 32)
+STRENGTHS = np.geomspace(SETTINGS.min_strength, 2000.0, 32)
 LOG_STRENGTHS = np.log(STRENGTHS).tolist()
 LOG_STEP = LOG_STRENGTHS[1] - LOG_STRENGTHS[0]
-# The strength while starts are searched for, above the least one, per parameter and column of a covariance.
-SEARCH_STRENGTH = 0.4
-# The number of rows, of the common volume, that the volume of each component is shrunk by.
-VOLUME_ROWS = 1.0
-# Rounds of the alternating estimates of the common covariance and the volumes.
-ROUNDS = 2
-# One row of this fraction of the variance of all rows, for directions in which rows do not vary at all.
-FLOOR = 1e-3
 # The least number of rows of a component in divisors.
 MIN_COUNT = 1e-10
 
@@ -77,7 +68,8 @@ class Shrinkage(Prior):
         unit = float(family.divisor(np.ones(()), n_features))
         constants = 0.5 * rows * (family.log_det(self.target, n_features) + n_features)
         return base._replace(
-            scatter=unit * (rows[(..., *one)] * self.target + FLOOR * family.identity(n_features)),
+            scatter=unit
+            * (rows[(..., *one)] * self.target + SETTINGS.prior_floor * family.identity(n_features)),
             divisor=unit * (rows - 1),
             mean_divisor=0.0,
             constant=constants.sum(axis=-1),
@@ -136,12 +128,12 @@ class AdaptivePrior(Prior):
             evidence = height if self.dof is None and self.scale is None else None
             # The target is estimated from the same components: as a variance by the deviations from an
             # estimated mean, the scale of their distribution has one degree of freedom less.
-            strengths = np.maximum(best * (n_components - 1) / n_components, MIN_STRENGTH)
+            strengths = np.maximum(best * (n_components - 1) / n_components, SETTINGS.min_strength)
         elif self.strength is not None:
-            strengths = np.full(shape, max(self.strength, MIN_STRENGTH))
+            strengths = np.full(shape, max(self.strength, SETTINGS.min_strength))
         else:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
-            strengths = np.full(shape, MIN_STRENGTH + SEARCH_STRENGTH * per_column)
+            strengths = np.full(shape, SETTINGS.min_strength + SETTINGS.search_strength * per_column)
         own = self.shrinkage, self.dof, self.scale
         return Shrinkage(*own, target=target, strength=strengths, evidence=evidence)
 
@@ -185,8 +177,8 @@ def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> A
         stats,
         added,
         min_count=MIN_COUNT,
-        volume_rows=VOLUME_ROWS,
-        rounds=ROUNDS if has_volumes(family, n_features) else 0,
+        volume_rows=SETTINGS.volume_rows,
+        rounds=SETTINGS.volume_rounds if has_volumes(family, n_features) else 0,
     )
     if known is not None:
         return known
@@ -203,10 +195,10 @@ def common_covariance(family: Family, stats: SufficientStats, prior: Prior) -> A
 
     common = pooled(volumes)
     if has_volumes(family, n_features):
-        for _ in range(ROUNDS):
+        for _ in range(SETTINGS.volume_rounds):
             # By rounding, the scatter of one row can be below zero.
             ratios = np.maximum(family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features, 0.0)
-            volumes = (ratios + VOLUME_ROWS) / (counts + VOLUME_ROWS)
+            volumes = (ratios + SETTINGS.volume_rows) / (counts + SETTINGS.volume_rows)
             logs = np.log(volumes)
             mean = (counts * logs).sum(axis=-1, keepdims=True) / counts.sum(axis=-1, keepdims=True)
             volumes = np.exp(logs - mean)

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import namespace, write, write_pairs
+from apolar._core.settings import SETTINGS
 from apolar.mixture import compiled_steps
 from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.prior import Prior, PriorTerms
@@ -18,8 +19,6 @@ from apolar.mixture.prior import Prior, PriorTerms
 __all__ = ["LOG_2PI", "Covariances", "Matrices", "square", "triangle"]
 
 LOG_2PI = float(np.log(2 * np.pi))
-# The scale of the default prior of matrices, relative to that of the other covariances.
-PRIOR_SCALE = 0.01
 # The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.
 ROUNDING = 1e-15
 # How far the two triangles of a covariance may differ by rounding, relative to its diagonal, with a margin.
@@ -414,7 +413,7 @@ class Matrices(Covariances):
         shrinkage, dof, scale = prior.scaled(n_components, n_features)
         # The prior of the other families would widen clusters that are thin in some direction, and narrow all
         # clusters if there are many columns. By default it counts as one row, of a hundredth of that scale.
-        scale = PRIOR_SCALE * scale if prior.scale is None else scale
+        scale = SETTINGS.full_prior_scale * scale if prior.scale is None else scale
         divisor = 1.0 if prior.dof is None else dof + n_features + 1
         return PriorTerms(shrinkage, scale * np.eye(n_features), divisor, 1.0)
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.storage import LOG_2PI
-from apolar.search.merging import untied_stats
+from apolar.search.merging import added_gains, untied_stats
 
 
-def with_one_more(data: Problem, parameters: WhitenedParameters) -> list[WhitenedParameters]:
-    """Return proposals with one component more than a mixture: each component split, in two ways."""
-    posterior = data.row_responsibilities(parameters)[0]
-    weights = data.row_weights()
-    posterior = posterior if weights is None else posterior * weights
+def with_one_more(
+    data: Problem, parameters: WhitenedParameters, rng: np.random.Generator
+) -> list[WhitenedParameters]:
+    """Return proposals with one component more than a mixture: each component split, and some added."""
+    posterior, density = _posteriors(data, parameters)
     proposals = []
     for k, (responsibilities, mean) in enumerate(zip(posterior, parameters.means, strict=True)):
         total = float(responsibilities.sum())
@@ -33,7 +33,14 @@ def with_one_more(data: Problem, parameters: WhitenedParameters) -> list[Whitene
         skewed = _skewed_split(data, parameters, shares, k, values, vectors)
         if skewed is not None:
             proposals.append(skewed)
-    return proposals
+    return proposals + _with_added_component(data, parameters, density, rng)
+
+
+def _posteriors(data: Problem, parameters: WhitenedParameters) -> tuple[Array, Array]:
+    """Return responsibilities times weights of rows, shape (n_components, n_rows), and log-densities."""
+    posterior, density = data.row_responsibilities(parameters)
+    weights = data.row_weights()
+    return (posterior if weights is None else posterior * weights), density
 
 
 def _principal_axes(data: Problem, shares: Array, mean: Array) -> tuple[Array, Array]:
@@ -151,6 +158,51 @@ def _skewed_split(
     offsets, fractions = _two_parts(between, third)
     covariances = data.family.halved(parameters.covariances, k, np.sqrt(between) * axis)
     return _split(parameters, k, weight * fractions, mean + offsets[:, None] * axis, covariances)
+
+
+def _with_added_component(
+    data: Problem, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
+) -> list[WhitenedParameters]:
+    """Return mixtures with a small component added at the rows where that raises the likelihood most.
+
+    One is at a row of low density, and one at any: a cluster that is covered by a larger one is hardly ever
+    where the density is lowest.
+    """
+    n_tried = min(SETTINGS.tried_rows, len(density))
+    lowest = np.argpartition(density, n_tried - 1)[:n_tried]
+    groups = lowest, rng.choice(len(density), n_tried, replace=False)
+    return [_with_component_near(data, parameters, density, tried) for tried in groups]
+
+
+def _with_component_near(
+    data: Problem, parameters: WhitenedParameters, density: Array, tried: IndexArray
+) -> WhitenedParameters:
+    """Return the mixture with a component added at the row, of some, where that gains most."""
+    family, n = data.family, len(density)
+    centres = data.whitened_rows()[:, tried].T
+    compared = slice(None, None, max(1, n // SETTINGS.split_rows))
+    options = []
+    for covariance in _likely_covariances(data, parameters):
+        # Each candidate as a mixture of one component.
+        covariances = family.repeated(covariance, len(tried))
+        natural = family.natural(WhitenedParameters(np.ones(len(tried)), centres, covariances))
+        gains, weights = added_gains(data, compared, natural, density[compared], SETTINGS.weight_steps)
+        best = int(np.argmax(gains))
+        options.append((float(gains[best]), max(float(weights[best]), 1 / n), centres[best], covariance))
+    _, weight, centre, covariance = max(options, key=lambda option: option[0])
+    return WhitenedParameters(
+        np.append(parameters.weights * (1 - weight), weight),
+        np.vstack([parameters.means, centre]),
+        family.appended(parameters.covariances, covariance),
+    )
+
+
+def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[Array]:
+    """Return covariances for an added component: those of smallest and of median determinant."""
+    covariances = data.family.per_component(parameters.covariances)
+    order = np.argsort(data.family.log_det(covariances, data.n_features))
+    chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
+    return [covariances[k] for k in chosen]
 
 
 def dropped_stats(data: Problem, parameters: WhitenedParameters, n_dropped: int) -> list[SufficientStats]:

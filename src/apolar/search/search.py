@@ -278,8 +278,6 @@ class Search:
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
-        if self.starts_agree:
-            return self.optima(ranked[:1])
         # The moments, which do not depend on chance, are always among them.
         chosen = [fit for fit in ranked if fit.start == "moments"]
         chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
@@ -352,9 +350,7 @@ class Search:
         sample, prior = self.sample, self.prior
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters)]
-        if not proposals:
-            return []
+        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
         larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
         merged = []
         for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:

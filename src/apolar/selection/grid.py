@@ -18,7 +18,7 @@ from apolar._core.threads import run_in_threads
 from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
-from apolar.em.result import MIN_ROWS, Fit, FitStatus
+from apolar.em.result import Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.row_blocks import is_wide
 from apolar.em.run import Stop, evidence_of, has_kernel, run
@@ -438,7 +438,7 @@ class Grid:
         kind, (number, n_features) = problem.family, parameters.means.shape
         if not parameters.is_finite:
             return False
-        min_rows = MIN_ROWS
+        min_rows = SETTINGS.min_component_rows
         if number > 1 and not kind.shares_covariance and (self.is_compared or self.task.prior is None):
             # What one more component adds, without its weight.
             of_two, of_three = (kind.n_parameters(k, n_features) for k in (2, 3))
@@ -459,7 +459,7 @@ class Grid:
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
             completed = problem.imputed(smaller.fit.parameters)
-            grown = with_one_more(completed, smaller.fit.parameters)
+            grown = with_one_more(completed, smaller.fit.parameters, rng)
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)

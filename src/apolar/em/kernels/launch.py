@@ -93,10 +93,10 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> Parameters | 
         scale = np.broadcast_to(matrix, n_columns)
         quadratic = np.broadcast_to(quadratic, linear.shape) * scale**2
         arrays = [
-            gpu.padded(centre, columns),
-            gpu.padded(natural[:, 0] * LOG2_E, components, fill=NO_DENSITY),
-            gpu.padded((linear * scale).T * LOG2_E, columns, components),
-            gpu.padded(quadratic.T * LOG2_E, columns, components),
+            gpu.pad(centre, columns),
+            gpu.pad(natural[:, 0] * LOG2_E, components, fill=NO_DENSITY),
+            gpu.pad((linear * scale).T * LOG2_E, columns, components),
+            gpu.pad(quadratic.T * LOG2_E, columns, components),
         ]
         return Parameters(arrays, *sizes, is_full=False)
     i, j = np.triu_indices(n_columns)
@@ -118,11 +118,11 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> Parameters | 
         return None
     unit = np.sqrt(0.5 * LOG2_E)
     arrays = [
-        gpu.padded(centre, columns),
-        gpu.padded(matrix, columns, columns),
-        gpu.padded(constants * LOG2_E, components, fill=NO_DENSITY),
-        gpu.padded(np.moveaxis(roots, 0, 1) * unit, columns, components, columns),
-        gpu.padded(-means * unit, components, columns),
+        gpu.pad(centre, columns),
+        gpu.pad(matrix, columns, columns),
+        gpu.pad(constants * LOG2_E, components, fill=NO_DENSITY),
+        gpu.pad(np.moveaxis(roots, 0, 1) * unit, columns, components, columns),
+        gpu.pad(-means * unit, components, columns),
     ]
     return Parameters(arrays, *sizes, is_full=True)
 

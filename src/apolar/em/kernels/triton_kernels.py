@@ -55,7 +55,7 @@ def reciprocal(x):
 
 
 @triton.jit
-def renormalised(product, exponents):
+def renormalise(product, exponents):
     """Return numbers divided by powers of two, so that they are from 1 to 2, and the sums of exponents.
 
     The logarithm of a product of many numbers is cheaper than their logarithms.
@@ -129,7 +129,7 @@ def weighted_responsibilities(
         factor = tl.where(is_row, factor, 0.0)
         total += tl.where(is_row, largest, 0.0)
         product *= tl.where(is_row, normaliser, 1.0)
-        product, exponents = renormalised(product, exponents)
+        product, exponents = renormalise(product, exponents)
     return responsibilities * factor[:, None], total, product, exponents
 
 

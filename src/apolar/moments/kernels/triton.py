@@ -114,7 +114,7 @@ def second_sums(
     """
     n_columns = block.values.shape[1]
     columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
-    centre = gpu.padded(np.zeros(n_columns) if shift is None else shift, columns)
+    centre = gpu.pad(np.zeros(n_columns) if shift is None else shift, columns)
     n_sums = columns + (columns * columns if is_full else columns)
     if grid is None:
         grid = gpu.Grid(32, 1, 16) if is_full and columns <= 32 else gpu.Grid(64, 2, 16)
@@ -159,7 +159,7 @@ def third_sums(
     n_columns, n_directions = basis.shape
     columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
     directions = gpu.power_of_two_above(n_directions, gpu.MIN_OUTER)
-    parameters = [gpu.padded(centre, columns), gpu.padded(basis, columns, directions)]
+    parameters = [gpu.pad(centre, columns), gpu.pad(basis, columns, directions)]
     if grid is None:
         grid = gpu.Grid(32, 1, 16, 128) if directions == gpu.MIN_OUTER else gpu.Grid(64, 4, 4)
     sums = _launched(
