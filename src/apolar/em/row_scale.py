@@ -86,7 +86,8 @@ def _moments_of(rows: Rows, family: Family, n_threads: int) -> tuple[ColumnMomen
     else:
         weight, n_rows, mean, covariance = row_covariance(rows, n_threads, allows_missing=True)
         columns = ColumnMoments(weight, n_rows, mean, np.diag(covariance).copy())
-    if not np.any(np.isnan(columns.mean)):
+    # In sparse rows no value can be missing: sums that overflow both ways are NaN, too.
+    if rows.is_sparse or not np.any(np.isnan(columns.mean)):
         return columns, covariance, False
     available = available_moments(rows.on_host(), n_threads)
     return available.of_columns, available.covariance, True

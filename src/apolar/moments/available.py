@@ -78,7 +78,7 @@ def available_moments(rows: Rows, n_threads: int = 1) -> AvailableMoments:
 def observed_column_moments(rows: Rows, n_threads: int = 1) -> ColumnMoments:
     """Return the moments of the columns, of which values may be missing."""
     moments = column_moments(rows, n_threads, allows_missing=True)
-    if np.any(np.isnan(moments.mean)):
+    if not rows.is_sparse and np.any(np.isnan(moments.mean)):
         return available_moments(rows.on_host(), n_threads).of_columns
     return moments
 
