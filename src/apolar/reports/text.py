@@ -98,7 +98,9 @@ def _of_rows(analysis: Analysis) -> list[Finding]:
             )
             found.append(Finding("note" if share < LIMITS.much_doubt else "problem", text))
         else:
-            text = f"No cluster of a row is in doubt: each has a probability of {LIMITS.doubt:.0%} or more."
+            text = (
+                f"Every row is assigned with a probability of at least {LIMITS.doubt:.0%}: none is in doubt."
+            )
             found.append(Finding("good", text))
     outlying = int(np.count_nonzero(is_outlying(analysis)))
     if outlying:
@@ -196,18 +198,18 @@ def terms(analysis: Analysis) -> list[tuple[str, str]]:
     """Return words that the page of an analysis uses, and a sentence on each."""
     listed = [
         ("cluster", "Rows that one Gaussian component of the mixture describes best."),
-        ("weight", "The share of all rows that a cluster has, each row counted by its probability."),
+        ("weight", "The fraction of the rows in a cluster, each row counted by its probability."),
         ("mean", "The centre of a cluster: the value around which its rows lie in a column."),
         (
-            "deviation (\N{GREEK SMALL LETTER SIGMA})",
-            "How far rows of a cluster are from its mean: about two thirds are within one deviation.",
+            "standard deviation (\N{GREEK SMALL LETTER SIGMA})",
+            "How far rows of a cluster are from its mean: about two thirds are within one of them.",
         ),
     ]
     if analysis.errors is not None:
         listed.append(
             (
                 "standard error (±)",
-                "How far a number would typically be from the true one, had other rows been drawn.",
+                "How far an estimate typically is from the true value, over tables drawn in the same way.",
             )
         )
     listed += [
