@@ -13,6 +13,9 @@ SLOW = (
     "data/dask/test_results.py::test_workers_use_the_kernels_of_this_processor_in_one_thread",
     "data/test_disk.py::test_memory_stays_bounded",
     "decomposition/test_decompose.py::test_a_low_rank_is_as_good_as_many_random_starts",
+    "decomposition/test_implicit.py::test_where_noise_prevails_one_of_the_optima_is_found",
+    "decomposition/test_rank_search.py::test_noise_alone_has_no_rank",
+    "decomposition/test_rank_search.py::test_the_rank_of_a_large_tensor_under_heavy_noise",
     "cli/test_missing_extra.py::test_the_library_needs_none_of_them",
     "cli/test_predict.py::test_a_full_standard_output",
     "cli/test_terminal.py::test_a_standard_output_that_is_closed",
@@ -23,9 +26,6 @@ SLOW = (
     "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",
     "test_package.py::test_examples_run",
 )
-# The part of the tests that run on several schedulers of Dask which is slow: those on a cluster, but for one.
-ON_CLUSTER = "cluster"
-CLUSTER_SMOKE_TEST = "test_a_fit_is_that_of_the_rows_in_memory[cluster-spherical]"
 
 
 def is_slow(item: pytest.Item) -> bool:
@@ -36,8 +36,9 @@ def is_slow(item: pytest.Item) -> bool:
     name = f"{path}::{item.name.split('[')[0]}"
     if any(path.startswith(entry) or name == entry for entry in SLOW):
         return True
+    # Of the tests that run on several schedulers of Dask, those on a cluster.
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    return parameters.get("scheduler") == ON_CLUSTER and item.name != CLUSTER_SMOKE_TEST
+    return parameters.get("scheduler") == "cluster" or "client" in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -194,7 +194,7 @@ def few_and_others(data, n_rows, seed):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.slow),
         {"shared": True},
         pytest.param({"shared": True, "covariance_type": "full", "prior": "default"}, marks=pytest.mark.slow),
         pytest.param({"shared": True, "covariance_type": "tied", "prior": "default"}, marks=pytest.mark.slow),

@@ -36,7 +36,7 @@ def test_fewer_rows_than_parameters():
     X = clusters(40, 6)
     (message,) = warned(GaussianMixture(2, random_state=0), X)
     assert message.startswith("40 rows are fewer than the 55 parameters of this mixture.")
-    assert "apolar.select(X)" in message
+    assert "`select` compares them" in message
     assert warned(GaussianMixture(2, covariance_type="tied_spherical", random_state=0), X) == []
     # The rows that count are those with a weight, and as often as it says.
     assert warned(GaussianMixture(2, random_state=0), X, sample_weight=np.full(40, 2.0)) == []

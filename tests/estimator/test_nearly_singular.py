@@ -101,7 +101,7 @@ def test_units_too_far_apart_for_axes_that_rotate_are_refused(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 3)) + 5 * rng.integers(0, 3, (150, 1)) * [1, -1, 1]
     near, far = X * [1e6, 1e-6, 1], X * [1e9, 1e-9, 1]
-    with pytest.raises(ValueError, match="Columns 0 and 1 of X have standard deviations"):
+    with pytest.raises(ValueError, match="Columns 0 and 1 have standard deviations"):
         GaussianMixture(3, covariance_type=name).fit(far)
     # Axes that hardly rotate are the columns: the likelihood is about that of the family along them.
     aligned = {"EEV": "tied_diag", "VEV": "VEI", "EVE": "EVI", "VVE": "diag"}[name]

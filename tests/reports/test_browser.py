@@ -156,7 +156,7 @@ def test_numbers_are_the_same_in_all_places(request, light, name):
     assert cells.sum() == analysis.n_rows
     n_doubtful = int(np.count_nonzero(1 - analysis.uncertainty < 0.9))
     ((level, said),) = [finding for finding in found["findings"] if "is in doubt" in finding[1]]
-    assert re.match(rf"Note: For {n_doubtful} rows? " if n_doubtful else "Good: No cluster of a row is", said)
+    assert re.match(rf"Note: For {n_doubtful} rows? " if n_doubtful else "Good: Every row is assigned", said)
     assert level == ("note" if n_doubtful else "good")
     assert len(found["doubtful"]) == min(n_doubtful, 15)
     assert any(f"in doubt ({n_doubtful})" in legend for legend in found["legends"]) == (n_doubtful > 0)

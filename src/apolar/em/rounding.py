@@ -13,7 +13,7 @@ from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.rounded_prior import RoundedPrior
+from apolar.mixture.shrinkage import RoundedPrior
 
 __all__ = ["has_rounding", "is_narrower", "prior_for", "rounding_variances", "with_rounding"]
 

@@ -686,9 +686,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         >>> print(gm.combine(iris.data))
         3 components combine into 2 clusters: 1+3, 2.
         <BLANKLINE>
-        clusters  entropy  combined
-               3     4.79
-               2        0  1 with 3  <-
+        clusters  entropy    combined
+               3    4.788
+               2        0    1 with 3  <-
                1        0  1+3 with 2
         """
         rows = self._open(X)

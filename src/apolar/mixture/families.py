@@ -517,12 +517,8 @@ class Family(Covariances):
         if not self.shares_part:
             n = 1 if self.shares_covariance else n_components
             return np.broadcast_to(np.arange(n * n_of_one).reshape(n, n_of_one), (n_components, n_of_one))
-        parts, first = [], 0
-        for n, size in self.sizes_of_parts(n_components, n_features):
-            positions = first + np.arange(n * size).reshape(n, size)
-            parts.append(np.broadcast_to(positions, (n_components, size)))
-            first += n * size
-        return np.concatenate(parts, axis=1)
+        positions = np.arange(self.n_covariance_parameters(n_components, n_features))
+        return np.concatenate(sharing.parts_of(self, positions, n_components, n_features), axis=1)
 
     def covariance_retraction(self, root: Array, tangents: Array) -> Array:
         """Return the covariances at tangent vectors; at the tangent vector zero they are L L^t.

@@ -29,7 +29,7 @@ def _contrasts(n_features: int) -> Array:
     return frozen(np.linalg.qr(steps)[0])
 
 
-def _parts_of(family: Family, tangents: Array, n_components: int, n_features: int) -> list[Array]:
+def parts_of(family: Family, tangents: Array, n_components: int, n_features: int) -> list[Array]:
     """Return the parts of tangent vectors of each component: volumes, (n_components, 1), shapes, angles."""
     parts, first = [], 0
     for n, size in family.sizes_of_parts(n_components, n_features):
@@ -59,7 +59,7 @@ def _is_deviation(family: Family, n_features: int) -> Array:
 def _without_sharing(family: Family, root: Array, tangents: Array) -> Array:
     """Return the tangent vectors of the same covariances without sharing, shape (n_components, n)."""
     n_components, n_features = root.shape[:2]
-    parts = _parts_of(family, tangents, n_components, n_features)
+    parts = parts_of(family, tangents, n_components, n_features)
     is_deviation = _is_deviation(family, n_features)
     free = np.empty((n_components, len(is_deviation)))
     free[:, is_deviation] = _log_deviations(parts)
@@ -104,7 +104,7 @@ def gradient(family: Family, root: Array, tangents: Array, scatter: Array, divis
     by_volume, by_shape = by_deviation.sum(axis=1), by_deviation @ _contrasts(n_features)
     if family.n_axes == 1:
         return _joined(family, by_volume[:, None], by_shape)
-    by_lower, volumes = by_free[:, ~is_deviation], _parts_of(family, tangents, n_components, n_features)[0]
+    by_lower, volumes = by_free[:, ~is_deviation], parts_of(family, tangents, n_components, n_features)[0]
     by_volume = by_volume + (by_lower * free[:, ~is_deviation]).sum(axis=1)
     return _joined(family, by_volume[:, None], by_shape, np.exp(volumes) * by_lower)
 
@@ -129,7 +129,7 @@ def _moved_axes(family: Family, root: Array, tangents: Array) -> tuple[Array, Ar
     """Return half the skew-symmetric generators, rotations, axes and deviations at tangent vectors."""
     n_components, n_features = root.shape[:2]
     axes, deviations = _axes_of_root(family, root)
-    parts = _parts_of(family, tangents, n_components, n_features)
+    parts = parts_of(family, tangents, n_components, n_features)
     half = np.zeros_like(root)
     rows, columns = np.triu_indices(n_features, 1)
     half[:, rows, columns] = 0.5 * parts[2]

@@ -32,7 +32,6 @@ from apolar.reports.text import (
     findings,
     headline,
     ranked_candidates,
-    terms,
     traits,
 )
 from apolar.scores import criterion_title
@@ -141,7 +140,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         n_outlying=int(np.count_nonzero(is_outlying(analysis))),
         labels_link=labels_link(analysis, numbers),
         matched=_matched_names(analysis),
-        terms=terms(analysis),
+        limits=LIMITS,
         versions=_versions(provenance.version),
         n_missing=int(analysis.n_missing.sum()),
     )

@@ -118,7 +118,7 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
     bounds = model.lower_bounds_
     if len(bounds) > 3 and (bounds[-1] - bounds[0]) * analysis.n_rows > 1:
         alt = "What is left to gain, after each pass over the data."
-        pictures.append(_of_chart("The way to the optimum", alt, convergence_chart(model), "c"))
+        pictures.append(_of_chart("Convergence", alt, convergence_chart(model), "c"))
     return pictures
 
 
