@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
+# Every line of R has its Python, which takes as long as a hundred tests.
+MCLUST_PAGE = TESTS.parent / "docs" / "mclust.md"
 
 # Tests that start clusters, browsers, other processes or other projects, or repeat for many seeds what
 # a test of the first tier shows for one. A folder ends with a slash; `::` names single tests.
@@ -21,7 +23,12 @@ SLOW = (
     "cli/test_terminal.py::test_a_standard_output_that_is_closed",
     "cli/test_terminal.py::test_letters_that_a_terminal_cannot_show_are_replaced",
     "cli/test_terminal.py::test_progress_says_how_many_are_done_and_how_long_is_left",
+    "cli/tables/test_spill.py::test_no_file_stays_when_the_program_ends",
+    "cli/test_output.py::test_control_c_in_a_real_process",
+    "estimator/checkpoint/test_resuming.py::test_a_fit_that_is_killed_goes_on",
+    "recovery/test_families.py::test_family_and_number_are_chosen_from_moments_alone",
     "peers/",
+    "scikit_learn/test_their_tests.py",
     "reports/test_browser.py",
     "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",
     "test_package.py::test_examples_run",
@@ -30,6 +37,8 @@ SLOW = (
 
 def is_slow(item: pytest.Item) -> bool:
     """Return whether a test is left to `make test-all`."""
+    if item.path == MCLUST_PAGE:
+        return True
     if not item.path.is_relative_to(TESTS):
         return False
     path = item.path.relative_to(TESTS).as_posix()

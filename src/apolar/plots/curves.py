@@ -94,8 +94,8 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
 
 
 @dataclass(frozen=True, eq=False)
-class EMRun:
-    """A run of EM: the value after each pass, the tolerance per row, title and notes."""
+class ShownPasses:
+    """What a picture of EM shows: the value after each pass, the tolerance per row, title and notes."""
 
     values: Array
     tolerance: float | None
@@ -148,7 +148,7 @@ def _is_sequence(model: Any) -> bool:
     )
 
 
-def _run_of_values(values: Any) -> EMRun:
+def _run_of_values(values: Any) -> ShownPasses:
     array = numeric_array(values, "The sequence of values")
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(
@@ -159,10 +159,12 @@ def _run_of_values(values: Any) -> EMRun:
         raise TypeError("The sequence of values is complex: pass real numbers.")
     best = float(array.max())
     notes = (f"The best value is {best:.6g}, after {_passes(int(array.argmax()) + 1)}.",)
-    return EMRun(array, None, f"The values of {_passes(len(array))}", "distance to the best value", notes)
+    return ShownPasses(
+        array, None, f"The values of {_passes(len(array))}", "distance to the best value", notes
+    )
 
 
-def _run_of_model(model: Any) -> EMRun:
+def _run_of_model(model: Any) -> ShownPasses:
     if isinstance(model, SphericalMixture):
         raise TypeError(
             "A SphericalMixture comes from moments without passes of EM: fit a GaussianMixture, or pass the "
@@ -182,7 +184,7 @@ def _run_of_model(model: Any) -> EMRun:
     values = np.asarray(model.lower_bounds_, dtype=float)
     start, message = getattr(model, "start_", ""), getattr(model, "message_", "")
     if start == "stream":
-        return EMRun(values, None, "A mixture that follows a stream", "", (message,), True)
+        return ShownPasses(values, None, "A mixture that follows a stream", "", (message,), True)
     ended = "converged" if model.converged_ else "did not converge"
     title = f'EM from the start "{start}": {ended}' if start else f"EM {ended}"
     rows = getattr(model, "n_samples_seen_", 0)
@@ -194,7 +196,7 @@ def _run_of_model(model: Any) -> EMRun:
         remark = "The start had brought the mixture to the optimum; its passes are not shown."
     elif not model.converged_:
         remark = "The optimum is higher than the best value so far."
-    return EMRun(
+    return ShownPasses(
         values, tolerance or None, title, "distance to the best value, per row", (message, final, remark)
     )
 
