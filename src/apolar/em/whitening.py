@@ -121,10 +121,10 @@ class Whitening:
         A spherical covariance has the mean variance of the columns.
         """
         variances = self.measurement
-        if not np.any(variances):
-            return None
         if not isinstance(variances, np.ndarray):
-            return variances * self.metric(family)
+            return variances * self.metric(family) if variances else None
+        if not variances.any():
+            return None
         if self.matrix.ndim == 2:
             return (self.matrix.T * variances) @ self.matrix
         return np.asarray((np.mean(variances) if self.matrix.ndim == 0 else variances) * self.matrix**2)

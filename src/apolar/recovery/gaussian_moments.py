@@ -179,14 +179,16 @@ def component_moments(mixture: Mixture, order: int) -> Array:
     out[:, 0] = 1
     for where, first, lower, rest, lowest in table.recursion:
         of_degree = means[:, first] * out[:, lower]
-        for j in range(n_features):
-            # Variances alone pair a variable with itself.
-            has = np.flatnonzero((rest[:, j] > 0) & ((first == j) | (not mixture.is_aligned)))
-            if len(has):
-                pairs = (
-                    mixture.variances[:, [j]] if mixture.is_aligned else mixture.covariances[:, first[has], j]
+        if mixture.is_aligned:
+            # Variances pair a variable with itself alone.
+            each = np.arange(len(first))
+            of_degree += mixture.variances[:, first] * rest[each, first] * out[:, lowest[each, first]]
+        else:
+            for j in range(n_features):
+                has = np.flatnonzero(rest[:, j])
+                of_degree[:, has] += (
+                    mixture.covariances[:, first[has], j] * rest[has, j] * out[:, lowest[has, j]]
                 )
-                of_degree[:, has] += pairs * rest[has, j] * out[:, lowest[has, j]]
         out[:, where] = of_degree
     return out
 

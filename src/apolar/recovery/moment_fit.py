@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,18 +38,33 @@ class MomentFit:
     ----------
     mixture : Mixture
     squares : float
-        The sum of the squared residuals in units of their sampling errors, and of those of the prior.
-    deviance : float
-        Minus twice the log-posterior of the moments, which are normal for many rows, up to a constant: what
-        fits from several starts are compared by. A mixture whose moments scatter widely is not better for it.
-    mean_error : float
-        The largest standard error of an entry of a mean, in deviations of its component.
+        The sum of the squared residuals in units of their sampling errors at the start of the last round, and
+        of those of the prior.
+    at_end : callable
+        Returns the problem with the sampling errors of the mixture itself, and their whitener.
     """
 
     mixture: Mixture
     squares: float
-    deviance: float
-    mean_error: float
+    at_end: Callable[[], tuple[LeastSquares, Array]]
+
+    @cached_property
+    def _end(self) -> tuple[LeastSquares, Array]:
+        return self.at_end()
+
+    @property
+    def deviance(self) -> float:
+        """Minus twice the log-posterior of the moments, up to a constant: fits are compared by it.
+
+        For many rows the moments are normal. A mixture whose moments scatter widely is not better for it.
+        """
+        problem, metric = self._end
+        return 2 * problem.cost - 2 * float(np.log(np.diag(metric)).sum())
+
+    @property
+    def mean_error(self) -> float:
+        """The largest standard error of an entry of a mean, in standard deviations of its component."""
+        return _mean_error(self._end[0].hessian, self.mixture)
 
 
 def whitener(covariance: Array, n_rows: float) -> Array:
@@ -127,13 +143,13 @@ def fit_moments(
 
         return LeastSquares(residuals, vector, parametrisation.logs), metric
 
-    vector = parametrisation.vector(start)
-    for _ in range(n_rounds):
-        vector = weighted_at(vector)[0].minimise(max_iter=max_iter, min_gain=min_gain).point
-    problem, metric = weighted_at(vector)
-    mixture = parametrisation.mixture(vector)
-    deviance = 2 * problem.cost - 2 * float(np.log(np.diag(metric)).sum())
-    return MomentFit(mixture, 2 * problem.cost, deviance, _mean_error(problem.hessian, mixture))
+    problem, _ = weighted_at(parametrisation.vector(start))
+    for turn in range(n_rounds):
+        problem = (weighted_at(problem.point)[0] if turn else problem).minimise(
+            max_iter=max_iter, min_gain=min_gain
+        )
+    point = problem.point
+    return MomentFit(parametrisation.mixture(point), 2 * problem.cost, lambda: weighted_at(point))
 
 
 def _mean_error(hessian: Array, mixture: Mixture) -> float:
