@@ -27,6 +27,7 @@ SLOW = (
     "cli/test_output.py::test_control_c_in_a_real_process",
     "estimator/checkpoint/test_resuming.py::test_a_fit_that_is_killed_goes_on",
     "recovery/test_families.py::test_family_and_number_are_chosen_from_moments_alone",
+    "test_selection.py::test_no_component_of_a_candidate_is_empty",
     "peers/",
     "scikit_learn/test_their_tests.py",
     "reports/test_browser.py",

@@ -62,6 +62,7 @@ def invoke(*arguments):
     return CliRunner().invoke(main, ["reproduce", *map(str, arguments)])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_all_makes_one_folder(tmp_path):
     folder = tmp_path / "new" / "folder"

@@ -42,6 +42,7 @@ def means_of(shares):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["table5", "table6"])
 def test_a_small_study_is_as_it_was(label):
     expected = json.loads(EXPECTED.read_text())["studies"][label]

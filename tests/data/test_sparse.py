@@ -60,7 +60,7 @@ def test_every_start(start):
 
 
 @pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
-@pytest.mark.parametrize("kind", ["spherical", "tied_spherical"])
+@pytest.mark.parametrize("kind", ["spherical", pytest.param("tied_spherical", marks=pytest.mark.slow)])
 def test_the_same_as_dense_rows(kind):
     means = fitted(X, kind).means_ + 1e-3
     weights = np.random.default_rng(0).uniform(0.5, 2, X.shape[0])

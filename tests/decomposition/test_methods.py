@@ -217,7 +217,7 @@ def test_correlated_components_are_found(kind, method):
     assert np.abs(waring.points @ points.T).max(axis=0).min() > 1 - EXACT
 
 
-@pytest.mark.parametrize(("dim", "order", "rank"), [(10, 4, 45), (11, 6, 250), (10, 6, 210), (4, 8, 31)])
+@pytest.mark.parametrize(("dim", "order", "rank"), [(10, 4, 45), (10, 6, 210), (4, 8, 31)])
 def test_components_whose_powers_nearly_fill_the_space(dim, order, rank):
     # At the limit of the method, or within a tenth of it; some weights are a thousandth of others.
     rng = np.random.default_rng(rank)

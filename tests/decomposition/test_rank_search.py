@@ -18,7 +18,14 @@ def generic_form(dim, order, seed):
 
 
 # Few starts, so that it is fast: complex terms are reached from nearly every one.
-@pytest.mark.parametrize(("dim", "order", "rank", "proved"), [(4, 5, 14, 12), (6, 3, 10, 9), (4, 6, 21, 20)])
+@pytest.mark.parametrize(
+    ("dim", "order", "rank", "proved"),
+    [
+        (6, 3, 10, 9),
+        pytest.param(4, 5, 14, 12, marks=pytest.mark.slow),
+        pytest.param(4, 6, 21, 20, marks=pytest.mark.slow),
+    ],
+)
 def test_generic_forms_have_the_generic_rank(dim, order, rank, proved):
     waring = decompose(generic_form(dim, order, 0), random_state=0, n_starts=4)
     assert (waring.rank, waring.status) == (rank, Status.EXACT)
