@@ -181,11 +181,11 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     if search.is_on_sample and n_components > 1:
         moments = [start for start in starts if start.start == "moments"]
         finalists = search.ranked_on_other_rows([*finalists, *moments])
-        larger = search.with_more_rows()
-        if larger is not None and any(fit.is_contender for fit in finalists):
+        contenders = [fit for fit in finalists if fit.is_contender]
+        larger = search.with_more_rows() if contenders else None
+        if larger is not None:
             # Where a sample cannot tell the contenders apart, the best optimum may be none of theirs.
-            rivals = [finalists[0], *(fit for fit in finalists if fit.is_contender)]
-            finalists = larger.optima(rivals)
+            finalists = larger.optima([finalists[0], *contenders])
             finalists = larger.after_split_and_merge(finalists, n_rounds=1)
     return [replace(fit, skipped=skipped, has_long_tails=search.has_long_tails) for fit in finalists]
 
