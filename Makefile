@@ -20,14 +20,14 @@ OTHER_CORE = APOLAR_KERNELS=$(OURS) OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FE
 	'from numpy._core._multiarray_umath import __cpu_dispatch__ as names; print(*names)')"
 # Where rounding matters most, in two minutes: the numerical core, and the documents, which print digits; but for two
 # that compare all families several times, which takes long without the kernels.
-TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/starts \
+TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/search \
 	tests/test_laws.py $(wildcard tests/estimator/test_*.py) README.md \
 	$(filter-out docs/mclust.md docs/index.md,$(wildcard docs/*.md))
 
 # The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
 KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/em/test_runs.py \
-	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/starts/test_comparisons.py \
-	tests/starts/test_compiled_trees.py
+	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/search/test_comparisons.py \
+	tests/search/test_hierarchical.py
 SANITIZED := build/sanitized
 CONSTANTS := src/apolar/_core/constants.py
 DEFINED = $(shell sed -n 's/^\([A-Z_]*\) = /-D\1=/p' $(CONSTANTS))

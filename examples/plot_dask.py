@@ -30,9 +30,8 @@ print(labels)
 print("rows of each component:", np.bincount(labels.compute()))
 
 # %%
-# Whether it pays depends on the rows: with 12 million of 16 columns, two processes of Dask take
-# 9.7 s, one process 17.9 s, and the fit in memory, by one thread, 12.4 s (:doc:`/scale`). Dask
-# is for rows that do not fit into one memory.
+# Each pass costs Dask one to two milliseconds per partition (:doc:`/scale`), so a table that fits
+# into memory is fitted faster there. Dask is for rows that do not.
 
 apolar.plots.scatter_matrix(
     digits.data,

@@ -1,5 +1,6 @@
 """The package as its users meet it: names, versions, examples."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -52,3 +53,10 @@ def test_examples_run(example, capsys):
     assert capsys.readouterr().out
     # The gallery of the site shows a picture of each.
     assert figures or not example.stem.startswith("plot_")
+
+
+@pytest.mark.parametrize("name", ["Makefile", ".ci/run"])
+def test_the_tests_that_are_named_exist(name):
+    named = re.findall(r"(?<![\w/(-])tests(?:/\w+(?![\w*]))+(?:\.py)?", (ROOT / name).read_text())
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-def listed(members: Sequence[str], most: int = 5) -> str:
+def join_names(members: Sequence[str], most: int = 5) -> str:
     """Return members as "a, b and c", or "a, b and 7 more" if they are many."""
     shown = list(members[:most])
     n_more = len(members) - len(shown)
@@ -80,7 +80,7 @@ class FarRowsWarning(ApolarWarning):
     def counted_from(self, first: int) -> str:
         """Return the message with rows counted from `first`."""
         rows, are = ("Rows", "are") if len(self.rows) > 1 else ("Row", "is")
-        numbers = listed([str(row + first) for row in self.rows])
+        numbers = join_names([str(row + first) for row in self.rows])
         return (
             f"{rows} {numbers} {are} more than 100 standard deviations away from the other rows in some "
             "column. Remove such rows if they are errors or codes for missing values, or fit with noise to "

@@ -66,7 +66,7 @@ def _sections() -> dict[str, list[tuple[str, str]]]:
         "Libraries": [(name, _version(name)) for name in REQUIRED],
         "Optional libraries": [(name, _version(name)) for name in OPTIONAL],
         "Libraries with threads": [
-            (str(library["user_api"]), _described(library)) for library in loaded_libraries()
+            (str(library["user_api"]), _describe_library(library)) for library in loaded_libraries()
         ],
     }
 
@@ -90,7 +90,7 @@ def _kernels() -> str:
     return f"{in_use} (the best that this processor can run, of {', '.join(names)})"
 
 
-def _described(library: dict[str, Any]) -> str:
+def _describe_library(library: dict[str, Any]) -> str:
     """Return what threadpoolctl says about a library."""
     name = " ".join(
         str(library[key]) for key in ("internal_api", "version", "architecture") if library.get(key)

@@ -181,13 +181,13 @@ def test_moments_are_those_of_the_host(array):
 @each_library
 @pytest.mark.parametrize("weighted", [False, True])
 def test_moments_are_one_kernel_each(array, weighted, monkeypatch):
-    made, launched = [], sums._launched
+    made, launched = [], sums._launch_sums
 
     def counting(kernel, *arguments, **sizes):
         made.append(kernel.fn.__name__)
         return launched(kernel, *arguments, **sizes)
 
-    monkeypatch.setattr(sums, "_launched", counting)
+    monkeypatch.setattr(sums, "_launch_sums", counting)
     weights = W if weighted else None
     mixture = apolar.mixture_from_moments(array(X), 4, sample_weight=array(W) if weighted else None)
     expected = apolar.mixture_from_moments(X, 4, sample_weight=weights)

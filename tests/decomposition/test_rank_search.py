@@ -162,6 +162,14 @@ def test_points_that_rounding_moves_by_their_size_are_said_to(rank):
     assert apolar.refine(_clustered(1e-6), waring).status is Status.ILL_CONDITIONED
 
 
+def test_a_term_of_the_size_of_rounding_is_not_determined():
+    points = np.array([[1.0, 0.2, 0.1], [0.0, 0.3, 1.0], [0.5, -1.0, 0.3]])
+    tensor = SymmetricTensor.from_waring([2.0, 1.0], points[:2], 4)
+    waring = apolar.refine(tensor, apolar.Waring([2.0, 1.0, 1e-16], points, 4))
+    assert waring.status is Status.ILL_CONDITIONED
+    assert "The smallest term is no larger than" in waring.message
+
+
 def test_points_that_are_close_but_determined_are_exact():
     # Condition about 1e8, times rounding: eight digits are left.
     waring = decompose(_clustered(1e-2), random_state=0)
@@ -205,6 +213,12 @@ BORDER_FORMS = [
 
 
 # In four variables some seeds end at rank 6.
+@pytest.mark.parametrize("seed", [0, 1])
+def test_slow_terms_of_the_border_rank_are_not_taken_for_noise(seed):
+    waring = decompose("x^3*y + z^4 + (x+y+z)^4", random_state=seed)
+    assert (waring.rank, waring.status) == (6, Status.EXACT)
+
+
 @pytest.mark.parametrize("form", [form for form in BORDER_FORMS if form.dim == 3])
 def test_a_form_of_border_rank_has_a_larger_rank(form):
     waring = decompose(form, random_state=0)

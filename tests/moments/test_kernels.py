@@ -42,7 +42,7 @@ def calls(monkeypatch):
         made.append(kernel)
         return second_reference(kernel, *arguments, **sizes)
 
-    monkeypatch.setattr(triton, "_launched", counting)
+    monkeypatch.setattr(triton, "_launch_sums", counting)
     monkeypatch.setattr(triton, "_kernels", lambda: ("second", "third"))
     monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
     return made

@@ -34,7 +34,7 @@ PART_NUMBERS = 2**17
 WORK_PER_THREAD = 2 * 10**6
 
 
-def _loaded() -> ModuleType | None:
+def _load_extension() -> ModuleType | None:
     """Return the extension, or None if there is none or it is not wanted."""
     wanted = os.environ.get(VARIABLE, "").strip().lower()
     if wanted == NUMPY:
@@ -52,7 +52,7 @@ def _loaded() -> ModuleType | None:
     return extension
 
 
-_extension = _loaded()
+_extension = _load_extension()
 
 
 def extension() -> Any:
@@ -168,7 +168,7 @@ def e_step(
         *(parts.part_rows, parts.counter, stats, log_likelihood),
     )
     parts.run(call, n_threads)
-    return _added(stats), _added(log_likelihood)
+    return _sum_of_parts(stats), _sum_of_parts(log_likelihood)
 
 
 def stats_under(
@@ -202,7 +202,7 @@ def stats_under(
         *(parts.part_rows, parts.counter, stats),
     )
     parts.run(call, n_threads)
-    return _added(stats)
+    return _sum_of_parts(stats)
 
 
 def part_rows(n_rows: int, n_numbers: int) -> int:
@@ -263,7 +263,7 @@ def write_rows(
         *(results.logits, results.responsibilities, results.labels, results.density, sums),
     )
     parts.run(call, n_threads)
-    return _added(sums)
+    return _sum_of_parts(sums)
 
 
 def third_sums(
@@ -292,7 +292,7 @@ def third_sums(
         *(parts.part_rows, parts.counter, sums),
     )
     parts.run(call, n_threads)
-    added = _added(sums)
+    added = _sum_of_parts(sums)
     return added[:n_columns], added[n_columns:]
 
 
@@ -319,7 +319,7 @@ class _Parts:
         run_in_threads(call, min(n_threads, self.n_parts, self.n_useful))
 
 
-def _added(parts: Array) -> Array:
+def _sum_of_parts(parts: Array) -> Array:
     """Return the sums of all parts, added in order."""
     return parts[0] if len(parts) == 1 else np.add.reduce(parts, axis=0)
 

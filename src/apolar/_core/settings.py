@@ -96,7 +96,7 @@ class Settings:
     nearly_equal: float = 0.15
     different: float = 0.5
 
-    # --- streams (benchmarks/growth) ---
+    # --- streams ---
     # The first rows are kept, and fitted together, until there are this many, and this many per parameter of
     # the means and weights.
     stream_rows: int = 5000
@@ -122,7 +122,7 @@ class Settings:
     # Without a prior, a component with a variance below this fraction of that of all rows has collapsed.
     min_variance: float = 1e-5
 
-    # --- noise component (benchmarks/noise) ---
+    # --- noise component (benchmarks/noise_component) ---
     # The density of a row is told by the distance to this neighbour, among this many rows.
     neighbour: int = 5
     neighbour_rows: int = 3000

@@ -111,9 +111,13 @@ def cluster_error(weights: Array, points: Array, order: int, residual: float, no
     condition, close = cluster_condition(points, order)
     if len(close) == 0:
         return 0.0
-    unknown = max(residual * norm, float(np.finfo(float).eps * np.abs(weights).sum()))
     least = float(np.abs(weights[close]).min())
-    return condition * unknown / least if least > 0 else float("inf")
+    return condition * unknown_size(weights, residual, norm) / least if least > 0 else float("inf")
+
+
+def unknown_size(weights: Array, residual: float, norm: float) -> float:
+    """Return the size of what is not known of a tensor: the residual, at least the rounding of the terms."""
+    return max(residual * norm, float(np.finfo(float).eps * np.abs(weights).sum()))
 
 
 def is_cancelling(sizes: Array, units: Array, signs: Array, order: int) -> bool:

@@ -18,6 +18,7 @@ from apolar.decomposition.condition import (
     condition_number,
     is_diverging,
     is_rounding,
+    unknown_size,
 )
 from apolar.decomposition.exact import ExactWaring, rationalize
 from apolar.decomposition.proofs import Certificate, certificate
@@ -155,6 +156,8 @@ class Waring(Printed):
             text += (
                 f" The condition number is {_in_words(condition)}: {len(close)} terms may be off by "
                 f"{_in_words(error)} times their size."
+                if len(close)
+                else " The smallest term is no larger than the rounding of the others."
             )
         if self.status is Status.APPROXIMATE and self.constraint is not None:
             text = CONSTRAINED.format(self.constraint)
@@ -322,7 +325,10 @@ def verdict(tensor: Contractible, refined: Refined, residual: float) -> Status:
     if residual <= TUNING.exact_residual:
         order, norm = tensor.order, tensor.norm()
         sizes = np.linalg.norm(refined.vectors, axis=1) ** order
-        if cluster_error(sizes, unit_rows(refined.vectors), order, residual, norm) >= TUNING.undetermined:
+        # Any term will do where the smallest is no larger than what is not known of the tensor.
+        is_lost = unknown_size(sizes, residual, norm) >= TUNING.undetermined * sizes.min(initial=np.inf)
+        error = cluster_error(sizes, unit_rows(refined.vectors), order, residual, norm)
+        if is_lost or error >= TUNING.undetermined:
             return Status.ILL_CONDITIONED
         if is_rounding(residual, sizes, norm):
             return Status.EXACT

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from apolar._core.arrays import Array, IndexArray
 from apolar.em.result import Fit
 from apolar.estimator.fitted import FittedState
-from apolar.exceptions import ApolarWarning, ColumnWarning, FarRowsWarning, listed, warn_user
+from apolar.exceptions import ApolarWarning, ColumnWarning, FarRowsWarning, join_names, warn_user
 from apolar.moments.covariance import is_constant
 
 try:  # scikit-learn 1.9 or later
@@ -135,5 +135,6 @@ def warn_of_constant_columns(mean: Array, variances: Array, names: Sequence[Any]
     called = [str(i) if names is None else repr(str(names[i])) for i in constant]
     columns, are = ("Columns", "are") if len(constant) > 1 else ("Column", "is")
     warn_user(
-        f"{columns} {listed(called)} {are} constant. {used} Remove constant columns from X.", ColumnWarning
+        f"{columns} {join_names(called)} {are} constant. {used} Remove constant columns from X.",
+        ColumnWarning,
     )

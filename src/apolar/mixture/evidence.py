@@ -94,7 +94,7 @@ def log_evidence(
     of_means = -0.5 * (n_coordinates * (LOG_2PI + log_rows + np.log(spread)) + squares / spread)
     if family.shares_parameters or n_components == 1:
         n_common = family.n_covariance_parameters(n_components, n_features)
-        of_covariances = _shared(family, stats, total)
+        of_covariances = _shared_log_likelihood(family, stats, total)
     else:
         n_common = family.untied.n_covariance_parameters(1, n_features)
         if of_covariances is None:
@@ -105,7 +105,7 @@ def log_evidence(
     return np.asarray(entropy + of_weights + of_means + of_covariances - penalty)
 
 
-def _shared(family: Family, stats: SufficientStats, total: Array) -> Array:
+def _shared_log_likelihood(family: Family, stats: SufficientStats, total: Array) -> Array:
     """Return the log-likelihood of the deviations from the means, at covariances that share parameters."""
     n_features = stats.n_features
     if family.shares_part:

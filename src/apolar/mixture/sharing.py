@@ -39,7 +39,7 @@ def parts_of(family: Family, tangents: Array, n_components: int, n_features: int
     return parts
 
 
-def _joined(family: Family, *parts: Array) -> Array:
+def _join_components(family: Family, *parts: Array) -> Array:
     """Return gradients, or information, of components as those of tangent vectors: added if shared."""
     sizes = family.sizes_of_parts(len(parts[0]), parts[1].shape[1] + 1)
     pairs = zip(sizes, parts, strict=False)
@@ -73,14 +73,14 @@ def information(family: Family, counts: Array, root: Array) -> Array:
     n_features, counts = root.shape[1], counts[:, None]
     of_volume, of_shape = 2 * n_features * counts, np.repeat(2 * counts, n_features - 1, axis=1)
     if family.n_axes == 1:
-        return _joined(family, of_volume, of_shape)
+        return _join_components(family, of_volume, of_shape)
     rows, columns = np.triu_indices(n_features, 1)
     of_angles = np.repeat(counts, len(rows), axis=1)
     if family.is_rotated:
         deviations = _axes_of_root(family, root)[1]
         ratios = deviations[:, rows] / deviations[:, columns]
         of_angles = counts * np.maximum((ratios - 1 / ratios) ** 2, SETTINGS.min_angle_information)
-    return _joined(family, of_volume, of_shape, of_angles)
+    return _join_components(family, of_volume, of_shape, of_angles)
 
 
 def retraction(family: Family, root: Array, tangents: Array) -> Array:
@@ -103,10 +103,10 @@ def gradient(family: Family, root: Array, tangents: Array, scatter: Array, divis
     by_deviation = by_free[:, is_deviation]
     by_volume, by_shape = by_deviation.sum(axis=1), by_deviation @ _contrasts(n_features)
     if family.n_axes == 1:
-        return _joined(family, by_volume[:, None], by_shape)
+        return _join_components(family, by_volume[:, None], by_shape)
     by_lower, volumes = by_free[:, ~is_deviation], parts_of(family, tangents, n_components, n_features)[0]
     by_volume = by_volume + (by_lower * free[:, ~is_deviation]).sum(axis=1)
-    return _joined(family, by_volume[:, None], by_shape, np.exp(volumes) * by_lower)
+    return _join_components(family, by_volume[:, None], by_shape, np.exp(volumes) * by_lower)
 
 
 # --- axes that are rotated ----------------------------------------------------------------------
@@ -151,4 +151,4 @@ def _rotated_gradient(family: Family, root: Array, tangents: Array, scatter: Arr
     rows, columns = np.triu_indices(n_features, 1)
     by_angle = -0.5 * (by_generator[:, rows, columns] - by_generator[:, columns, rows])
     by_shape = by_deviation @ _contrasts(n_features)
-    return _joined(family, by_deviation.sum(axis=1)[:, None], by_shape, by_angle)
+    return _join_components(family, by_deviation.sum(axis=1)[:, None], by_shape, by_angle)

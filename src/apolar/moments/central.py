@@ -63,7 +63,7 @@ class CentralMoments:
             Positive.
         """
         self._need_all_coordinates("changed")
-        tensors = [_divided(tensor.coefficients, units, tensor.order) for tensor in self._tensors]
+        tensors = [_divide_moments(tensor.coefficients, units, tensor.order) for tensor in self._tensors]
         return self._with(self.mean / units, self.covariance / units / units[:, None], tensors)
 
     def of_columns(self, columns: Sequence[int]) -> CentralMoments:
@@ -126,10 +126,10 @@ class CentralMoments:
         upper = np.triu_indices(n_features)
         compact = self.covariance[upper], *(tensor.coefficients for tensor in self._tensors)
         for degree, coefficients in enumerate(compact[: order - 1], 2):
-            yield _divided(coefficients, units, degree)
+            yield _divide_moments(coefficients, units, degree)
 
 
-def _divided(coefficients: Array, units: Array, degree: int) -> Array:
+def _divide_moments(coefficients: Array, units: Array, degree: int) -> Array:
     """Return the moments of a degree of columns that are divided by units."""
     # One after the other: their product may underflow.
     for columns in monomial_variables(len(units), degree).T:

@@ -141,8 +141,8 @@ class SecondMoments:
                 centre = _centre(block, self.shift)
                 weight, first, second = second_sums(block, weights, centre, self.n_threads)
                 return weight, _n_weighted(block, weights), first, second
-            x = shifted(block, self.shift)
-            weighted = _weighted(x, weights)
+            x = shift_rows(block, self.shift)
+            weighted = _weigh_rows(x, weights)
             product = weighted.T @ x
             weight = block.shape[0] if weights is None else total(weights)
             second = product.toarray() if sparse.issparse(product) else product
@@ -171,7 +171,7 @@ class ColumnSquares:
                 )
                 weight, first, squares = np.split(stats, [1, 1 + block.shape[1]])
                 return float(weight[0]), _n_weighted(block, weights), first, squares
-            x = shifted(block, self.shift)
+            x = shift_rows(block, self.shift)
             squares = _squares(x)
             if weights is None:
                 return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
@@ -211,7 +211,7 @@ def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[Array | 
     return mean, np.zeros_like(mean)
 
 
-def shifted(block: Any, shift: DeviceCopies | None) -> Any:
+def shift_rows(block: Any, shift: DeviceCopies | None) -> Any:
     """Return the rows minus the shift, dense; without a shift, the rows themselves."""
     if shift is None:
         return block
@@ -239,7 +239,7 @@ def _squares(block: Any) -> Any:
     return thread_scratch().compute("multiply", "squares", block, block)
 
 
-def _weighted(block: Any, weights: Any) -> Any:
+def _weigh_rows(block: Any, weights: Any) -> Any:
     if weights is None:
         return block
     if sparse.issparse(block):
@@ -322,7 +322,7 @@ class CovarianceProduct:
 
     def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
         """Return the weighted sums over a block."""
-        x = shifted(block, self.shift)
+        x = shift_rows(block, self.shift)
         y = x @ self.basis.to_device_of(x) - self.centre.to_device_of(x)
         weighted = y if weights is None else weights[:, None] * y
         return x.T @ weighted, column_sums(weighted)

@@ -21,7 +21,7 @@ from apolar.moments.covariance import (
     leading_directions,
     row_covariance,
     shift_and_offset,
-    shifted,
+    shift_rows,
 )
 from apolar.moments.kernels import triton
 from apolar.moments.powers import third_sums
@@ -175,7 +175,7 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     if n_signal:
         projected = central.third.change_variables(inner)
         noise_times = (basis.T @ central.square_times - _trace(projected)) / n_noise
-        third = _debiased(projected, noise_times)
+        third = _remove_spread(projected, noise_times)
     return SignalMoments(
         central.n_rows,
         central.mean,
@@ -193,7 +193,7 @@ def _trace(third: SymmetricTensor) -> Array:
     return third.hessian(np.eye(third.dim)).trace(axis1=1, axis2=2) / 6
 
 
-def _debiased(third: SymmetricTensor, noise_times: Array) -> SymmetricTensor:
+def _remove_spread(third: SymmetricTensor, noise_times: Array) -> SymmetricTensor:
     """Return the third moments of the means: the variances of the components contribute the remainder."""
     return SymmetricTensor(3, third.dim, third.coefficients - spread_in_third(third.dim) @ noise_times)
 
@@ -238,7 +238,7 @@ def _from_rows(
         square_times, third_sum = _signal_sums(rows, mean, variance, basis, n_threads)
         raw = SymmetricTensor(3, n_signal, third_sum / weight)
         noise_times = (square_times / weight - _trace(raw)) / n_noise
-        third = _debiased(raw, noise_times)
+        third = _remove_spread(raw, noise_times)
     second = spectrum[:n_signal] - mean_variance
     return SignalMoments(n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
 
@@ -302,7 +302,7 @@ class SignalSums:
             centre = offset if self.shift is None else self.shift.values + offset
             square_times, third = third_sums_about(block, weights, centre, basis, self.n_threads)
             return square_times @ basis, third
-        x = shifted(block, self.shift)
+        x = shift_rows(block, self.shift)
         # One row per direction, and one for x . offset: operations along long rows are fast.
         directions = self.directions.to_device_of(x)
         is_sparse = sparse.issparse(x)

@@ -145,7 +145,7 @@ class MomentSketch:
         if not _same_names(self.feature_names, rows.names):
             raise ValueError(
                 "X has other columns than this sketch, or in another order: "
-                f"{_listed(rows.names)}; {_listed(self.feature_names)}. Select them by name: "
+                f"{_list_names(rows.names)}; {_list_names(self.feature_names)}. Select them by name: "
                 "X[list(sketch.feature_names)]."
             )
         statistic = MomentStatistic(self.n_features, self.frame, self.order)
@@ -179,8 +179,8 @@ class MomentSketch:
         if not _same_names(self.feature_names, other.feature_names):
             raise ValueError(
                 "The sketches are of other columns, or have them in another order: "
-                f"{_listed(self.feature_names)}; {_listed(other.feature_names)}. Make them of the same "
-                "columns, in one order."
+                f"{_list_names(self.feature_names)}; {_list_names(other.feature_names)}. Make them of "
+                "the same columns, in one order."
             )
         names = self.feature_names or other.feature_names
         result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)
@@ -318,7 +318,7 @@ def _same_names(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> bool:
     return a is None or b is None or a == b
 
 
-def _listed(names: tuple[str, ...] | None) -> str:
+def _list_names(names: tuple[str, ...] | None) -> str:
     return ", ".join(names or ())[:200]
 
 

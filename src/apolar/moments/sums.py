@@ -134,7 +134,7 @@ class MomentSums:
         a, s1, s2 = d, self.first, self.second
         if self.frame is not None:
             a, s1, s2 = self.frame.T @ d, self.frame.T @ s1, self.frame.T @ s2 @ self.frame
-        third, *higher = _shifted(a, self.weight, s1, s2, (self.third, *self.higher))
+        third, *higher = _shift_sums(a, self.weight, s1, s2, (self.third, *self.higher))
         return replace(
             self,
             centre=centre,
@@ -146,7 +146,7 @@ class MomentSums:
         )
 
 
-def _shifted(
+def _shift_sums(
     shift: Array, weight: float, first: Array, second: Array, powers: tuple[Array, ...]
 ) -> list[Array]:
     """Return the compact sums of powers of z + shift, of order three and above, from those of z."""

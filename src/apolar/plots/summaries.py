@@ -235,7 +235,7 @@ def _of_rows(X: Any, n_components: int | None) -> Eigenvalues:
     # The edge of Marchenko and Pastur depends on the number of rows, which it gives back here.
     rows = (len(values) - n_signal) / (np.sqrt(count.threshold / count.noise_level) - 1) ** 2
     if n_components is not None:
-        n_signal = _checked(n_components, len(values), "the eigenvalues that are not zero") - 1
+        n_signal = _check_summary(n_components, len(values), "the eigenvalues that are not zero") - 1
     level = float(values[n_signal:].mean())
     ratio = np.sqrt((len(values) - n_signal) / rows)
     band = level * max(1 - ratio, 0.0) ** 2, level * (1 + ratio) ** 2
@@ -283,7 +283,7 @@ def _of_mixture(model: Any, n_components: int | None) -> Eigenvalues:
     values = values[values > 1e-12 * values[0]]
     r = len(mixture.weights)
     if n_components is not None:
-        _checked(n_components, len(values), "the columns of the mixture")
+        _check_summary(n_components, len(values), "the columns of the mixture")
     n_signal = min((r if n_components is None else n_components) - 1, len(values))
     others = values[n_signal:]
     level = float(others.mean()) if len(others) else None
@@ -299,7 +299,7 @@ def _of_mixture(model: Any, n_components: int | None) -> Eigenvalues:
     return Eigenvalues(values, n_signal, "span of the means", "the others", level, None, title, note)
 
 
-def _checked(n_components: Any, most: int, what: str) -> int:
+def _check_summary(n_components: Any, most: int, what: str) -> int:
     number = check_integer(n_components, "n_components", least=1)
     if number > most:
         raise ValueError(

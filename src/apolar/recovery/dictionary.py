@@ -66,10 +66,10 @@ def dictionary_start(observed: Array, covariance: Array, n_components: int, orde
     if np.count_nonzero(used) < n_components:
         return None
     matrices = variances[used][:, :, None] * np.eye(n_features)
-    return _merged(Mixture(weights[used] / weights[used].sum(), means[used], matrices), n_components)
+    return _merge_pairs(Mixture(weights[used] / weights[used].sum(), means[used], matrices), n_components)
 
 
-def _merged(mixture: Mixture, n_components: int) -> Mixture:
+def _merge_pairs(mixture: Mixture, n_components: int) -> Mixture:
     """Return the mixture with pairs of components merged, each time the pair that is nearest by divergence.
 
     The divergence is bounded by the increase of sum_k w_k log |Sigma_k| / 2 [runnalls2007].

@@ -111,7 +111,7 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     # The mean square of the noise directions takes the place of the square of one more coordinate.
     offsets = np.pad((start.means - signal.mean) @ signal.basis / unit, ((0, 0), (0, 1)))
     spread = np.broadcast_to(start.variances[:, None] / unit**2, offsets.shape)
-    kept, observed = _observed(signal, unit)
+    kept, observed = _observed_moments(signal, unit)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             fit = fit_moments(
@@ -133,7 +133,7 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     return _valid_mixture(signal, found.weights, means, variances, start.status, list(start.projected))
 
 
-def _observed(signal: SignalMoments, unit: float) -> tuple[IndexArray, Array]:
+def _observed_moments(signal: SignalMoments, unit: float) -> tuple[IndexArray, Array]:
     """Return the moments of the signal coordinates y and of the noise z, divided by `unit`: which, and them.
 
     All of y up to order three, the mean of z^2 and of z^2 y.

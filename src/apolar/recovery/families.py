@@ -135,7 +135,7 @@ def family_mixture(
     if n_components == 1:
         mixture, error = _single(central, covariance_type, units), 0.0
     elif covariance_type == "tied":
-        mixture, error = _tied(central, n_components, units, n_rows, rng, refine)
+        mixture, error = _tied_components(central, n_components, units, n_rows, rng, refine)
     elif covariance_type == "spherical" and order == 3:
         mixture, error = _spherical(central, n_components, units)
     elif covariance_type == "diag" and order == 3:
@@ -182,7 +182,7 @@ def _spherical(central: CentralMoments, n_components: int, units: Array) -> tupl
     return Mixture(found.weights, (found.means - central.mean) / units, variances), np.inf if is_weak else 0.0
 
 
-def _tied(
+def _tied_components(
     central: CentralMoments,
     n_components: int,
     units: Array,
@@ -235,7 +235,7 @@ def _by_starts(
     if suggested is not None:
         starts.append(suggested)
     if n_components <= len(units) + 1 and central.order >= 4 and not _is_singular(covariance):
-        starts.append(_tied(central, n_components, units, n_rows, rng, refine=False)[0])
+        starts.append(_tied_components(central, n_components, units, n_rows, rng, refine=False)[0])
     n_random = N_RANDOM if len(units) < WIDE else N_RANDOM_IF_WIDE
     starts += [random_start(covariance, n_components, rng) for _ in range(n_random)]
     fits: list[MomentFit] = fits_from_starts(covariance_type, starts, observed, order, n_rows)

@@ -140,7 +140,7 @@ def _in_any_scale(recover: Callable[[Rows], AnyMixture], rows: Rows) -> AnyMixtu
         unit = _unit(rows)
         if unit is None:
             raise
-        return _rescaled(recover(rows.transform(Divided(np.full(rows.n_features, unit)))), unit)
+        return _rescale_mixture(recover(rows.transform(Divided(np.full(rows.n_features, unit)))), unit)
 
 
 def _p_value(mixture: SphericalMixture, central: CentralMoments) -> float:
@@ -173,7 +173,7 @@ def _largest_modulus(block: Any, _: Any) -> float:
     return float(xp.max(xp.abs(block)))
 
 
-def _rescaled(mixture: AnyMixture, unit: float) -> AnyMixture:
+def _rescale_mixture(mixture: AnyMixture, unit: float) -> AnyMixture:
     """Return the mixture of rows, from that of the rows divided by a unit."""
     of_squares = ("variances", "spectrum") if isinstance(mixture, SphericalMixture) else ("covariances",)
     with np.errstate(over="ignore", under="ignore"):

@@ -61,7 +61,7 @@ class Cumulants:
 
     def within(self, basis: Array) -> Cumulants:
         """Return the cumulants of coordinates along an orthonormal basis, shape (n_features, p)."""
-        return Cumulants(_turned(self.third, basis), _turned(self.fourth, basis))
+        return Cumulants(_turn_tensor(self.third, basis), _turn_tensor(self.fourth, basis))
 
     def moments(self) -> Array:
         """Return the moments up to order four, in the order of `monomial_table`."""
@@ -116,7 +116,7 @@ def tied_mixture(
     mixture, basis = found[best][0], bases[best]
     if not refine:
         return _in_all_directions(mixture, basis), 0.0
-    return _refined(cumulants, basis, mixture, n_rows)
+    return _refine(cumulants, basis, mixture, n_rows)
 
 
 # --- the directions in which components differ ---------------------------------------------
@@ -154,7 +154,7 @@ def _by_clusters(cumulants: Cumulants, basis: Array) -> Array:
 
     def value_of(basis: Array) -> float:
         projector = basis @ basis.T
-        squares = np.sum(_turned(third, basis) ** 2)
+        squares = np.sum(_turn_tensor(third, basis) ** 2)
         return float(squares - np.sum(projector * np.tensordot(fourth, projector, 2)))
 
     value = value_of(basis)
@@ -256,12 +256,12 @@ def _gain(mixture: Mixture) -> float:
 # --- weighting by sampling errors ---------------------------------------------------------------
 
 
-def _refined(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: float) -> tuple[Mixture, float]:
+def _refine(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: float) -> tuple[Mixture, float]:
     """Return the mixture in all directions, after subspace and parameters were fitted to the moments."""
     n_features, n_signal = basis.shape
     within = cumulants.within(basis)
     for _ in range(N_TURNS if n_features > n_signal and np.isfinite(n_rows) else 0):
-        mixture = _weighted(within, mixture, n_rows).mixture
+        mixture = _fit_weighted(within, mixture, n_rows).mixture
         turned = _turned_subspace(cumulants, basis, within, mixture)
         across = basis.T @ turned
         matrices = across.T @ mixture.covariances @ across
@@ -269,7 +269,7 @@ def _refined(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: float
         within = cumulants.within(basis)
         if np.linalg.eigvalsh(mixture.covariances[0])[0] < MIN_EIGENVALUE:
             mixture, _ = _inside(within, n_features, n_rows)
-    fit = _weighted(within, mixture, n_rows)
+    fit = _fit_weighted(within, mixture, n_rows)
     return _in_all_directions(fit.mixture, basis), fit.mean_error
 
 
@@ -286,7 +286,7 @@ def _in_all_directions(mixture: Mixture, basis: Array) -> Mixture:
     return Mixture(weights, atoms @ basis.T, np.repeat(covariance[None], len(weights), axis=0))
 
 
-def _weighted(within: Cumulants, mixture: Mixture, n_rows: float) -> MomentFit:
+def _fit_weighted(within: Cumulants, mixture: Mixture, n_rows: float) -> MomentFit:
     return fit_moments("tied", mixture, within.moments()[1:], 4, n_rows)
 
 
@@ -318,7 +318,7 @@ def _turned_subspace(cumulants: Cumulants, basis: Array, within: Cumulants, mixt
     return np.linalg.qr(basis + across @ slopes.T)[0]
 
 
-def _turned(tensor: Array, basis: Array) -> Array:
+def _turn_tensor(tensor: Array, basis: Array) -> Array:
     """Return a tensor in the coordinates of a basis, all slots."""
     for _ in range(tensor.ndim):
         tensor = np.tensordot(tensor, basis, axes=(0, 0))

@@ -49,7 +49,7 @@ class Densities:
         # The weight of all rows, relative to that of those that are compared.
         self.scale = data.weight / float(n_compared if weights is None else self.weights.sum())
         logits = self._logits(natural)
-        lines = _aligned(len(natural) + 2, n_compared + n_more)
+        lines = _aligned_zeros(len(natural) + 2, n_compared + n_more)
         self.largest, self.total, self.parts = lines[0], lines[1], lines[2:]
         logits.max(axis=0, out=self.largest)
         self.parts[:] = self._relative(logits)
@@ -168,14 +168,14 @@ def _row_stats(data: Problem, compared: slice) -> Array | None:
         return None
     whitened = data.whitened_rows()[:, compared]
     n_features, n_compared = whitened.shape
-    out = _aligned(data.n_stats, -(-n_compared // ROWS_TOGETHER) * ROWS_TOGETHER)
+    out = _aligned_zeros(data.n_stats, -(-n_compared // ROWS_TOGETHER) * ROWS_TOGETHER)
     out[0, :n_compared] = 1.0
     out[1 : 1 + n_features, :n_compared] = whitened
     data.family.write_quadratics(out[1 : 1 + n_features], out[1 + n_features :])
     return out
 
 
-def _aligned(*shape: int) -> Array:
+def _aligned_zeros(*shape: int) -> Array:
     """Return zeros that begin at the start of a cache line: vectors of the kernels are then within lines."""
     size = math.prod(shape)
     memory = np.zeros(size + ALIGNMENT // 8)

@@ -28,7 +28,7 @@ def with_one_more(
         values, vectors = _principal_axes(data, shares, mean)
         if values[-1] > 0:
             proposals.append(
-                _halved(data, parameters, k, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
+                _halve(data, parameters, k, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
             )
         skewed = _skewed_split(data, parameters, shares, k, values, vectors)
         if skewed is not None:
@@ -88,7 +88,7 @@ def _split(
     return WhitenedParameters(new_weights, new_means, covariances)
 
 
-def _halved(data: Problem, parameters: WhitenedParameters, k: int, offset: Array) -> WhitenedParameters:
+def _halve(data: Problem, parameters: WhitenedParameters, k: int, offset: Array) -> WhitenedParameters:
     """Return the mixture with component k replaced by two equal halves, at plus and minus the offset."""
     mean, weight = parameters.means[k], parameters.weights[k]
     covariances = data.family.halved(parameters.covariances, k, offset)

@@ -299,7 +299,7 @@ class Search:
             (fit,) = run(self.sample, [start], self.prior, Stop(SETTINGS.sample_passes, gain=tol))
             optima.append(replace(fit, is_contender=False))
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
-        return _sorted(optima)
+        return _best_first(optima)
 
     def _is_visited(self, start: Fit) -> bool:
         """Return whether a run began or ended near a mixture."""
@@ -316,7 +316,7 @@ class Search:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
         for _ in range(n_rounds):
             before = finalists[0].score
-            finalists = _sorted([*finalists, *self.optima(self._split_and_merged(finalists[0]), most=1)])
+            finalists = _best_first([*finalists, *self.optima(self._split_and_merged(finalists[0]), most=1)])
             if finalists[0].score <= before + SETTINGS.min_gain:
                 break
         return finalists
@@ -362,6 +362,6 @@ class Search:
         return race(sample, fits, prior, SETTINGS.merge_steps)
 
 
-def _sorted(candidates: list[Fit]) -> list[Fit]:
+def _best_first(candidates: list[Fit]) -> list[Fit]:
     """Return the candidates, the best first."""
     return sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)

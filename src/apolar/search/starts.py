@@ -143,7 +143,7 @@ def overseeded_mixtures(
         if n:
             run_data = data if family == data.family else data.under(family)
             merged += merged_runs(run_data, n_seeds, n_components, search_prior, rng, n)
-    mixtures = data.family.m_step(_stacked(merged), prior)
+    mixtures = data.family.m_step(_stack_stats(merged), prior)
     return [mixtures[i] for i in range(n_runs)]
 
 
@@ -170,14 +170,14 @@ def merged_runs(
     n_common = min(len(stats) for stats in seeded)
     merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]
     # The short runs that follow adapt the prior.
-    starts = family.m_step(_stacked(merged_seeds), prior.conjugate)
+    starts = family.m_step(_stack_stats(merged_seeds), prior.conjugate)
     seeds = [Fit(starts[i], "overseed") for i in range(n_runs)]
     runs = run(data, seeds, prior, Stop(SETTINGS.merge_steps), is_scored=False)
     merged = [merged_stats(data, each.parameters, n_components) for each in runs]
     return [resized_stats(data, stats, n_components) for stats in merged]
 
 
-def _stacked(stats: list[SufficientStats]) -> SufficientStats:
+def _stack_stats(stats: list[SufficientStats]) -> SufficientStats:
     """Return the statistics of mixtures of the same shape as a batch."""
     return SufficientStats(np.stack([mixture.array for mixture in stats]), stats[0].n_features)
 

@@ -159,7 +159,7 @@ def select(
                 dropped=grid.dropped.get(each),
             )
             if row.is_fitted:
-                row, fitted = _fitted(row, grid.optima[each], task, constants, float_type(X))
+                row, fitted = _fitted_row(row, grid.optima[each], task, constants, float_type(X))
                 models[row.covariance_type, row.n_components] = fitted
             table.append(row)
     seconds = (time.perf_counter() - begun) / len(candidates)
@@ -193,7 +193,7 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     )
 
 
-def _fitted(
+def _fitted_row(
     row: Row, optimum: Optimum, task: Task, constants: ConstantColumns | None, dtype: Any
 ) -> tuple[Row, GaussianMixture]:
     """Return the row of a fit, and its model."""

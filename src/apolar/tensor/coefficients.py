@@ -11,7 +11,7 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent, binary_exponents, scaled_by_power
 from apolar._core.checks import numeric_array
 from apolar.tensor import monomials
-from apolar.tensor.parser import WrittenTerms, rounded
+from apolar.tensor.parser import WrittenTerms, to_float
 
 # Entries of a full array that should be equal may differ by this much of the
 # largest one: what sums in another order, or float32 data, leave behind.
@@ -101,7 +101,7 @@ def of_terms(terms: WrittenTerms) -> Parts:
     """Return the form of the terms of a homogeneous polynomial, not empty."""
     order, dim = sum(next(iter(terms))), len(next(iter(terms)))
     keys = np.array(list(terms), dtype=np.intp)
-    values = numeric_array([rounded(value) for value in terms.values()], "polynomial")
+    values = numeric_array([to_float(value) for value in terms.values()], "polynomial")
     where = monomials.positions_of_exponents(keys, order)
     coefficients = np.zeros(monomials.n_monomials(dim, order), dtype=values.dtype)
     np.add.at(coefficients, where, values)
@@ -143,7 +143,7 @@ def as_written(form: Form) -> Array:
     return scaled_by_power(scaled_by_power(form.coefficients, -exponent) * counts, exponent)
 
 
-def substituted(form: Form, matrix: Array) -> Array:
+def substitute(form: Form, matrix: Array) -> Array:
     """Return the coefficients of P(A y) for a matrix A of shape (dim, new_dim)."""
     new_dim = matrix.shape[1]
     # Rows: monomials in the new variables, done so far. Columns: monomials left in the old.
@@ -163,19 +163,19 @@ def total(first: Array, second: Array) -> Array:
         return representable(first + second)
 
 
-def multiplied(coefficients: Array, number: Any) -> Array:
+def multiply_by(coefficients: Array, number: Any) -> Array:
     """Return coefficients times a number."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return representable(coefficients * _rounded(number))
+        return representable(coefficients * _to_float(number))
 
 
-def divided(coefficients: Array, number: Any) -> Array:
+def divide_by(coefficients: Array, number: Any) -> Array:
     """Return coefficients divided by a number other than zero."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return representable(coefficients / _rounded(number))
+        return representable(coefficients / _to_float(number))
 
 
-def _rounded(number: Any) -> Any:
+def _to_float(number: Any) -> Any:
     """Return a number in floating point; a fraction would make an array of objects."""
     try:
         return np.asarray(float(number) if isinstance(number, numbers.Rational) else number)

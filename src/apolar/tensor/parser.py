@@ -61,7 +61,7 @@ def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple
     variables : list of str
     """
     terms, names = parse_exactly(text, variables)
-    return {key: rounded(value) for key, value in terms.items()}, names
+    return {key: to_float(value) for key, value in terms.items()}, names
 
 
 def parse_exactly(text: str, variables: Sequence[str] | None = None) -> tuple[WrittenTerms, list[str]]:
@@ -92,7 +92,7 @@ def parse_exactly(text: str, variables: Sequence[str] | None = None) -> tuple[Wr
     if any(isinstance(value, float) for value in terms.values()):
         zero = 0.0
         # A number too long for exact arithmetic was rounded, perhaps to zero: no coefficient counts as exact.
-        terms = {key: rounded(value) for key, value in terms.items()}
+        terms = {key: to_float(value) for key, value in terms.items()}
     nonzero = {key: value for key, value in terms.items() if value != 0}
     # All terms cancelled: the zero form, of the degree that was written.
     return nonzero or dict.fromkeys(terms, zero), names
@@ -162,7 +162,7 @@ class _Parser:
                 for name, power in second:
                     powers[name] = powers.get(name, 0) + power
                 key = tuple(sorted(powers.items()))
-                total[key] = _limited(total.get(key, 0) + a * b)
+                total[key] = _limit_digits(total.get(key, 0) + a * b)
         return total
 
     def _current(self) -> tuple[str, str, int]:
@@ -185,7 +185,7 @@ class _Parser:
             raise ValueError("The polynomial is empty. Write it as x^3 - 3*x*y^2.")
         try:
             total = self._sum()
-            finite = all(cmath.isfinite(rounded(value)) for value in total.values())
+            finite = all(cmath.isfinite(to_float(value)) for value in total.values())
         except OverflowError as error:
             raise ValueError(TOO_LARGE) from error
         if not finite:
@@ -199,7 +199,7 @@ class _Parser:
         total = {key: sign * value for key, value in self._product().items()}
         while operator := self._take("+-"):
             for key, value in self._product().items():
-                total[key] = _limited(total.get(key, 0) + (value if operator == "+" else -value))
+                total[key] = _limit_digits(total.get(key, 0) + (value if operator == "+" else -value))
         return total
 
     def _product(self) -> _Sum:
@@ -243,7 +243,7 @@ class _Parser:
             ((monomial, coefficient),) = base.items()
             scale: Any = 1
             for _ in range(exponent):
-                scale = _limited(scale * coefficient)
+                scale = _limit_digits(scale * coefficient)
             return {tuple((name, power * exponent) for name, power in monomial if exponent): scale}
         total: _Sum = {(): 1}
         for _ in range(exponent):
@@ -277,7 +277,7 @@ def shorten(text: str) -> str:
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
-def _limited(value: Any) -> Any:
+def _limit_digits(value: Any) -> Any:
     """Return a number, in floating point if it is a fraction too long to calculate with."""
     return float(value) if isinstance(value, int | Fraction) and not is_short(value) else value
 
@@ -287,7 +287,7 @@ def simplest(value: Any) -> Any:
     return value.real if value.imag == 0 else value
 
 
-def rounded(value: Any) -> complex:
+def to_float(value: Any) -> complex:
     """Return a number in floating point."""
     return value if isinstance(value, complex) else float(value)
 

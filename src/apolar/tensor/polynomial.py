@@ -9,7 +9,7 @@ from math import comb
 from typing import Any
 
 from apolar.tensor.exact import as_fraction
-from apolar.tensor.parser import MAX_DEGREE, Terms, WrittenTerms, parse_exactly, rounded, shorten, simplest
+from apolar.tensor.parser import MAX_DEGREE, Terms, WrittenTerms, parse_exactly, shorten, simplest, to_float
 
 __all__ = ["Terms", "homogeneous_terms"]
 
@@ -84,10 +84,10 @@ def _dict_terms(polynomial: Mapping[Any, Any]) -> WrittenTerms:
 
 
 def _checked_number(value: Any) -> Any:
-    """Return a coefficient as a fraction if it is known exactly, else rounded; too large, it is refused."""
+    """Return a coefficient as a fraction if it is known exactly, else to_float; too large, it is refused."""
     fraction = as_fraction(value)
     exact = simplest(complex(value)) if fraction is None else fraction
-    rounded(exact)
+    to_float(exact)
     return exact
 
 

@@ -110,7 +110,7 @@ class RowTensor:
             raise ValueError(
                 "The rows can be read only once: pass an array, or an iterable that can restart."
             )
-        sizes = _measured(parts, row_sums.Sizes(order), is_finite=False)
+        sizes = _measure_rows(parts, row_sums.Sizes(order), is_finite=False)
         if sizes.size < SMALLEST and sizes.squares > 0:
             raise ValueError(f"Powers of order {order} of the rows vanish: multiply the rows first.")
         return cls(order, parts, 1.0 if weights is not None else 1.0 / sizes.weight, (), sizes)
@@ -184,7 +184,7 @@ class RowTensor:
             )
         filled = (*self.filled, (point, times))
         statistic = row_sums.Sizes(self.order - times, row_sums.filled_slots(filled))
-        sizes = _measured(self.parts, statistic)
+        sizes = _measure_rows(self.parts, statistic)
         return RowTensor(self.order - times, self.parts, self.factor, filled, sizes)
 
     def contract_all(self, points: Array, left: int) -> Array:
@@ -376,7 +376,7 @@ def _sums(part: Rows, statistic: Any, *, is_finite: bool = True) -> list[Any]:
     return part.reduce(on_checked(statistic, is_finite=is_finite), default_threads(), chunk_rows)
 
 
-def _measured(parts: Parts, statistic: row_sums.Sizes, *, is_finite: bool = True) -> RowSizes:
+def _measure_rows(parts: Parts, statistic: row_sums.Sizes, *, is_finite: bool = True) -> RowSizes:
     """Return the sizes of rows, and refuse powers that overflow."""
     sums = [_sums(part, statistic, is_finite=is_finite) for _, part in parts]
     n_rows, weight, size, squares = (sum(terms) for terms in zip(*sums, strict=True))

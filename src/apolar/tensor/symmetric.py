@@ -391,7 +391,7 @@ class SymmetricTensor(Printed):
         matrix = numeric_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != self.dim or matrix.shape[1] == 0:
             raise ValueError(f"matrix must have shape ({self.dim}, new_dim); got {matrix.shape}.")
-        return SymmetricTensor(self.order, matrix.shape[1], compact.substituted(self, matrix))
+        return SymmetricTensor(self.order, matrix.shape[1], compact.substitute(self, matrix))
 
     # --- norm and arithmetic --------------------------------------------------
 
@@ -447,7 +447,7 @@ class SymmetricTensor(Printed):
             )
         if not isinstance(other, numbers.Number):
             return NotImplemented
-        multiple = replace(self, coefficients=compact.multiplied(self.coefficients, other))
+        multiple = replace(self, coefficients=compact.multiply_by(self.coefficients, other))
         return multiple._with_exact(exact.calculate(operator.mul, self._exact, exact.as_fractions(other)))
 
     __rmul__ = __mul__
@@ -457,7 +457,7 @@ class SymmetricTensor(Printed):
             return NotImplemented
         if not other:
             raise ZeroDivisionError("A tensor cannot be divided by zero.")
-        quotient = replace(self, coefficients=compact.divided(self.coefficients, other))
+        quotient = replace(self, coefficients=compact.divide_by(self.coefficients, other))
         return quotient._with_exact(exact.calculate(operator.truediv, self._exact, exact.as_fractions(other)))
 
     def __eq__(self, other: object) -> bool:

@@ -28,7 +28,7 @@ from apolar.decomposition.exact.exact_waring import (
 from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_kernel
 from apolar.decomposition.exact.numbers import evaluate, load_flint, roots_of, to_fmpq
 from apolar.decomposition.tuning import TUNING
-from apolar.exceptions import listed
+from apolar.exceptions import join_names
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.conversion import as_tensor
 from apolar.tensor.monomials import sum_of_powers
@@ -413,4 +413,4 @@ def _name_terms(unknown: list[int], rank: int) -> str:
     """Return which terms are unknown, counted from 1."""
     if not unknown or len(unknown) == rank:
         return "the terms"
-    return f"term{'s' * (len(unknown) > 1)} {listed([str(i + 1) for i in unknown])}"
+    return f"term{'s' * (len(unknown) > 1)} {join_names([str(i + 1) for i in unknown])}"

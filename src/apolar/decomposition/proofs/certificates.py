@@ -179,7 +179,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     if tensor is None:
         return replace(proved, nearby_by="there is none")
     distance = 0.0 if nearby.is_sum else residual / max(terms.norm, 1e-300) * (1 + 1e-14)
-    determined = nearby.is_sum or nearby.is_unique or _determined(terms, distance)
+    determined = nearby.is_sum or nearby.is_unique or _is_determined(terms, distance)
     if nearby.is_unique and not unique:
         unique, unique_by = True, nearby.by
     elif not determined and unique:
@@ -201,7 +201,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     )
 
 
-def _determined(terms: TensorAndTerms, distance: float) -> bool:
+def _is_determined(terms: TensorAndTerms, distance: float) -> bool:
     """Return whether terms whose points are close together are off by less than their size."""
     lengths = np.linalg.norm(terms.points, axis=1)
     units, weights = terms.points / lengths[:, None], terms.weights * lengths**terms.order

@@ -118,7 +118,9 @@ def second_sums(
     n_sums = columns + (columns * columns if is_full else columns)
     if grid is None:
         grid = gpu.Grid(32, 1, 16) if is_full and columns <= 32 else gpu.Grid(64, 2, 16)
-    sums = _launched(_kernels()[0], grid, block, weights, [centre], n_sums, PADDED=columns, IS_FULL=is_full)
+    sums = _launch_sums(
+        _kernels()[0], grid, block, weights, [centre], n_sums, PADDED=columns, IS_FULL=is_full
+    )
     if not np.all(np.isfinite(sums)):
         return None
     first, second = sums[:n_columns], sums[columns:]
@@ -162,7 +164,7 @@ def third_sums(
     parameters = [gpu.pad(centre, columns), gpu.pad(basis, columns, directions)]
     if grid is None:
         grid = gpu.Grid(32, 1, 16, 128) if directions == gpu.MIN_OUTER else gpu.Grid(64, 4, 4)
-    sums = _launched(
+    sums = _launch_sums(
         _kernels()[1],
         grid,
         block,
@@ -184,7 +186,7 @@ def _kernels() -> tuple[Any, Any]:
     return second_kernel, third_kernel
 
 
-def _launched(
+def _launch_sums(
     kernel: Any,
     grid: gpu.Grid,
     block: StoredBlock,
