@@ -40,6 +40,13 @@ def test_labels_name_the_file_and_the_table_has_all_rows(flowers, parts, tmp_pat
     assert predicted.output == (tmp_path / "o" / "labels.csv").read_text()
 
 
+def test_a_file_that_is_given_twice(parts):
+    data = [parts / "a.csv", parts / "a.csv", parts / "b.csv"]
+    assert run("fit", *data, "-k", 2, "--no-report", "-o", parts / "o").exit_code == 0
+    files = [row["file"] for row in rows_of(parts / "o" / "labels.csv")]
+    assert files == [str(parts / "a.csv")] * 160 + [str(parts / "b.csv")] * 70
+
+
 def test_a_table_of_another_encoding(flowers, tmp_path):
     flowers.write_text(flowers.read_text().replace("setosa", "sétosa"), encoding="latin-1")
     options = ("-k", 2, "--no-report", "--append", "--encoding", "latin-1", "-o", tmp_path / "o")

@@ -171,5 +171,8 @@ def test_sketches_of_another_order_do_not_add_up(tmp_path, flowers):
     result = run("merge", tmp_path / "3.npz", tmp_path / "4.npz", "-o", tmp_path / "no.npz")
     assert result.exit_code == 2
     assert "of order 3 and 4" in result.output
+    result = run("merge", tmp_path / "3.npz", flowers, "-o", tmp_path / "no.npz")
+    assert result.exit_code == 2
+    assert result.output.startswith(f"Error: {flowers} is not a moment sketch")
     assert not (tmp_path / "no.npz").exists()
     assert run("sketch", flowers, "--order", 9, "-o", tmp_path / "9.npz").exit_code == 2

@@ -89,7 +89,8 @@ def check_rereadable(sources: Sequence[str]) -> None:
 
 def table_name(source: str) -> str:
     """Return the name of the file with the table: that of a TSV file keeps its kind."""
-    return "table.tsv" if Path(source.removesuffix(".gz")).suffix in (".tsv", ".tab") else "table.csv"
+    plain = Path(source.removesuffix(".gz").removesuffix(".zst"))
+    return "table.tsv" if plain.suffix in (".tsv", ".tab") else "table.csv"
 
 
 def appended_text(

@@ -98,8 +98,9 @@ def merge(sketches: tuple[Path, ...], output: Path) -> None:
     """
     total = _load_sketch(sketches[0])
     for path in sketches[1:]:
+        further = _load_sketch(path)
         try:
-            total = total + _load_sketch(path)
+            total = total + further
         except ValueError as error:
             raise BadInput(f"{path} does not add up with {sketches[0]}: {error}") from error
     with Output(output.parent) as files:

@@ -118,6 +118,9 @@ def test_a_quote_that_is_not_closed(refusal, monkeypatch):
         # Rows must not be lost in what looks like one cell.
         assert refusal(f'name,a\n{rows}x,"2\nz,3\n') == never
         assert refusal(f'name,a\n{rows}x,"2') == never
+    # It is not said that there are no rows if the quote is opened in the header or the first row.
+    assert refusal('name,a\nx,"2\nz,3\n') == never.replace("52", "2")
+    assert refusal('"name,a\nx,2\nz,3\n') == never.replace("52", "1")
     monkeypatch.setattr(text_module, "BLOCK_BYTES", 2**22)
     long = (
         "a cell has more than 131,072 characters, as if a quote were not closed. "

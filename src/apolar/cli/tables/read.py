@@ -285,14 +285,15 @@ class _Rows:
         self.n_missing: Any = 0
         self.kept: list[Array] = []
         self.labels: list[Array] = []
-        self.files: dict[str, int] = {}
+        self.files: tuple[str, ...] = ()
+        self.first_rows: tuple[int, ...] = ()
         self.incomplete: list[tuple[str, str, int]] = []
 
     def read(self, content: Content, choice: ColumnChoice, names: tuple[str, ...]) -> None:
         """Read all rows of a file."""
         self.names = names
-        self.files.setdefault(content.name, self.n_rows)
-        self.first_rows = (*getattr(self, "first_rows", ()), self.n_rows)
+        self.files = (*self.files, content.name)
+        self.first_rows = (*self.first_rows, self.n_rows)
         positions = [*choice.columns, *([] if choice.label is None else [choice.label])]
         for frame, places in content.frames(positions):
             values = self._values(content, frame, places)
@@ -361,7 +362,7 @@ class _Rows:
             self.n_incomplete if is_dropped else 0,
             frozen(np.concatenate(self.kept)) if is_dropped else None,
             n_missing=self.n_missing if self.keeps and self.n_incomplete else None,
-            files=tuple(self.files),
+            files=self.files,
             first_rows=self.first_rows,
             _remove=remove,
         )

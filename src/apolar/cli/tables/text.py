@@ -63,7 +63,7 @@ _DAY = (
 # "2024-03-01", "1.3.2024 12:30", "1 Mar 2024", "12:30:15".
 _DATE = re.compile(rf"{_DAY}(?:[T ]\s*{_TIME})?|{_TIME}", re.ASCII | re.IGNORECASE)
 
-
+_NEVER_CLOSED = "a quote is opened and never closed"
 _TOO_LONG = f"a cell has more than {csv.field_size_limit():,} characters, as if a quote were not closed"
 
 
@@ -364,7 +364,9 @@ class _TextTable:
             sample = split_rows(_first_lines(self.text, SAMPLE_CHARACTERS), self.delimiter)
             for start, cells, is_open in itertools.islice(sample, SAMPLE_ROWS + 1):
                 second = second or start
-                if not is_open or not rows:
+                if is_open and len(rows) < 2:
+                    raise self._unclosed(self.line + start, _NEVER_CLOSED)
+                if not is_open:
                     rows.append((self.line + start, cells))
         except csv.Error as error:
             raise self._unclosed(self.line + error.args[0], _TOO_LONG) from error
@@ -394,7 +396,7 @@ class _TextTable:
             first, following = next(self.blocks, (0, ""))
             if not following and rest:
                 start = line + text[: len(text) - len(rest)].count("\n")
-                raise self._unclosed(start, "a quote is opened and never closed")
+                raise self._unclosed(start, _NEVER_CLOSED)
             if not following:
                 return
             line = first - rest.count("\n") - 1 if rest else first
