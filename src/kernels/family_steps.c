@@ -4,10 +4,11 @@
 
 int family_of(Buffers *b, PyObject *const *args, int frame, Sharing *sharing) {
   const char *code = PyUnicode_AsUTF8AndSize(args[0], NULL);
-  isize m = matrix_size_of(args[1]), r = number_below(args[2], 1 << 20);
+  isize m = number_of(args[1]), r = number_below(args[2], 1 << 20);
   double least = PyFloat_AsDouble(args[3]);
   if (PyErr_Occurred()) return 0;
   isize size = length_of(b, frame);
+  if (sharing_of(sharing, code, m, r) && sharing->form.kind == FULL && matrix_size_of(args[1]) < 0) return 0;
   if (m < 1 || r < 1 || !sharing_of(sharing, code, m, r) || (size && size != m * m) || length_of(b, frame + 1) != size) {
     PyErr_SetString(PyExc_ValueError, "No such family, or the arrays have the wrong sizes.");
     return 0;

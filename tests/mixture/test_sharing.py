@@ -1,13 +1,16 @@
 """The compiled M-steps of families that share covariances, or parts of them, against those of NumPy."""
 
+import warnings
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+from apolar import GaussianMixture
 from apolar.data import open_rows
 from apolar.em.problem import Problem
+from apolar.exceptions import FewRowsWarning
 from apolar.mixture import compiled_steps
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
@@ -158,6 +161,18 @@ def test_arrays_of_wrong_sizes_are_refused():
         )
     with pytest.raises(TypeError, match="arguments are needed"):
         kernels.plain_run(np.ones((3, 8)))
+
+
+@pytest.mark.parametrize("name", ["EII", "VVI"])
+def test_many_columns(name):
+    # The size of matrices is bounded, and families without matrices take more columns than that.
+    means = 5 * np.arange(2)[:, None] + np.zeros(40_000)
+    X = means[np.arange(8) % 2] + np.random.default_rng(0).standard_normal((8, 40_000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewRowsWarning)
+        model = GaussianMixture(2, covariance_type=name, random_state=0).fit(X)
+    labels = model.predict(X)
+    np.testing.assert_array_equal(labels == labels[0], np.arange(8) % 2 == 0)
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
