@@ -170,7 +170,7 @@ def test_a_fit_computes_the_covariance_once(monkeypatch):
 
 def test_wide_sparse_rows_have_the_sums_of_dense_ones():
     kind = family("spherical")
-    rows = sparse.random_array((2000, 300), density=0.05, rng=np.random.default_rng(3), format="csr")
+    rows = sparse.random(2000, 300, density=0.05, random_state=3, format="csr")
     weights = W[: rows.shape[0]]
     dense, wide = (Problem(open_rows(table, weights), kind) for table in (rows.toarray(), rows))
     start = kind.m_step(dense.hard_stats(np.arange(dense.n_rows) % 3, 3), None)[None]
