@@ -458,3 +458,9 @@ def test_a_longer_list_does_not_make_a_candidate_worse():
             # Not fitted, as it cannot be the best: nor is it if it is fitted by itself.
             assert rows[kind, 3].dropped.startswith("at least ")
             assert alone.best_row.bic > among.best_row.bic + 9
+
+
+def test_columns_whose_covariances_do_not_fit_into_memory_are_refused():
+    X = np.random.default_rng(0).standard_normal((3, 400_000))
+    with pytest.raises(MemoryError, match="use 'diag' or 'spherical'"):
+        select(X, 2)

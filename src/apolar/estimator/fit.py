@@ -53,7 +53,7 @@ def fit_rows(
         Which rows of X have a weight above zero; None if all have.
     """
     check_columns(estimator, rows.n_features)
-    _check_memory(estimator, rows, family)
+    check_memory(family, int(estimator.n_components), rows.n_features)
     stored = stored_state(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
     data = Problem(rows, family, threads=n_threads, measurement=estimator.reg_covar or 0.0)
@@ -213,12 +213,11 @@ class _Solver:
             self.checkpoint.write(FittedState.of(self.estimator))
 
 
-def _check_memory(estimator: Any, rows: Rows, family: Family) -> None:
+def check_memory(family: Family, n_components: int, n_features: int) -> None:
     """Refuse covariances that do not fit into memory, before the rows are read."""
-    m = rows.n_features
-    n_numbers = 4 * m**2 + 4 * int(estimator.n_components) * family.n_stats(m)
     if not family.is_axis_aligned:
-        what = f"{estimator.covariance_type!r} covariances of {m} columns"
+        n_numbers = 4 * n_features**2 + 4 * n_components * family.n_stats(n_features)
+        what = f"{family.name!r} covariances of {n_features} columns"
         fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
 
 

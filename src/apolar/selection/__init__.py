@@ -19,6 +19,7 @@ from apolar.data import ArrayRows, Rows
 from apolar.em.result import FitStatus, in_canonical_order
 from apolar.em.row_scale import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
+from apolar.estimator.fit import check_memory
 from apolar.estimator.fit_warnings import few_rows_seen
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input, weighted_rows
@@ -145,6 +146,8 @@ def select(
         callback,
     )
     by_family = {family(kind): kind for kind in kinds or default_kinds(rows.n_features)}
+    for fitted_family in by_family:
+        check_memory(fitted_family, max(numbers), rows.n_features)
     candidates = [Candidate(kind, number) for kind in by_family for number in numbers]
     with one_blas_thread():
         grid = Grid(task, candidates)
